@@ -3,54 +3,101 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.rounding import significant, to_unit
-from steropes.studies.strategus.prediction_calibration import calibration_line
+from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.strategus.prediction_calibration import STRATA, calibration_line
 from steropes.studies.strategus.prediction_models import PredictionResult, standardized
+from steropes.studies.strategus.prediction_population import outside_training
 from steropes.studies.strategus.prediction_thresholds import classification_measures
 
-__all__ = ["few_trained", "released_result"]
+__all__ = ["has_rare_outcomes", "released_intercept", "released_result"]
 
-# Statistics that reveal a number of people with the outcome if they are given to all digits.
-SHARES = (
-    "brier score", "calibrationInLarge mean prediction", "calibrationInLarge observed risk",
-    "Eavg", "E90", "Emax",
-)  # fmt: skip
-# Statistics that follow from the strata of calibration.
-OF_STRATA = ("Hosmer-Lemeshow calibration intercept", "Hosmer-Lemeshow calibration gradient")
+# Statistics with steps that hide the smallest count of people.
+STEPPED = ("Eavg", "E90", "Emax")
+# Statistics that are the share of people with the outcome for risks without information.
+PRECISION = ("AUPRC", "Average Precision")
+# Limits whose distance follows from the number of people with the outcome.
+LIMITS, LIMIT_UNIT = ("95% lower AUROC", "95% upper AUROC"), 0.01
+COUNTED = ("populationSize", "outcomeCount")
 HUNDREDTHS = 100  # Released thresholds have at least so large a part of the people between them.
 QUANTILES = {
     "p_05": 0.05, "p_25": 0.25, "median": 0.5, "p_50": 0.5, "p_75": 0.75, "p_95": 0.95,
 }  # fmt: skip
 GROUPS = ("", "with_no_outcome_", "with_outcome_")
 # Columns of covariates that are used for the release and are not part of it.
-EXACT = ["binary", *(f"{name}people" for name in GROUPS)]
-TRAIN = "Train"  # The evaluation in the training data.
+EXACT = ["binary", "outcome_people", *(f"{name}people" for name in GROUPS)]
+TRAIN, CV, TEST = "Train", "CV", "Test"
 FINEST = 1e-4  # Released statistics are rounded to it, so that zero is not a rounding error.
 Tables = dict[str, pd.DataFrame]
 
 
-def released_result(result: PredictionResult, rules: DisclosureRules) -> Tables:
+@dataclass(frozen=True)
+class _Part:
+    """The people of an evaluation, exact and as released.
+
+    Attributes
+    ----------
+    people, cases : int
+        Exact numbers of all people and of those with the outcome.
+    shown_people, shown_cases : int
+        Released numbers, which follow from those of the whole population.
+    few : bool
+        Whether few people have the outcome, or few do not have it.
+    """
+
+    people: int
+    cases: int
+    shown_people: int
+    shown_cases: int
+    few: bool
+
+    @property
+    def shift(self) -> float:
+        """The log odds of the released share with the outcome, less those of the exact share."""
+        shares = (self.shown_cases / max(self.shown_people, 1), self.cases / max(self.people, 1))
+        if not all(0 < share < 1 for share in shares):
+            return 0.0
+        shown, exact = (math.log(share / (1 - share)) for share in shares)
+        return shown - exact
+
+
+def released_result(result: PredictionResult, rules: DisclosureRules, rare: bool = False) -> Tables:
     """Return the tables of a model's results for release.
 
     The people of all tables overlap. Counts are therefore rounded as `DisclosureRules.coarse` does,
-    and shares follow from them. Statistics have three significant digits, and those that would
-    reveal a number of people have steps that hide the smallest count. Smallest and largest risks
-    belong to single people and are withheld, and so are percentiles with few people beyond them,
-    and coefficients of covariates that few people have. Between any two released thresholds of
-    classification, and beyond the first and last ones, are as many people with and without the
-    outcome as the smallest count. The line through the strata of calibration follows from the
-    released strata, and is withheld if one of them is.
+    and shares follow from them. If people have several entries, the smallest number of entries is
+    one that more people than the suppressed ones must have.
 
-    In training data the predicted risks sum to the number of people with the outcome, in total and,
-    but for the known penalty, in each group that is a covariate. Mean risks therefore have the
-    steps of shares, and all risks are withheld where few people have the outcome or do not have it:
-    in the whole evaluation, and in groups by age and gender of the training data.
+    In training data the predicted risks sum to the number of people with the outcome. All released
+    risks are therefore those of a model with another intercept, whose risks sum to the released,
+    rounded number, and statistics are those of these risks and numbers. The numbers of training,
+    test and folds follow from the rounded total and the shares of the design.
+
+    If few people of a part have the outcome, or few do not have it, nothing is released from which
+    the total number with the outcome follows, because the number of the part would follow from it.
+    The same applies to a model whose risks are all equal, and to ``rare`` outcomes.
+
+    Smallest and largest risks belong to single people and are withheld, and so are percentiles with
+    few people beyond them, and coefficients of covariates with few people, with or without the
+    outcome. Risks by age and gender are withheld where few of the training data have the outcome.
+    Between any two released thresholds of classification, and beyond the first and last ones, are
+    as many people with and without the outcome as the smallest count. The line through the strata
+    of calibration follows from the released strata, and is withheld if one of them is.
+
+    Parameters
+    ----------
+    result : PredictionResult
+        Exact results.
+    rules : DisclosureRules
+        Disclosure rules.
+    rare : bool, default False
+        Whether another design has few people with this outcome in a part of the same target.
     """
     tables = {
         "plp_attrition": result.attrition,
@@ -63,99 +110,239 @@ def released_result(result: PredictionResult, rules: DisclosureRules) -> Tables:
     }
     if rules.open:
         return {name: table.drop(columns=EXACT, errors="ignore") for name, table in tables.items()}
-    people, few = _evaluated(result.statistics, rules)
-    calibration = _calibration(result.calibration, people, few, rules)
+    rare = rare or has_rare_outcomes(result, rules)
+    rules = _of_entries(result, rules)
+    parts = _parts(result, rules)
+    risks = _Risks(parts, parts[TRAIN].shift, rules, rare)
+    calibration = _calibration(result.calibration, risks)
     return {
-        "plp_attrition": _coarse(
-            result.attrition, ("target_count", "unique_people", "outcomes"), rules
-        ),
-        "plp_evaluation_statistics": _statistics(result.statistics, calibration, rules),
-        "plp_threshold_summary": _thresholds(result.thresholds, rules),
+        "plp_attrition": _attrition(result.attrition, rules, rare),
+        "plp_evaluation_statistics": _statistics(result.statistics, calibration, risks),
+        "plp_threshold_summary": _thresholds(result.thresholds, risks),
         "plp_calibration_summary": calibration,
-        "plp_prediction_distribution": _risks(
-            result.distribution, "person_count", people, few, rules
-        ),
-        "plp_demographic_summary": _demographics(result.demographics, people, few, rules),
-        "plp_covariate_summary": _covariates(result.covariates, few_trained(result, rules), rules),
+        "plp_prediction_distribution": _distribution(result.distribution, risks),
+        "plp_demographic_summary": _demographics(result.demographics, risks),
+        "plp_covariate_summary": _covariates(result.covariates, rare, rules),
     }
 
 
-def few_trained(result: PredictionResult, rules: DisclosureRules) -> bool:
-    """Check whether few people of the training data have the outcome, or few do not have it.
+def has_rare_outcomes(result: PredictionResult, rules: DisclosureRules) -> bool:
+    """Check whether the total number of people with the outcome must be withheld.
 
-    The intercept and the coefficients of the model would then reveal their number.
+    Few people of a part of the population have the outcome, or few do not have it, or all risks of
+    the training data are equal, so that they are the share with the outcome.
     """
-    return TRAIN in _evaluated(result.statistics, rules)[1]
+    if rules.open:
+        return False
+    rules = _of_entries(result, rules)
+    cases, others = _totals(result)
+    split = result.design.split
+    unused = (outside_training(n, split)[1] for n in (cases, others))
+    few = any(part.few for part in _parts(result, rules).values())
+    own = result.distribution[result.distribution["evaluation"] == TRAIN]
+    spread = own["max_predicted_probability"].max() - own["min_predicted_probability"].min()
+    return few or any(map(rules.small, unused)) or not spread > 1e-9
 
 
-def _evaluated(table: pd.DataFrame, rules: DisclosureRules) -> tuple[dict[str, int], set[str]]:
-    """Return the people of each evaluation, and the evaluations with few of either outcome."""
-    value = table.set_index(["evaluation", "metric"])["value"]
-    people = {str(k): int(n) for k, n in value.xs("populationSize", level="metric").items()}
-    cases = value.xs("outcomeCount", level="metric").astype(int)
-    few = {k for k, n in people.items() if rules.small(cases[k]) or rules.small(n - cases[k])}
-    return people, few
+def released_intercept(result: PredictionResult, rules: DisclosureRules, rare: bool) -> float:
+    """Return the intercept with which risks sum to the released number with the outcome."""
+    if rules.open:
+        return result.intercept
+    if rare or has_rare_outcomes(result, rules):
+        return math.nan
+    shift = _parts(result, _of_entries(result, rules))[TRAIN].shift
+    return significant(result.intercept + shift)
 
 
-def _coarse(table: pd.DataFrame, names: Sequence[str], rules: DisclosureRules) -> pd.DataFrame:
-    """Round the counts of a table."""
-    return table.assign(**{name: table[name].map(rules.coarse) for name in names})
+def _of_entries(result: PredictionResult, rules: DisclosureRules) -> DisclosureRules:
+    """Return rules for entries, of which a person may have several.
+
+    So many entries are those of as many people as the smallest count. The largest number of entries
+    of a person is rounded up to a power of two, because it is that of a single person.
+    """
+    most = 2 ** math.ceil(math.log2(max(result.most_entries, 1)))
+    return DisclosureRules(rules.name, (rules.least - 1) * most + 1)
 
 
-def _statistics(
-    table: pd.DataFrame, calibration: pd.DataFrame, rules: DisclosureRules
-) -> pd.DataFrame:
+def _totals(result: PredictionResult) -> tuple[int, int]:
+    """Return the numbers of the population with and without the outcome."""
+    last = result.attrition.iloc[-1]
+    return int(last["outcomes"]), int(last["target_count"] - last["outcomes"])
+
+
+def _parts(result: PredictionResult, rules: DisclosureRules) -> dict[str, _Part]:
+    """Return the people of each evaluation."""
+    cases, others = _totals(result)
+    shown = (rules.coarse(cases), rules.coarse(cases + others) - rules.coarse(cases))
+    shown_parts: dict[str, list[int]] = {TRAIN: [], CV: [], TEST: []}
+    for n in (max(x, 0) for x in shown):
+        tested, unused = outside_training(n, result.design.split)
+        for name in shown_parts:
+            shown_parts[name].append(tested if name == TEST else n - tested - unused)
+    value = result.statistics.set_index(["evaluation", "metric"])["value"]
+    found = {}
+    for name, (own_cases, own_others) in shown_parts.items():
+        if (name, "populationSize") not in value:
+            continue
+        people, of_people = (int(value[name, metric]) for metric in COUNTED)
+        few = any(map(rules.small, (of_people, people - of_people, own_cases, own_others)))
+        all_shown = max(rules.coarse(own_cases + own_others), 0)
+        found[name] = _Part(people, of_people, all_shown, max(rules.coarse(own_cases), 0), few)
+    return found
+
+
+def _attrition(table: pd.DataFrame, rules: DisclosureRules, rare: bool) -> pd.DataFrame:
+    """Release who remains after each step, by the numbers of people where entries are of few."""
+    found = table.drop(columns=EXACT, errors="ignore")
+    few = table["unique_people"].map(rules.small)
+    for name in ("target_count", "unique_people"):
+        found[name] = table[name].map(rules.coarse).mask(few, -rules.least)
+    few |= table["outcome_people"].map(rules.small)
+    outcomes = table["outcomes"].map(rules.coarse).mask(few, -rules.least)
+    return found.assign(outcomes=math.nan if rare else outcomes)
+
+
+def _statistics(table: pd.DataFrame, calibration: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
     """Release statistics; with few people with or without the outcome only their counts."""
     found = []
     for name, part in table.groupby("evaluation", sort=False):
         value = part.set_index("metric")["value"]
-        people, cases = int(value["populationSize"]), int(value["outcomeCount"])
-        few = rules.small(cases) or rules.small(people - cases)
-        shown = {}
-        for metric, x in value.items():
-            if metric in ("populationSize", "outcomeCount"):
-                shown[metric] = float(rules.coarse(int(x)))
-            elif few:
-                shown[metric] = math.nan
-            else:
-                fine = to_unit(significant(x), FINEST)
-                shown[metric] = rules.stepped(x, people) if metric in SHARES else fine
-        if not few:
+        of = risks.parts[str(name)]
+        shown = dict.fromkeys(value.index, math.nan)
+        shown["populationSize"] = float(of.shown_people)
+        if of.few:
+            shown["outcomeCount"] = float(risks.rules.coarse(of.cases))
+        elif not risks.rare:
             strata = calibration[calibration["evaluation"] == name]
-            shown |= _following(shown, strata)
+            shown |= _measures(value, of, strata, risks, name == TRAIN)
+            shown["outcomeCount"] = float(of.shown_cases)
         found.append(part.assign(value=part["metric"].map(shown)))
     return pd.concat(found)
 
 
-def _following(shown: Mapping[str, float], strata: pd.DataFrame) -> dict[str, float]:
-    """Compute the statistics that follow from other released numbers, whose digits they reveal."""
-    found: dict[str, float] = {}
-    if "brier score scaled" in shown:
-        mean = shown["calibrationInLarge mean prediction"]
-        most = mean * (1 - mean)
-        ratio = 1 - shown["brier score"] / most if most > 0 else math.nan
-        found["brier score scaled"] = significant(ratio)
-    if OF_STRATA[0] in shown:
-        line = [significant(x) for x in calibration_line(strata)]
-        found |= dict(zip(OF_STRATA, line, strict=True))
-    return found
+def _measures(
+    value: pd.Series, part: _Part, strata: pd.DataFrame, risks: _Risks, trained: bool
+) -> dict[str, float]:
+    """Compute the measures of shifted risks and of the released numbers with the outcome.
+
+    In training data the mean risk is the share with the outcome, which follows from these numbers.
+    """
+    exact = {str(k): float(x) for k, x in value.items() if k not in COUNTED}
+    if not exact:
+        return {}
+    found = {k: to_unit(significant(x), FINEST) for k, x in exact.items()}
+    found |= {k: risks.rules.stepped(exact[k], part.people) for k in STEPPED}
+    found |= {k: to_unit(exact[k], LIMIT_UNIT) for k in LIMITS}
+    for name in PRECISION:
+        found[name] = to_unit(significant(_moved(exact[name], part.shift)), FINEST)
+    share = part.shown_cases / max(part.shown_people, 1)
+    mean = _moved(exact["calibrationInLarge mean prediction"], risks.shift)
+    mean = share if trained else risks.rules.stepped(mean, part.people)
+    found["calibrationInLarge mean prediction"] = significant(mean)
+    found["calibrationInLarge observed risk"] = significant(share)
+    found["brier score"] = significant((1 - found["brier score scaled"]) * mean * (1 - mean))
+    gradient = found["weak calibration gradient"]
+    moves = {
+        "calibrationInLarge intercept": part.shift - risks.shift,
+        "weak calibration intercept": part.shift - gradient * risks.shift,
+    }
+    for name, move in moves.items():
+        found[name] = to_unit(significant(exact[name] + move), FINEST)
+    line = (significant(x) for x in calibration_line(strata))
+    names = ("Hosmer-Lemeshow calibration intercept", "Hosmer-Lemeshow calibration gradient")
+    return found | dict(zip(names, line, strict=True))
 
 
-def _thresholds(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+def _moved(risk: float, shift: float) -> float:
+    """Add to the log odds of a risk; risks of 0 and 1 stay."""
+    if not 0 < risk < 1:
+        return risk
+    return 1 / (1 + (1 - risk) / risk * math.exp(-shift))
+
+
+@dataclass(frozen=True)
+class _Risks:
+    """The release of predicted risks.
+
+    Attributes
+    ----------
+    parts : mapping of str to _Part
+        The people of each evaluation.
+    shift : float
+        The number that is added to the log odds of all risks.
+    rules : DisclosureRules
+        Disclosure rules.
+    rare : bool
+        Whether all risks are withheld.
+    """
+
+    parts: Mapping[str, _Part]
+    shift: float
+    rules: DisclosureRules
+    rare: bool
+
+    def shown(self, risk: float) -> float:
+        """Release one risk that is no mean."""
+        return math.nan if self.rare else significant(_moved(risk, self.shift))
+
+    def summarised(self, table: pd.DataFrame, count: str) -> pd.DataFrame:
+        """Release summaries of the risks of groups of people, but not the numbers of these.
+
+        Means have the steps of shares. A standard deviation is scaled like small deviations from
+        the mean.
+        """
+        n = table[count]
+        hidden = n.map(self.rules.small) | self.rare
+        found = table.copy()
+        mean = table["average_predicted_probability"]
+        moved = mean.map(lambda x: _moved(x, self.shift))
+        scale = (moved * (1 - moved) / (mean * (1 - mean))).where((mean > 0) & (mean < 1), 1.0)
+        columns = {
+            f"{name}_predicted_probability": share
+            for name, share in QUANTILES.items()
+            if f"{name}_predicted_probability" in table
+        }
+        for column, share in columns.items():
+            beyond = np.minimum(share, 1 - share) * n
+            found[column] = table[column].map(self.shown).mask(beyond < self.rules.least)
+        spread = (table["st_dev_predicted_probability"] * scale).map(significant)
+        of = [self.parts[str(name)].people for name in table["evaluation"]]
+        means = [self.rules.stepped(x, k) for x, k in zip(moved, of, strict=True)]
+        few = 0.5 * n < self.rules.least
+        found["st_dev_predicted_probability"] = spread.mask(few)
+        found["average_predicted_probability"] = pd.Series(means, table.index, dtype=float)
+        summaries = [
+            *columns, "st_dev_predicted_probability", "average_predicted_probability",
+        ]  # fmt: skip
+        found["average_predicted_probability"] = found["average_predicted_probability"].mask(few)
+        found[summaries] = found[summaries].mask(hidden)
+        found[["min_predicted_probability", "max_predicted_probability"]] = math.nan
+        return found
+
+    def outcomes(self, counts: pd.Series) -> pd.Series:
+        """Release numbers of people with the outcome."""
+        return counts.map(self.rules.coarse) if not self.rare else counts.astype(float) * math.nan
+
+
+def _thresholds(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
     """Release classifications by thresholds that have enough people between them."""
-    found = []
+    rules, found = risks.rules, []
     for name, part in table.groupby("evaluation", sort=False):
         first = part.iloc[0]
-        cases, others = int(first["true_count"]), int(first["false_count"])
-        kept = part.iloc[_separated(part, cases, others, rules.least)]
-        all_cases, all_others = rules.coarse(cases), rules.coarse(others)
+        of = risks.parts[str(name)]
+        kept = part.iloc[
+            _separated(part, int(first["true_count"]), int(first["false_count"]), rules.least)
+        ]
+        if risks.rare:
+            kept = kept.iloc[:0]
+        all_cases = of.shown_cases
+        all_others = max(rules.coarse(of.shown_people - all_cases), 0)
         true, false = (
             kept[f"{kind}_positive_count"].map(rules.coarse).to_numpy(dtype=float)
             for kind in ("true", "false")
         )
-        threshold = kept["prediction_threshold"].map(significant).to_numpy(dtype=float)
         released = classification_measures(
-            threshold,
+            kept["prediction_threshold"].map(risks.shown).to_numpy(dtype=float),
             np.minimum(true, all_cases),
             np.minimum(false, all_others),
             all_cases,
@@ -185,89 +372,103 @@ def _separated(table: pd.DataFrame, cases: int, others: int, least: int) -> list
     return kept
 
 
-def _demographics(
-    table: pd.DataFrame, people: Mapping[str, int], few: Container[str], rules: DisclosureRules
-) -> pd.DataFrame:
-    """Release observed and predicted risks by age and gender."""
+def _distribution(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
+    """Release the distributions of risks of people with and without the outcome."""
+    found = risks.summarised(table, "person_count")
+    counts = []
+    for name, label, n in table[["evaluation", "class_label", "person_count"]].itertuples(
+        index=False
+    ):
+        of = risks.parts[str(name)]
+        if risks.rare:
+            few = risks.rules.small(n) and label == 1
+            counts.append(float(-risks.rules.least) if few else math.nan)
+        else:
+            cases = of.shown_cases
+            counts.append(
+                float(cases if label == 1 else risks.rules.coarse(of.shown_people - cases))
+            )
+    return found.assign(person_count=counts)
+
+
+def _demographics(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
+    """Release observed and predicted risks by age and gender.
+
+    Age and gender are covariates, so that the risks of a group show how many people of the training
+    data have the outcome, also in its folds and in other people.
+    """
     if table.empty:
         return table
-    found = _risks(table, "person_count_at_risk", people, few, rules)
-    cases = table["person_count_with_outcome"]
-    hidden = cases.map(rules.small) | (table["person_count_at_risk"] - cases).map(rules.small)
-    hidden &= table["evaluation"] == TRAIN
-    risks = [name for name in found if name.endswith("_predicted_probability")]
-    found[risks] = found[risks].mask(hidden)
-    return _coarse(found, ["person_count_with_outcome"], rules)
+    rules, group = risks.rules, ["age_group", "gen_group"]
+    found = risks.summarised(table, "person_count_at_risk")
+    trained = table[table["evaluation"] == TRAIN]
+    cases = trained["person_count_with_outcome"]
+    few = cases.map(rules.small) | (trained["person_count_at_risk"] - cases).map(rules.small)
+    groups = {*trained.loc[few, group].itertuples(index=False, name=None)}
+    own = [key in groups for key in table[group].itertuples(index=False, name=None)]
+    risk = [name for name in found if str(name).endswith("_predicted_probability")]
+    found[risk] = found[risk].mask(pd.Series(own, table.index))
+    return found.assign(
+        person_count_at_risk=table["person_count_at_risk"].map(rules.coarse),
+        person_count_with_outcome=risks.outcomes(table["person_count_with_outcome"]),
+    )
 
 
-def _risks(
-    table: pd.DataFrame,
-    count: str,
-    people: Mapping[str, int],
-    few: Container[str],
-    rules: DisclosureRules,
-) -> pd.DataFrame:
-    """Release summaries of predicted risks of groups of people.
+def _calibration(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
+    """Release observed risks, which follow from rounded counts, and predicted ones.
 
-    ``people`` are those of each evaluation, and ``few`` evaluations without any summary.
+    Strata that are tenths of the people are counted as tenths of the released number.
     """
-    n, evaluation = table[count], table["evaluation"]
-    hidden = n.map(rules.small) | evaluation.map(lambda name: name in few)
-    found = _coarse(table, [count], rules)
-    for name in ("average", "st_dev", *QUANTILES):
-        column = f"{name}_predicted_probability"
-        if column not in table:
-            continue
-        share = QUANTILES.get(name, 0.5)
-        beyond = np.minimum(share, 1 - share) * n
-        shown = table[column].map(significant)
-        if name == "average":
-            pairs = zip(table[column], evaluation.map(people), strict=True)
-            shown = pd.Series([rules.stepped(x, of) for x, of in pairs], table.index, dtype=float)
-        found[column] = shown.mask(hidden | (beyond < rules.least))
-    found[["min_predicted_probability", "max_predicted_probability"]] = math.nan
-    return found
-
-
-def _calibration(
-    table: pd.DataFrame, people: Mapping[str, int], few: Container[str], rules: DisclosureRules
-) -> pd.DataFrame:
-    """Release observed risks, which follow from rounded counts, and predicted ones."""
-    found = _risks(table, "person_count_at_risk", people, few, rules)
-    found = _coarse(found, ["person_count_with_outcome"], rules)
-    n, cases = found["person_count_at_risk"], found["person_count_with_outcome"]
+    found = risks.summarised(table, "person_count_at_risk")
+    counts = []
+    for name, n in table[["evaluation", "person_count_at_risk"]].itertuples(index=False):
+        of = risks.parts[str(name)]
+        tenth = abs(n - of.people / STRATA) < 1
+        counts.append(risks.rules.coarse(round(of.shown_people / STRATA) if tenth else n))
+    n = pd.Series(counts, table.index, dtype=float)
+    cases = risks.outcomes(table["person_count_with_outcome"])
     share = (cases / n).where((n > 0) & (cases >= 0))
-    thresholds = table["prediction_threshold"].map(significant)
-    thresholds = thresholds.mask(table["evaluation"].map(lambda name: name in few))
-    return found.assign(observed_incidence=share.clip(upper=1.0), prediction_threshold=thresholds)
+    return found.assign(
+        person_count_at_risk=n,
+        person_count_with_outcome=cases,
+        observed_incidence=share.clip(upper=1.0),
+        prediction_threshold=table["prediction_threshold"].map(risks.shown),
+    )
 
 
-def _covariates(table: pd.DataFrame, unfitted: bool, rules: DisclosureRules) -> pd.DataFrame:
+def _covariates(table: pd.DataFrame, rare: bool, rules: DisclosureRules) -> pd.DataFrame:
     """Release covariates: means of 0/1 ones follow from rounded counts.
 
     Means of others have more digits, and the third one follows from two of them; with few people
-    in one group, all are withheld. ``unfitted`` withholds the coefficients.
+    in one group, all are withheld. A coefficient is withheld where few people with the covariate,
+    or for 0/1 ones few without it, have the outcome or do not have it, because it is nearly the log
+    odds ratio of these numbers. With ``rare`` outcomes coefficients and all numbers by outcome are
+    withheld.
     """
     if table.empty:
         return table
     found, binary = table.copy(), table["binary"].astype(bool)
     few_values = pd.Series(False, index=table.index)
+    few_outcomes = pd.Series(rare, index=table.index)
     for name in GROUPS:
-        few_values |= table[f"{name}covariate_count"].map(rules.small)
-        few_values |= table[f"{name}people"].map(rules.small)
+        count, people = table[f"{name}covariate_count"], table[f"{name}people"]
+        few_values |= count.map(rules.small) | people.map(rules.small)
+        few_outcomes |= count.map(rules.small) | (people - count).map(rules.small) & binary
     few_values &= ~binary
     for name in GROUPS:
         count, people = table[f"{name}covariate_count"], table[f"{name}people"]
         hidden = count.map(rules.small) | people.map(rules.small) | few_values
+        of_outcomes = rare and name != ""
+        hidden |= of_outcomes
         shown, of = count.map(rules.coarse), people.map(rules.coarse)
         share = (shown / of).where(of > 0).clip(upper=1.0)
         mean = table[f"{name}covariate_mean"].map(significant)
         spread = table[f"{name}covariate_st_dev"].map(significant)
-        found[f"{name}covariate_count"] = shown
+        found[f"{name}covariate_count"] = math.nan if of_outcomes else shown
         found[f"{name}covariate_mean"] = mean.mask(binary, share).mask(hidden)
         of_share = (share * (1 - share)) ** 0.5
         found[f"{name}covariate_st_dev"] = spread.mask(binary, of_share).mask(hidden)
-    few = table["covariate_count"].map(rules.small) | unfitted
-    found["covariate_value"] = table["covariate_value"].map(significant).mask(few)
+    coefficient = table["covariate_value"].map(significant)
+    found["covariate_value"] = coefficient.mask(few_outcomes)
     found["standardized_mean_diff"] = standardized(found).map(significant)
-    return found.drop(columns=EXACT)
+    return found.drop(columns=EXACT, errors="ignore")

@@ -38,7 +38,13 @@ from steropes.studies.strategus.prediction_thresholds import threshold_table
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression
 
-__all__ = ["PredictionResult", "predicted", "predicted_designs", "standardized"]
+__all__ = [
+    "PredictionResult",
+    "performance_tables",
+    "predicted",
+    "predicted_designs",
+    "standardized",
+]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -55,6 +61,8 @@ class PredictionResult:
         The intercept.
     converged : bool
         Whether the fit ended at its optimum.
+    most_entries : int
+        The largest number of entries of one person.
     attrition : DataFrame
         Entries that remain after each rule.
     statistics, thresholds, calibration, distribution, demographics : DataFrame
@@ -68,6 +76,7 @@ class PredictionResult:
     variance: float
     intercept: float
     converged: bool
+    most_entries: int
     attrition: pd.DataFrame
     statistics: pd.DataFrame
     thresholds: pd.DataFrame
@@ -138,8 +147,9 @@ def predicted(db: OmopDatabase, design: PredictionDesign, cohorts: CohortTable) 
         variance,
         float(model.intercept_),
         bool(model.converged_),
+        int(people.entries["person_id"].value_counts().max()),
         people.attrition,
-        **_performance(parts, people),
+        **performance_tables(parts, people),
         covariates=(
             _covariates(features, people.outcome, fitted, model)
             if design.summary
@@ -148,10 +158,18 @@ def predicted(db: OmopDatabase, design: PredictionDesign, cohorts: CohortTable) 
     )
 
 
-def _performance(
+def performance_tables(
     parts: dict[str, tuple[NDArray, NDArray]], people: Population
 ) -> dict[str, pd.DataFrame]:
-    """Tabulate the performance of the risks of each evaluation, given as rows of people."""
+    """Tabulate the performance of the risks of each evaluation, given with rows of the population.
+
+    Parameters
+    ----------
+    parts : dict of str to (ndarray of int, ndarray of float)
+        Rows and their risks by the name of the evaluation.
+    people : Population
+        The population.
+    """
     found: dict[str, list[pd.DataFrame]] = {}
     age, gender = (people.entries[name].to_numpy(float) for name in ("age", "gender_id"))
     for name, (rows, risk) in parts.items():

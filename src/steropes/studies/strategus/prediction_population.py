@@ -18,7 +18,7 @@ from steropes.studies.strategus.prediction_settings import (
     SplitSettings,
 )
 
-__all__ = ["TEST", "UNUSED", "Population", "divided", "population"]
+__all__ = ["TEST", "UNUSED", "Population", "divided", "outside_training", "population"]
 
 ENTRIES = "prediction_entries"
 TEST, UNUSED = -1, 0  # Divisions of people who are in no fold.
@@ -38,7 +38,8 @@ class Population:
     outcome : ndarray of int, shape (n,)
         1 if the outcome occurs in the time at risk.
     attrition : DataFrame
-        ``description``, ``target_count``, ``unique_people`` and ``outcomes`` after each step.
+        ``description``, ``target_count``, ``unique_people``, ``outcomes`` and ``outcome_people``,
+        the number of people who have them, after each step.
     """
 
     entries: pd.DataFrame
@@ -78,7 +79,11 @@ def population(db: OmopDatabase, design: PredictionDesign, cohorts: CohortTable)
         (events["day"] < events["first"]) & (events["day"] > -settings.prior_outcome_lookback)
     ]
     rows["earlier"] = rows["row_id"].isin(earlier["row_id"])
-    original = {**_counted("Original cohorts", rows), "outcomes": len(events)}
+    original = {
+        **_counted("Original cohorts", rows),
+        "outcomes": len(events),
+        "outcome_people": int(events["person_id"].nunique()),
+    }
     return _selected(rows, settings, original)
 
 
@@ -117,12 +122,16 @@ def divided(outcome: NDArray, split: SplitSettings) -> NDArray:
     for value in (0, 1):
         people = random.permutation(np.flatnonzero(outcome == value))
         n = len(people)
-        tested = int(n * split.test)
-        left_out = round(n * (1 - split.train - split.test))
+        tested, left_out = outside_training(n, split)
         found[people[:tested]] = TEST
         training = people[tested + left_out :]
         found[training] = np.arange(len(training)) % split.nfold + 1
     return found
+
+
+def outside_training(n: int, split: SplitSettings) -> tuple[int, int]:
+    """Return how many of n people with equal outcomes are in the test, and how many are unused."""
+    return int(n * split.test), round(n * (1 - split.train - split.test))
 
 
 def _entries_sql(db: OmopDatabase, design: PredictionDesign) -> str:
@@ -223,4 +232,5 @@ def _counted(description: str, rows: pd.DataFrame) -> dict[str, object]:
         "target_count": len(rows),
         "unique_people": int(rows["person_id"].nunique()),
         "outcomes": int(rows["outcome"].sum()),
+        "outcome_people": int(rows.loc[rows["outcome"] == 1, "person_id"].nunique()),
     }

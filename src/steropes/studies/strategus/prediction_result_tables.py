@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.disclosure.prediction_release import few_trained, released_result
+from steropes.studies.disclosure.prediction_release import (
+    has_rare_outcomes,
+    released_intercept,
+    released_result,
+)
 from steropes.studies.disclosure.rounding import significant
 from steropes.studies.strategus.prediction_models import PredictionResult
 from steropes.studies.strategus.prediction_plan import PredictionDesign
@@ -69,8 +72,9 @@ def prediction_tables(
         return numbers[table, key]
 
     found: dict[str, list[pd.DataFrame]] = {}
+    rare = {_question(r) for r in results if has_rare_outcomes(r, rules)}
     for result in results:
-        design = result.design
+        design, few = result.design, _question(result) in rare
         ids = _settings(design, number)
         for role, cohort in (("target_id", design.target), ("outcome_id", design.outcome)):
             title = cohorts.names[cohort]
@@ -82,9 +86,9 @@ def prediction_tables(
             )
         key = tuple(sorted(ids.items()))
         model = number("model_designs", (design.number, key), ids, "model_design_id")
-        rows.setdefault("plp_models", []).append(_model(result, model, rules))
+        rows.setdefault("plp_models", []).append(_model(result, model, rules, few))
         rows.setdefault("plp_performances", []).append(_performance(model, ids))
-        for name, table in released_result(result, rules).items():
+        for name, table in released_result(result, rules, few).items():
             table = table.assign(performance_id=model)
             if name == "plp_attrition":
                 table["outcome_id"] = design.outcome
@@ -96,6 +100,11 @@ def prediction_tables(
     tables["plp_database_meta_data"] = described
     details = {"database_id": DATABASE_NUMBER, "database_meta_data_id": described["database_id"]}
     return {**tables, "plp_database_details": pd.DataFrame(details)}
+
+
+def _question(result: PredictionResult) -> tuple[int, int]:
+    """Return target and outcome, whose numbers are those of several designs."""
+    return result.design.target, result.design.outcome
 
 
 def _settings(design: PredictionDesign, number: Any) -> dict[str, int]:
@@ -116,11 +125,10 @@ def _settings(design: PredictionDesign, number: Any) -> dict[str, int]:
     return ids
 
 
-def _model(result: PredictionResult, design: int, rules: DisclosureRules) -> dict[str, Any]:
+def _model(
+    result: PredictionResult, design: int, rules: DisclosureRules, rare: bool
+) -> dict[str, Any]:
     """Return the row of a model. Its coefficients are in the summary of covariates."""
-    intercept = result.intercept
-    if not rules.open:
-        intercept = math.nan if few_trained(result, rules) else significant(intercept)
     details = {
         "variance": significant(result.variance),
         "converged": result.converged,
@@ -141,7 +149,7 @@ def _model(result: PredictionResult, design: int, rules: DisclosureRules) -> dic
                 "removeRedundancy": tidied.drop_redundant,
             }
         ),
-        "intercept": intercept,
+        "intercept": released_intercept(result, rules, rare),
     }
 
 
