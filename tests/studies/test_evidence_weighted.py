@@ -169,7 +169,7 @@ def test_without_names_ids_are_told(tmp_path, capsys):
     path = archive(tmp_path / "a.zip", estimate_effect(people(90, 9, 90, 0)))
     assert command(["combine", str(path)]) == 0
     said = capsys.readouterr().out
-    assert "comparison, outcome 3, analysis 2 (comparison 1, outcome 3, analysis 2)" in said
+    assert "comparison, cohort 3, analysis 2 (comparison 1, outcome 3, analysis 2)" in said
     assert re.search(r"no finite estimate +\S+ to ∞", said)
 
 

@@ -62,6 +62,14 @@ def small_archive(
         tables["subgroup"].append(
             {**own, "interaction_covariate_id": 8532001, "level": 1, "rr": ratio + 0.01}
         )
+        tables["effect_by_period"] += [
+            {**own, "first_day": first, "last_day": last, **_estimate(ratio + 0.01)}
+            for first, last in ((1, 30), (31, None))
+        ]
+        tables["further_diagnostic"].append(
+            {**own, "diagnostic": "Share of old people", "value": 0.4,
+             "verdict": "PASS" if unblind else "FAIL"}
+        )  # fmt: skip
         tables["absolute_effect"].append({**own, "horizon_day": 365, "target_risk": ratio / 10})
         for arm in (1, 2):
             tables["cm_attrition"].append(

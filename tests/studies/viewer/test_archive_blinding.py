@@ -54,7 +54,7 @@ def test_a_hidden_estimate_and_what_it_follows_from_are_not_in_the_page(sources)
     data = embedded(sources)
     assert numbers_near(data, SECRET) == []
     assert {where[0] for where, _ in numbers_near(data, SHOWN)} >= {
-        "estimates", "curves", "subgroups", "absolute-effects",
+        "estimates", "curves", "subgroups", "absolute-effects", "effects-by-period",
     }  # fmt: skip
     outcomes = data["estimates", "target_outcomes"]
     assert sorted(map(str, outcomes)) == ["57", "57", "None"]
@@ -85,6 +85,27 @@ def test_effects_in_periods_of_a_hidden_result_are_removed(sources):
     assert left[["outcome_id", "analysis_id"]].to_numpy().tolist() == [[3, 1], [4, 1]]
     del tables["cm_result"]
     assert "effect_by_period" not in blinded_archive(tables)
+
+
+def test_effects_by_period_and_further_diagnostics_have_views(sources):
+    views = {view.name: view.data() for view in results_views(sources, DisclosureRules())}
+    periods = views["effects-by-period"]
+    assert {*periods["period"]} == {"day 1 to 30", "day 31 on"}
+    assert {*periods["outcome"]} == {"Bleeding", "Control"}
+    assert periods["analysis_id"].unique().tolist() == [1]  # The other analysis is hidden.
+    further = views["further-diagnostics"]
+    assert {*further["diagnostic"]} == {"Share of old people"}
+    assert sorted(further["value_verdict"]) == ["FAIL", "FAIL", "PASS"]
+
+
+def test_questions_that_no_database_answers_are_not_combined(tmp_path):
+    results = [(3, 1, 1.2, 1, 1), (5, 1, math.nan, 1, 1)]
+    sources = read_sources([small_archive(tmp_path, name, results) for name in "ab"])
+    table = next(
+        v for v in results_views(sources, DisclosureRules()) if v.name == "synthesis"
+    ).table
+    assert table["outcome_id"].unique().tolist() == [3]
+    assert table["databases"].unique().tolist() == [2]
 
 
 def test_curves_without_results_are_not_shown(sources):

@@ -48,7 +48,7 @@ class ArchiveNames:
         return {
             "target": "" if target is None else self._name("cohort", target),
             "comparator": "" if comparator is None else self._name("cohort", comparator),
-            "outcome": self._name("cohort", outcome, "outcome"),
+            "outcome": self._name("cohort", outcome),
             "analysis": self._name("analysis", analysis),
         }
 
@@ -75,6 +75,6 @@ class ArchiveNames:
         if name and name.casefold() not in (n.casefold() for n in names):
             names.append(title_case(name))
 
-    def _name(self, kind: str, number: int, otherwise: str = "") -> str:
+    def _name(self, kind: str, number: int) -> str:
         """Return the first name of an id, or the id itself."""
-        return next(iter(self._names.get((kind, number), [])), f"{otherwise or kind} {number}")
+        return next(iter(self._names.get((kind, number), [])), f"{kind} {number}")

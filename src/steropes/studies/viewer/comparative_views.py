@@ -42,12 +42,14 @@ def comparative_views(sources: Sequence[NamedTables]) -> list[View]:
     views = [
         _estimates(sources),
         _diagnostics(sources),
+        _further_diagnostics(sources),
         _attrition(sources),
         *adjustment_views(sources),
         _curves(sources),
         _profiles(sources),
         _follow_up(sources),
         _absolute(sources),
+        _periods(sources),
         _subgroups(sources),
     ]
     return [view for view in views if len(view.table)]
@@ -149,6 +151,28 @@ def _with_own_diagnostics(source: NamedTables, found: pd.DataFrame) -> pd.DataFr
         if c and c in notes and c not in found
     ]
     return found.merge(notes[[*KEY, *own]].drop_duplicates(KEY), on=KEY, how="left")
+
+
+def _further_diagnostics(sources: Sequence[NamedTables]) -> View:
+    """Return the diagnostics that the study adds to those of the results model."""
+
+    def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
+        """Mark the verdict of each value."""
+        return found.assign(**{f"value{VERDICT}": found["verdict"]})
+
+    return View(
+        "further-diagnostics",
+        "Further diagnostics",
+        GROUP,
+        "Diagnostics that the study adds, with the value of each and whether it passes.",
+        (
+            *RESULT_IDS,
+            *QUESTION,
+            *texts(diagnostic="Diagnostic"),
+            *checks([("value", "Value")]),
+        ),
+        gathered(sources, "further_diagnostic", more),
+    )
 
 
 def _attrition(sources: Sequence[NamedTables]) -> View:
@@ -265,6 +289,38 @@ def _absolute(sources: Sequence[NamedTables]) -> View:
         ),
         gathered(sources, "absolute_effect"),
     )
+
+
+def _periods(sources: Sequence[NamedTables]) -> View:
+    """Return the effects in periods of the time at risk."""
+
+    def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
+        """Describe the periods."""
+        days = zip(found["first_day"], found["last_day"], strict=True)
+        return found.assign(period=[_days(first, last) for first, last in days])
+
+    return View(
+        "effects-by-period",
+        "Effects by period",
+        GROUP,
+        "Ratios of target to comparator in periods of the time at risk, with 95% limits.",
+        (
+            *RESULT_IDS,
+            *ids("first_day"),
+            *QUESTION,
+            *texts(period="Period"),
+            *EFFECT,
+            column("target_outcomes", "Target outcomes", "count"),
+            column("comparator_outcomes", "Comparator outcomes", "count"),
+        ),
+        gathered(sources, "effect_by_period", more),
+        "forest",
+    )
+
+
+def _days(first: float, last: float) -> str:
+    """Describe a period by its first and last day; the last period has none."""
+    return f"day {first:,.0f} " + ("on" if pd.isna(last) else f"to {last:,.0f}")
 
 
 def _subgroups(sources: Sequence[NamedTables]) -> View:

@@ -66,7 +66,7 @@ def _combined(sources: Sequence[NamedTables], unblind: bool) -> View | None:
     parts = [part for part in parts if part is not None and len(part)]
     if not parts:
         return None
-    table = pd.concat(parts, ignore_index=True)
+    table = _with_databases(pd.concat(parts, ignore_index=True), "databases")
     table = table.assign(kind="ratio", database="combined: " + table["method"])
     table["status"] = shown_of(table)
     return View(
@@ -109,7 +109,7 @@ def _combined_series(sources: Sequence[NamedTables], unblind: bool) -> View | No
         parts.append(study[0].named(found).merge(names, on=SERIES_KEY, how="left"))
     if not parts:
         return None
-    table = pd.concat(parts, ignore_index=True)
+    table = _with_databases(pd.concat(parts, ignore_index=True), "databases")
     table = table.assign(kind="rate ratio", database="combined: " + table["method"])
     table["status"] = shown_of(table)
     return View(
@@ -198,7 +198,7 @@ def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) ->
             found["method"] = found["evidence_synthesis_analysis_id"].map(names)
         return found
 
-    table = gathered(sources, f"es_{design}_result", more)
+    table = _with_databases(gathered(sources, f"es_{design}_result", more), "n_databases")
     if not len(table):
         return None
     having = [s.flagged for s in sources if f"{design}_result" in s]
@@ -235,6 +235,11 @@ def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) ->
         table,
         "forest",
     )
+
+
+def _with_databases(table: pd.DataFrame, number: str) -> pd.DataFrame:
+    """Leave out the questions to which no database has an estimate."""
+    return table[table[number].ne(0)].reset_index(drop=True) if number in table else table
 
 
 def _with_pairs(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -34,7 +34,7 @@ const Charts = (() => {
   // Coefficients of a model are drawn together.
   const MODEL = RESULT.filter((name) => name !== "covariate_id");
   const NAMES = ["database", "target", "comparator", "exposure", "outcome", "analysis",
-    "covariate", "level", "covariate_name", "method", "design", "evaluation"];
+    "covariate", "level", "period", "covariate_name", "method", "design", "evaluation"];
 
   function title(rows) {
     const first = rows[0];
