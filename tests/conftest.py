@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -13,6 +16,8 @@ settings.register_profile("steropes", derandomize=True, deadline=None)
 settings.load_profile("steropes")
 
 
+# The default run of a test marked as `sampled` has each value of each parameter at least so often.
+OCCURRENCES = 2
 # The modules that create the backend of a fit.
 WITH_DEVICES = (
     "models.fit_steps",
@@ -47,8 +52,19 @@ def default_device(request):
         yield
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Leave out facts of the CPU backend alone where another device is chosen."""
+    """Mark combinations as slow, and leave out facts of the CPU alone on another device."""
+    occurrences = Counter()
+    # In an order that depends on the names alone, so that combinations are scattered.
+    for item in sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode())):
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
+            test = item.nodeid.split("[")[0]
+            values = [(test, name, id(v)) for name, v in item.callspec.params.items()]
+            if all(occurrences[v] >= OCCURRENCES for v in values):
+                item.add_marker("slow")
+            else:
+                occurrences.update(values)
     if config.getoption("--device") == "cpu":
         return
     host = [item for item in items if item.get_closest_marker("host")]

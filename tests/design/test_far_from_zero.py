@@ -18,6 +18,7 @@ def with_values(rng, n=200, p=5):
     return X
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("storage", "mean"), [("array", 2e4), ("array", 1e7), ("csr", 2e3), ("csc", 1e7)]
 )
@@ -70,6 +71,7 @@ def expanded(X, y, width, K, baseline, changes):
     return np.array(rows), np.array(out) * 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("baseline", [0, 1, 2, "interval"])
 @pytest.mark.parametrize("changes", [{}, {0: 1}, {0: 2, 1: 1}, {0: np.sqrt}])
 @pytest.mark.parametrize("storage", ["array", "csr"])

@@ -67,6 +67,7 @@ def same(a, b, tol=1e-10):
     np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("storage", "prior"),
     [

@@ -17,6 +17,7 @@ def events(c):
 EVENTS = [f for f in EVERY if f not in ("linear", "cumulative", "conditional exact")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("light", [1e-12, 1e-17, 1e-30, 1e-200])
 @pytest.mark.parametrize("family", EVENTS)
 def test_events_that_weigh_nothing_are_refused(family, light, rng):

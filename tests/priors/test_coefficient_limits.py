@@ -135,6 +135,7 @@ def test_a_cox_model_within_limits_is_that_of_a_bounded_solver(prior, rng):
     np.testing.assert_allclose(found.coef_, bounded(loss, l1, l2), atol=2e-6)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("prior", [Laplace(0.5), Normal(0.5), Laplace(np.inf)], ids=repr)
 @pytest.mark.parametrize("family", EVERY)
 def test_every_family_finds_the_best_point_within_limits(family, prior, rng):

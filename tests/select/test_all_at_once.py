@@ -49,6 +49,7 @@ def scores_of(table):
     return table[[c for c in table if c not in ("nonzero", "slope")]]
 
 
+@pytest.mark.sampled
 @pytest.mark.host  # elsewhere lanes are not padded, so there is no room for one more
 @pytest.mark.parametrize("family", EVERY)
 @pytest.mark.parametrize(

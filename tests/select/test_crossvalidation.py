@@ -87,6 +87,7 @@ def scores(model):
     return table[[c for c in table if c.startswith("fold")]].to_numpy()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(
     "prior",
@@ -157,6 +158,7 @@ def test_the_two_scores_agree_where_rows_are_independent(family):
     np.testing.assert_allclose(scores(fits[0]), scores(fits[1]), atol=1e-8)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("prior", [Laplace(), Normal(), ElasticNet(1.0, 1.0)])
 def test_the_automatic_search_returns_a_variance_that_it_evaluated(family, prior):

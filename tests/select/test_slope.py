@@ -59,6 +59,7 @@ def difference(table):
     return rise / np.log(table["variance"].iloc[2] / table["variance"].iloc[0])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("family", "prior"),
     [

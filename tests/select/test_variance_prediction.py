@@ -84,6 +84,7 @@ def problem(rng, family):
     return CoxRegression, X, y
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", ["logistic", "cox"])
 @pytest.mark.parametrize("prior", [Laplace(), ElasticNet(1.0, 1.0)], ids=["laplace", "elastic net"])
 @pytest.mark.parametrize("unit", [None, 0.01, 20.0])

@@ -66,6 +66,7 @@ def simulate(family: str):
     return X, y, data
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("family", FAMILIES)

@@ -209,6 +209,7 @@ def rounded_otherwise(X, y, seed):
     return X.iloc[rows, columns], y[rows], w[rows]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("link", LINKS)
 def test_what_is_separated_does_not_hang_on_rounding(link, seed):
@@ -223,6 +224,7 @@ def test_what_is_separated_does_not_hang_on_rounding(link, seed):
             Model(link=link).fit(*data[:2], sample_weight=data[2])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("link", LINKS)
 def test_what_is_in_order_by_a_sum_of_columns_is_separated_whatever_the_rounding(link, seed):
@@ -235,6 +237,7 @@ def test_what_is_in_order_by_a_sum_of_columns_is_separated_whatever_the_rounding
     assert {"x0", "x1"} <= set(caught.value.columns)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("link", LINKS)
 def test_two_rows_out_of_order_by_little_are_a_maximum_far_out(link, seed):
@@ -266,6 +269,7 @@ def test_a_difference_of_columns_that_splits_the_outcome_is_named(link):
     assert CumulativeProbabilityModel(link=link).fit(X, y).converged_
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("link", ["logit", "probit", "loglog", "cloglog"])
 @pytest.mark.parametrize("variance", [1e2, 1e8, 1e12])
 def test_a_column_beside_a_penalised_one_that_splits_the_outcome_is_not_separated(link, variance):

@@ -61,6 +61,7 @@ def test_fit_and_what_follows_from_it(case, ties):
         assert got == pytest.approx(h, rel=2e-6)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("transform", ["km", "identity", "log", "rank"])
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 @pytest.mark.parametrize("case", CASES)
@@ -73,6 +74,7 @@ def test_proportionality_is_cox_zph(case, ties, transform):
     np.testing.assert_allclose(table.to_numpy(), expected.to_numpy(), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("transform", ["km", "identity", "log", "rank"])
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 @pytest.mark.parametrize("case", ["lung", "heart", "veteran strata"])

@@ -27,6 +27,7 @@ def rows(rng, n=60, entry=True):
     return X, y, given
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 @pytest.mark.parametrize("case", ["lung weights", "veteran strata", "heart"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,6 +70,7 @@ def test_sums_over_the_rows_are_the_gradient_which_is_zero(rng, ties, entry):
         np.testing.assert_allclose(w[event[by]] @ s.to_numpy(), 0, atol=1e-6)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array, pd.DataFrame])
 @pytest.mark.parametrize("kind", KINDS)
 def test_storage_and_order_of_rows_do_not_matter(rng, kind, storage):
