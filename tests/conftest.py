@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from device_use import DeviceUse
 from steropes.backends import get_backend
 
 # The same examples on every run: a failure is a change of the code, not of the dice.
@@ -35,16 +36,25 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_configure(config):
+    """Count the tests that fit on another device than the CPU."""
+    chosen = config.getoption("--device")
+    if chosen != "cpu":
+        config.pluginmanager.register(DeviceUse(chosen), "device_use")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def default_device(request):
     """Let device="cpu" mean that of the option --device."""
-    chosen = request.config.getoption("--device")
-    if chosen == "cpu":
+    use = request.config.pluginmanager.get_plugin("device_use")
+    if use is None:
         yield
         return
 
     def other_backend(device="cpu", n_jobs=None, work=0.0):
-        return get_backend(chosen if device == "cpu" else device, n_jobs, work)
+        if device == "cpu":
+            use.record()
+        return get_backend(use.device if device == "cpu" else device, n_jobs, work)
 
     with pytest.MonkeyPatch.context() as patch:
         for module in WITH_DEVICES:

@@ -70,7 +70,8 @@ class MultinomialLikelihood(Likelihood):
             w = weights[at]
             loss, p = self._softmax(h[:, at], codes, rows)
             p *= w
-            p[codes, rows] -= w
+            p[codes, rows] = 0.0
+            p[codes, rows] = -p.sum(axis=0)  # w (p − 1) without cancellation where p is near one
             r[:, at] = p
             return self.backend.column_sum(xp.where(w > 0, w * loss, 0.0))
 

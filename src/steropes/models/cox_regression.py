@@ -214,7 +214,10 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         cuts, effects = read_step_effects(self.time_varying, design.names, event_times)
         functions = effects is not None and effects.values is not None
         if functions and self.device not in ("cpu", "auto"):
-            raise DataError("Effects that are functions of time are computed by device='cpu'.")
+            raise DataError(
+                f"Effects that are functions of time are not computed on device={self.device!r}: "
+                "use device='cpu', or steps, such as time_varying={'x': [90, 180]}."
+            )
         return cuts, effects
 
     def _likelihood(
