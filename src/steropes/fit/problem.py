@@ -155,6 +155,11 @@ class Problem:
         term = self._prior_columns.smooth(prior)
         return None if term is None else ShiftedSmoothTerm(term, self.n_free)
 
+    def excluded(self, prior: Prior) -> np.ndarray:
+        """Return the mask (p,) of the coefficients to which a prior does not apply."""
+        own = self._prior_columns.excluded(prior)
+        return np.concatenate([np.ones(self.n_free, bool), own])
+
     def group_penalty(self, prior: Prior | None) -> GroupPenalty | None:
         """Return the prior's group penalty over all columns; None if it has none."""
         penalty = None if prior is None else self._prior_columns.group_penalty(prior)

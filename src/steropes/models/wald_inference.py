@@ -210,10 +210,20 @@ class WaldInference(FittedModel):
         # Powers of the information account for offsets, and thus for held coefficients.
         if prior is None or prior.plain or prior.information_power:
             return
-        term = None if prior.adaptive else problem.smooth_term()
         at = np.asarray(columns, np.int64)
-        if term is not None and not np.any(term.hessian(self._beta, at)):
-            return
+        # A Hessian of zero at the estimate would not show that a smooth term leaves a column out.
+        if not prior.adaptive and (term := problem.smooth_term()) is not None:
+            if (
+                problem.excluded(prior)[at].all()
+                and not term.gradient(self._beta[:, None])[at].any()
+            ):
+                return
+            name, setting = type(prior).__name__, "exclude" in prior.get_params()
+            remedy = "exclude=…" if setting else f"by a setting exclude of the class {name}"
+            raise DataError(
+                f"The smooth term of {name} may depend on a coefficient that is held: there is no "
+                f"{what}. Leave it out of the prior ({remedy}), or use bootstrap()."
+            )
         joined = problem.group_penalty(prior)
         if isinstance(joined, LimitedPenalty):
             l1, l2 = problem.penalties(prior)

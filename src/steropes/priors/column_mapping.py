@@ -41,6 +41,9 @@ class PriorColumns(Protocol):
     def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
         """See `Prior.next_penalty`."""
 
+    def excluded(self, prior: Prior) -> np.ndarray:
+        """Return the mask (p,) of the fitted coefficients that the prior excludes."""
+
 
 @dataclass(frozen=True)
 class AllColumns:
@@ -69,6 +72,10 @@ class AllColumns:
     def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
         """See `PriorColumns.next_penalty`."""
         return checked_next_penalty(prior, self.names, beta, before)
+
+    def excluded(self, prior: Prior) -> np.ndarray:
+        """See `PriorColumns.excluded`."""
+        return prior.excluded(self.names)
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,10 @@ class KeptColumns:
         old = None if before is None else self._all_coefficients(before)
         beta = self._all_coefficients(beta)
         return _select(checked_next_penalty(prior, self.names, beta, old), self.kept)
+
+    def excluded(self, prior: Prior) -> np.ndarray:
+        """See `PriorColumns.excluded`."""
+        return prior.excluded(self.names)[self.kept]
 
     def _all_coefficients(self, beta: np.ndarray) -> np.ndarray:
         """Combine fitted coefficients with the fixed ones, (p,)."""
@@ -218,6 +229,10 @@ class CopiedColumns:
             found = checked_next_penalty(own, self.names, beta[at], old)
             l1[at], l2[at] = found.l1, found.l2
         return self._without_excluded(Penalty(l1, l2))
+
+    def excluded(self, prior: Prior) -> np.ndarray:
+        """See `PriorColumns.excluded`; the exclusions of the prior are those of the columns."""
+        return np.isin(np.array(self.copies, object), list(self.exclude))
 
     def _layers(self) -> list[np.ndarray]:
         """Return sets of positions, each with one coefficient per column, that cover all."""
