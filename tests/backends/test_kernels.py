@@ -63,8 +63,10 @@ def refuses_wrong_shapes(backend, case):
         lambda: backend.gram_groups(lines, ones, runs, last, ones, small),
         lambda: backend.line_sums(lines, short, runs),
         lambda: backend.line_sums(lines, ones, np.array([0, n + 1])),
+        lambda: backend.gather(lines, asarray(np.ones((k - 1, 4)))),
+        lambda: backend.scatter(lines, asarray(np.ones((n - 1, 4)))),
     ):
-        with pytest.raises(ValueError, match=r"Sums over|A Gram matrix"):
+        with pytest.raises(ValueError, match=r"Sums over|A Gram matrix|This product needs"):
             call()
 
 

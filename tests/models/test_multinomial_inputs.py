@@ -18,6 +18,7 @@ from steropes import (
     LogisticRegression,
     MultinomialLogisticRegression,
     Normal,
+    SeparationError,
 )
 
 N, P = 300, 5
@@ -249,3 +250,22 @@ def test_a_start_is_refused_with_a_cross_validation(drawn):
     X, y, _ = drawn
     with pytest.raises(DataError, match="leave start_at out"):
         MultinomialLogisticRegression(prior=Laplace(), cv=3).fit(X, y, start_at=np.zeros((3, P)))
+
+
+def test_the_intercept_absorbs_an_offset_of_a_class_of_any_size(drawn):
+    X, y, offset = drawn
+    m = MultinomialLogisticRegression().fit(X, y, offset=offset)
+    shift = np.array([0.0, 800.0, -500.0])
+    far = MultinomialLogisticRegression().fit(X, y, offset=offset + shift)
+    assert far.converged_
+    np.testing.assert_allclose(far.coef_, m.coef_, atol=1e-6)
+    np.testing.assert_allclose(m.intercept_ - far.intercept_, shift, atol=1e-4)
+    other = MultinomialLogisticRegression(reference="b").fit(X, y, offset=offset + shift)
+    np.testing.assert_allclose(other.coef_ - other.coef_[0], m.coef_, atol=1e-6)
+
+
+def test_offsets_of_a_class_too_far_apart_are_named_and_not_the_columns_of_x(drawn):
+    X, y, offset = drawn
+    offset[:, 1] += np.where(np.arange(N) % 2 == 0, 800.0, -800.0)
+    with pytest.raises(SeparationError, match=r"offsets are so far apart .*column 1 less column 0"):
+        MultinomialLogisticRegression().fit(X, y, offset=offset)

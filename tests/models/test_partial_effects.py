@@ -6,7 +6,16 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot
 
-from steropes import CoxRegression, DataError, LogisticRegression, PoissonRegression, Surv, plots
+from steropes import (
+    CoxRegression,
+    DataError,
+    LogisticRegression,
+    MultinomialLogisticRegression,
+    PoissonRegression,
+    PooledLogisticRegression,
+    Surv,
+    plots,
+)
 from steropes.models import formula_variables
 from steropes.models.formula_variables import summarize_variables
 
@@ -185,3 +194,42 @@ def test_fixed_coefficients_and_many_columns_have_no_typical_row(monkeypatch):
     many = LogisticRegression().fit(D[["age", "n"]], D["y"])
     with pytest.raises(DataError, match="has 2 columns"):
         many.partial_effect("age")
+
+
+def test_classes_of_a_data_frame_have_the_effects_of_the_formula():
+    y = np.array(["a", "b", "c"])[D["n"]]
+    plain = MultinomialLogisticRegression().fit(D[["age", "sex"]], y)
+    other = MultinomialLogisticRegression.from_formula("y ~ age + sex", D.assign(y=y))
+    for name in ("age", "sex"):
+        a, b = plain.partial_effect(name), other.partial_effect(name)
+        assert a[name].tolist() == b[name].tolist()
+        np.testing.assert_allclose(a.drop(columns=name), b.drop(columns=name), rtol=1e-5, atol=1e-7)
+    held = MultinomialLogisticRegression().fit(D[["age", "sex"]], y, fixed={"b:age": 0.1})
+    assert (held.partial_effect("age", [50.0, 60.0])["se"].xs("b", level="class") == 0).all()
+
+
+def test_predictors_of_each_interval_have_no_partial_effect():
+    y = Surv(np.ceil(10 * D["time"]), np.ones(N))
+    m = PooledLogisticRegression(interval=20.0).fit(D[["age"]], y)
+    with pytest.raises(DataError, match=r"for each interval of time.*predict_survival"):
+        m.partial_effect("age")
+
+
+@pytest.mark.parametrize("formula", [False, True])
+def test_arguments_that_are_no_values_are_refused_in_a_sentence(formula):
+    m = MODEL if formula else LogisticRegression().fit(D[["age", "sex", "n", "flag"]], D["y"])
+    for arguments, message in (
+        ((D,), "variable must be a name, not DataFrame"),
+        ((["age"],), "variable must be a name, not list"),
+        (("age", ["old"]), "'age' is a number, not 'old'"),
+        (("age", None, "linear", 0.95, {"n": "two"}), "'n' is a number, not 'two'"),
+        (("age", None, "linear", 0.95, {"sex": ["f", "m"]}), "at has one value of 'sex'"),
+        (("age", None, "linear", 0.95, ["sex"]), "at must be a mapping"),
+    ):
+        with pytest.raises(DataError, match=message):
+            m.partial_effect(*arguments)
+    with pytest.raises(DataError, match="'flag' is a number, not 'yes'"):
+        m.partial_effect("age", at={"flag": "yes"})
+    named = LogisticRegression().fit(D[["age"]].rename(columns={"age": "se"}), D["y"])
+    with pytest.raises(DataError, match="'se' is a column of the table"):
+        named.partial_effect("se")

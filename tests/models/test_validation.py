@@ -19,6 +19,7 @@ from steropes import (
     Laplace,
     LinearRegression,
     LogisticRegression,
+    MultinomialLogisticRegression,
     NegativeBinomialRegression,
     PoissonRegression,
     Surv,
@@ -212,3 +213,21 @@ def test_what_has_no_measures_is_refused():
     gap = np.where(np.arange(N) == 3, np.nan, 1.0 * Y)
     with pytest.raises(DataError, match="without group a failed: y contains NaN"):
         validate_by_group(LinearRegression(), X, gap, np.where(np.arange(N) < 10, "b", "a"))
+
+
+def test_a_class_of_one_group_is_named_with_and_without_offsets(rng):
+    X, group = rng.normal(size=(90, 2)), np.repeat(["u", "v", "w"], 30)
+    y = np.where(group == "v", rng.integers(0, 3, 90), rng.integers(0, 2, 90))
+    for offset in (None, np.zeros((90, 3))):
+        with pytest.raises(DataError, match="class 2 is in the group v only"):
+            validate_by_group(MultinomialLogisticRegression(), X, y, group, offset=offset)
+
+
+def test_a_validation_by_group_refuses_rows_in_another_order(rng):
+    X, y = pd.DataFrame(rng.normal(size=(40, 2))), pd.Series(rng.integers(0, 2, 40))
+    given = {"groups": pd.Series(np.arange(40) % 2), "offset": pd.Series(np.zeros(40))}
+    for name in ("y", "groups", "offset"):
+        other = {"y": y, **given}
+        other[name] = other[name][::-1]
+        with pytest.raises(DataError, match=f"X and {name} have the same row labels in different"):
+            validate_by_group(LogisticRegression(), X, **other)

@@ -237,3 +237,9 @@ def test_an_overflow_is_an_error_and_no_result():
     y = rng.negative_binomial(0.5, 0.01, n)
     with pytest.raises(steropes.DataError, match=r"overflowed after .* sweeps"):
         steropes.PoissonRegression(prior=steropes.Laplace(1000.0), solver="ccd").fit(X, y)
+
+
+def test_limits_are_refused_by_their_name():
+    prior = steropes.Normal(1.0, lower=0.0)
+    with pytest.raises(steropes.DataError, match="'ccd' has no limits of coefficients"):
+        steropes.LogisticRegression(prior=prior, solver="ccd").fit(np.eye(3), [0, 1, 1])

@@ -1,6 +1,7 @@
 """Where databases are: addresses without secrets, dialects, folders of Parquet files."""
 
 import datetime as dt
+import gc
 import json
 import os
 import subprocess
@@ -13,7 +14,12 @@ import pytest
 import sqlglot
 
 from steropes.errors import DataError
-from steropes.studies import OmopDatabase, StudySettings, comparative_study
+from steropes.studies import (
+    OmopDatabase,
+    StudySettings,
+    comparative_study,
+    synthetic_database,
+)
 from steropes.studies._extras import MissingExtraError
 from steropes.studies.cli.command_line import run
 from steropes.studies.database.open_database import open_source
@@ -478,3 +484,18 @@ def test_a_new_kind_of_server_is_one_file(people, tmp_path):
     (folder / "toy.py").write_text(TOY)
     command = [sys.executable, "-c", STUDY, str(folder), str(people)]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONWARNINGS": "default"})
+
+
+def test_databases_in_memory_never_share_an_identity():
+    """Python reuses ids, and stored results of one would be taken for those of the next."""
+    seen = set()
+    for _ in range(10):
+        connection = duckdb.connect()
+        connection.execute("CREATE TABLE person (person_id INTEGER)")
+        seen.add(open_source(connection).identity)
+        assert open_source(connection).identity in seen
+        connection.close()
+        del connection
+        gc.collect()
+    assert len(seen) == 10
+    assert repr(synthetic_database(20)) == "OmopDatabase('memory in memory', schema='main')"

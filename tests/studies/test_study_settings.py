@@ -276,3 +276,10 @@ def test_dropped_people_are_whole_numbers_in_the_table_of_attrition(database):
     text = study_tables(study.to_dict())["attrition"]
     assert ".0" not in text
     assert ",0," in text
+
+
+def test_an_id_that_no_database_has_is_named_by_its_argument():
+    for name in ("exposure", "indication"):
+        given = {"outcome": 1, "exposure": 2, name: 10**20}
+        with pytest.raises(DataError, match=f"^{name} must be a concept id"):
+            steropes.studies.case_series_settings(**given)

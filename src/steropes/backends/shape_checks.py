@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from .protocols import Array, Lines
 
-__all__ = ["require_square", "require_weights"]
+__all__ = ["require_rows", "require_square", "require_weights"]
+
+
+def require_rows(x: Array, rows: int) -> None:
+    """Raise `ValueError` unless a factor of a product with lines has the given number of rows."""
+    if x.shape[0] != rows:
+        raise ValueError(f"This product needs an array of {rows} rows, not {x.shape[0]}.")
 
 
 def require_weights(lines: Lines, v: Array, last: int | None = None) -> None:

@@ -42,9 +42,10 @@ def refuse_other_order(first: object, name: str = "X", **others: object) -> None
         if not _same_labels(index, other):
             continue
         i = int(np.argmax([a != b for a, b in zip(index, other, strict=True)]))
+        ours, theirs = index[[i]].tolist()[0], other[[i]].tolist()[0]
         raise DataError(
             f"{name} and {what} have the same row labels in different orders: row {i} is "
-            f"{index[i]!r} in {name} and {other[i]!r} in {what}. Rows are matched by position: "
+            f"{ours!r} in {name} and {theirs!r} in {what}. Rows are matched by position: "
             f"pass {what}.loc[{name}.index], or {what}.to_numpy() if the positions are right."
         )
 

@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+from ..design.class_design import ClassDesign
 from ..design.protocols import DesignLike
 from ..errors import DataError
 from ..likelihoods import Likelihood
@@ -233,12 +234,29 @@ class Problem:
             batch = Batch(term, shared, per_replicate_subproblems)
         else:
             batch = GroupPenaltyBatch(term, penalty, shared)
-        if start := self.start:
+        start = self.start + self.class_starts
+        if start.any():
             beta = np.zeros((self.design.p, 1))
             at = slice(self.n_constant)
             beta[at, 0] = self.design.scale[at] * start
             batch.start_at(np.broadcast_to(beta, (self.design.p, B)))
         return batch
+
+    @property
+    def class_starts(self) -> np.ndarray:
+        """The initial intercepts of classes with offsets far from zero, (n_constant,).
+
+        They cancel the median of the offsets of a class relative to the class without intercept.
+        Other models, and offsets close to zero, have zeros.
+        """
+        out, design = np.zeros(self.n_constant), self.design
+        if self.offset is None or not self.n_constant or not isinstance(design, ClassDesign):
+            return out
+        by_class = self.offset.reshape(-1, len(self.weights))[:, self.weights > 0]
+        own = design.channel[: self.n_constant]
+        (reference,) = np.setdiff1d(np.arange(len(by_class)), own)
+        middle = np.median(by_class[own] - by_class[reference], axis=1)
+        return np.where(np.abs(middle) < REPLICATES.far_offset, out, -middle)
 
     @property
     def start(self) -> float:

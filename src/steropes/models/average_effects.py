@@ -126,7 +126,11 @@ class AverageEffects(PredictionTables):
             all_names = list(there.columns)
         else:
             all_names, there = self._matrix_of(X)
-        names = [variables] if isinstance(variables, str) else list(variables or all_names)
+        if variables is None:
+            return there, all_names, all_names
+        names = [variables] if isinstance(variables, str) else list(variables)
+        if not names:
+            raise DataError("variables is empty; leave it out for all.")
         unknown = [name for name in names if name not in all_names]
         if unknown:
             raise DataError(

@@ -76,7 +76,7 @@ class CounterfactualGroups(WaldInference):
         eta = self._linear_predictors(X, offset)
         n = len(eta)
         codes, weight = self._stratum_codes(X, strata, n), check_weights(sample_weight, n)
-        times = self.unique_times_ if times is None else times
+        times = self.unique_times_[self.unique_times_ > 0] if times is None else times
         at = np.unique(check_vector(np.atleast_1d(times), None, "times"))
         if not len(at):
             raise DataError("times is empty; an average is at one time at least.")

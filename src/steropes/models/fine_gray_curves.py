@@ -148,7 +148,7 @@ class FineGrayCurves(CounterfactualGroups):
         X : array, sparse matrix, data frame or Design, (n, p)
             The people to average over.
         times : (T,) array, optional
-            Positive. Default ``unique_times_``. Results are NaN after the last time at which anyone
+            Positive. Default those of ``unique_times_``. NaN after the last time at which anyone
             (of some stratum) was under observation.
         by : name or position of a column of X, or mapping, optional
             The column that defines the groups, as in `CoxRegression.standardized_survival`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def typical_rows(
     Raises
     ------
     DataError
-        If there is no such variable, or a level is not one of its categories.
+        If there is no such variable, or a value is not one that it can have.
     """
     for name in chosen:
         if name not in variables:
@@ -140,15 +141,25 @@ def typical_rows(
     for name, variable in variables.items():
         values = chosen.get(name, variable.center)
         values = list(values) if isinstance(values, list | tuple | np.ndarray) else [values] * n
-        if isinstance(variable.dtype, pd.CategoricalDtype):
-            plain = [x.item() if isinstance(x, np.generic) else x for x in values]
-            new = [value for value in plain if value not in variable.dtype.categories]
-            if new:
-                known = listed([str(x) for x in variable.dtype.categories])
-                raise DataError(f"{name!r} has no level {new[0]!r}; its levels are {known}.")
+        _refuse_other_values(name, variable, values)
         integer = isinstance(variable.dtype, np.dtype) and variable.dtype.kind in "iu"
         whole = integer and all(float(v).is_integer() for v in values)
         # A fraction of a whole number, such as a median age, makes the column one of floats.
         kind = np.float64 if integer and not whole else variable.dtype
         columns[name] = pd.Series(values).astype(kind)
     return pd.DataFrame(columns)
+
+
+def _refuse_other_values(name: str, variable: FormulaVariable, values: list[Any]) -> None:
+    """Refuse labels that are not categories of a variable, and text in place of its numbers."""
+    kinds, dtype = pd.api.types, variable.dtype
+    for value in values:
+        plain = value.item() if isinstance(value, np.generic) else value
+        if not kinds.is_scalar(plain):
+            raise DataError(f"{name!r} has one value in a row, not {plain!r}.")
+        if isinstance(dtype, pd.CategoricalDtype):
+            if plain not in dtype.categories:
+                known = listed([str(x) for x in dtype.categories])
+                raise DataError(f"{name!r} has no level {plain!r}; its levels are {known}.")
+        elif kinds.is_numeric_dtype(dtype) and not isinstance(plain, Real):
+            raise DataError(f"{name!r} is a number, not {plain!r}.")

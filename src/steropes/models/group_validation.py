@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,13 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from ..data import check_classes, check_response, check_survival, check_weights
+from ..data import (
+    check_classes,
+    check_response,
+    check_survival,
+    check_weights,
+    refuse_other_order,
+)
 from ..data.group_labels import check_groups
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.ordered_categories import ordered_categories
@@ -93,6 +100,9 @@ def validate_by_group(
     ['n', 'auc', 'r2', 'intercept', 'slope', 'brier']
     """
     refuse_without_measures(model)
+    refuse_other_order(
+        X, y=y, groups=groups, sample_weight=sample_weight, offset=offset, strata=strata
+    )
     family = str(model._performance_family)
     n = int(np.shape(X)[0])
     codes, labels = check_groups(groups, n)
@@ -101,7 +111,9 @@ def validate_by_group(
     weight = check_weights(sample_weight, n)
     several = family == "multinomial"
     if several:
-        add = read_class_offset(offset, check_classes(y, n)[0].tolist(), n)
+        classes, class_of_row = check_classes(y, n)
+        _refuse_classes_of_one_group(classes.tolist(), class_of_row, codes, labels)
+        add = read_class_offset(offset, classes.tolist(), n)
     else:
         add = check_offset(offset, n, False)
     stratum = None if strata is None else label_strata(strata, n)[0]
@@ -137,6 +149,20 @@ def validate_by_group(
     table = pd.DataFrame(measures, index)
     table.insert(0, "n", lines)
     return table
+
+
+def _refuse_classes_of_one_group(
+    classes: list[Any], class_of_row: np.ndarray, group_of_row: np.ndarray, labels: Sequence[str]
+) -> None:
+    """Refuse a class with rows of one group only, which the fit without this group cannot have."""
+    for k, label in enumerate(classes):
+        groups = np.unique(group_of_row[class_of_row == k])
+        if len(groups) == 1:
+            raise DataError(
+                f"The class {label!r} is in the group {labels[groups[0]]} only, so that a fit "
+                "without this group cannot predict it. Leave these rows out, or merge classes or "
+                "groups."
+            )
 
 
 def _outcome(family: str, fitted: Any, y: np.ndarray) -> Any:

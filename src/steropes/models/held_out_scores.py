@@ -239,8 +239,9 @@ class HeldOutScore:
         try:
             return scorer(model, rows[:, None], y, **given)
         except ValueError as error:
+            who = "The callable" if callable(self.scoring) else f"scoring={self.scoring!r}"
             raise DataError(
-                f"scoring={self.scoring!r} cannot score a fold: {str(error).rstrip('.')}. Use "
+                f"{who} cannot score a fold: {str(error).rstrip('.')}. Use "
                 "'held_out' or 'deviance', or for several classes 'auc' or 'brier'."
             ) from error
 

@@ -404,7 +404,8 @@ class MultinomialLogisticRegression(
             share = np.bincount(problem.likelihood.codes, problem.weights)
             log_odds = np.log(share) - np.log(share[self._reference()])
             assert isinstance(problem.design, ClassDesign)
-            start[:M] = problem.design.scale[:M] * log_odds[problem.design.channel[:M]]
+            level = log_odds[problem.design.channel[:M]] + problem.class_starts
+            start[:M] = problem.design.scale[:M] * level
         begin = self.__dict__.pop("_begin", None)
         if begin is not None:
             start[M:] = problem.design.scale[M:] * begin

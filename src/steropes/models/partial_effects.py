@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..design import Design
+from ..design.class_design import ClassDesign
 from ..errors import DataError
 from .formula_variables import FormulaVariable, summarize_columns, typical_rows
 from .prediction_tables import PredictionTables, Scale
@@ -79,8 +80,17 @@ class PartialEffects(PredictionTables):
         ['x', 'estimate', 'se', 'lower', 'upper']
         """
         check_is_fitted(self)
+        if not isinstance(variable, str):
+            raise DataError(f"variable must be a name, not {type(variable).__name__}.")
+        if at is not None and not isinstance(at, Mapping):
+            raise DataError(f"at must be a mapping from names to values, not {at!r}.")
+        if variable in ("estimate", "se", "lower", "upper"):
+            raise DataError(f"{variable!r} is a column of the table; rename the variable.")
         variables = self._typical_variables()
         fixed = dict(at or {})
+        for name, value in fixed.items():
+            if not pd.api.types.is_scalar(value):
+                raise DataError(f"at has one value of {name!r}, not {value!r}.")
         if variable in fixed:
             raise DataError(f"{variable!r} is the variable that changes; leave it out of at.")
         center = typical_rows(variables, fixed)
@@ -106,7 +116,8 @@ class PartialEffects(PredictionTables):
         Raises
         ------
         DataError
-            If the model has neither, or fixed coefficients without a formula.
+            If the model has neither, fixed coefficients without a formula, or predictors that
+            change with time.
         """
         variables: Mapping[str, FormulaVariable] | None
         variables = getattr(getattr(self, "_formula", None), "variables", None)
@@ -119,11 +130,17 @@ class PartialEffects(PredictionTables):
             )
         if self._column_variables is None:
             design = self._require_data("a typical row").design
-            if self._fixed is not None or not isinstance(design, Design):
+            if isinstance(design, ClassDesign):  # which has all columns, also with fixed effects
+                design = design.X
+            elif self._fixed is not None:
                 raise DataError(
-                    "Without a formula, models with fixed coefficients or effects that change "
-                    "with time have no partial effects; compare rows by prediction_table(X, "
-                    "reference=…)."
+                    "Without a formula, models with fixed coefficients have no partial effects; "
+                    "compare rows by prediction_table(X, reference=…)."
+                )
+            if not isinstance(design, Design):
+                raise DataError(
+                    f"A row of this {type(self).__name__} has a linear predictor for each interval "
+                    "of time, and no partial effects; see predict_survival()."
                 )
             names = [str(name) for name in self.feature_names_in_]
             coded = self._coding is not None and names == self._coding.columns

@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import DataError
 from ..fit import Problem, certified_fit_under_prior
 from ..infer import refuse_undetermined
+from ..priors import LimitedPrior
 from ..solve import Batch, Fit
 from ..solve.fit_trace import FitTrace
 from .fixed_coefficients import start_batch_at
@@ -32,6 +33,8 @@ def fit_by_coordinate_descent(problem: Problem, tol: float, max_iter: int) -> tu
     from ..solve.cyclic_descent import solve_ccd
 
     prior, trace = problem.prior, FitTrace()
+    if isinstance(prior, LimitedPrior) and prior.limited:
+        raise DataError("solver='ccd' has no limits of coefficients; use solver='newton'.")
     if prior is not None and not prior.plain:
         raise DataError(
             f"solver='ccd' is for priors of each coefficient by itself; "

@@ -204,8 +204,8 @@ def mean_square(design: DesignLike | None, counted: np.ndarray | None = None) ->
     """
     if not isinstance(design, Design):
         raise DataError(
-            "Cyclops' search has no start of its own where X is in blocks of rows or effects vary "
-            "with time; give CyclopsSearch(start=…), such as 0.01."
+            "Cyclops' search has no start of its own where X is in blocks of rows, or where "
+            "effects differ by time or class; give CyclopsSearch(start=…), such as 0.01."
         )
     total, p = 0.0, 0
     for block in design.blocks:

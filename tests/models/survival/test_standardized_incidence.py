@@ -234,3 +234,13 @@ def test_rows_of_the_fit_may_be_weighted_repeated_or_reordered(cohort, rng):
     pd.testing.assert_frame_equal(weighted, averages(repeated, cluster=repeated), rtol=1e-6)
     mixed = rng.permutation(everyone)
     pd.testing.assert_frame_equal(weighted, averages(mixed, count[mixed] * 1.0), rtol=1e-6)
+
+
+def test_an_event_at_time_zero_is_left_out_of_the_default_times():
+    X, event = [[0.0], [1.0], [0.0], [1.0], [1.0], [0.0]], np.array([1, 1, 1, 0, 1, 1])
+    y = Surv([0, 0, 2, 3, 4, 5], event)
+    for found in (
+        CoxRegression().fit(X, y).standardized_survival(X).survival,
+        FineGrayRegression().fit(X, y).standardized_incidence(X).incidence,
+    ):
+        assert found["time"].tolist() == [2, 4, 5]

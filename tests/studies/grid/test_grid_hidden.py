@@ -243,3 +243,13 @@ def test_the_page_of_results_shows_the_estimates_of_the_report(results, tmp_path
             expected[name].to_numpy(dtype=float, na_value=np.nan),
             rtol=1e-12,
         )
+
+
+def test_a_balance_without_matched_people_is_released_with_rounded_counts():
+    """A study that ends before matching has no means after it."""
+    exact = pd.DataFrame(balance_rows(rare_covariates()[3], {}))
+    after = [name for name in exact if name.endswith("_after")]
+    nobody = {name: 0 if "_people_" in name else np.nan for name in after}
+    rows = released_balance(exact.assign(**nobody), COVARIATES, DisclosureRules("opensafely"))
+    assert rows[[name for name in rows if name.endswith("_after")]].isna().all(axis=None)
+    assert rows["target_mean_before"].notna().all()

@@ -89,3 +89,17 @@ def test_questions_that_mean_something_else_elsewhere_are_not_combined():
 
 def test_controls_are_not_combined():
     assert len(combine_series_tables([series(d, [1.2], truth=1.0) for d in "ab"])) == 0
+
+
+def test_a_failed_combination_states_the_reason():
+    short = [
+        t | {"sccs_result": t["sccs_result"].drop(columns="se_log_rr")}
+        for t in (series("a", [1.2]), series("b", [1.8]))
+    ]
+    found = view(*short)
+    assert found.table["note"].str.contains("are not combined: a table has no column").all()
+    assert found.table["status"].tolist() == found.table["note"].tolist()
+    again = view(series("a", [1.2]), series("a", [1.2]))
+    assert again.table["note"].str.contains("a result of the same database").all()
+    bare = [{n: t for n, t in series(d, [1.2]).items() if n != "sccs_covariate"} for d in "ab"]
+    assert view(*bare).table["rr"].notna().all()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..shape_checks import require_square, require_weights
+from ..shape_checks import require_rows, require_square, require_weights
 from ..tall_reductions import reduce_rows
 from ..thread_pool import ThreadPool, balanced_chunks
 from . import segment_softmax
@@ -95,6 +95,7 @@ class CpuBackend:
     def gather(self, lines: Lines, D: np.ndarray) -> np.ndarray:
         """Multiply every line with D (width, B) → (lines, B), with B padded by `lanes`."""
         self._require_lanes(D)
+        require_rows(D, lines.width)
         cut = lines.in_pieces()
         if cut is not None:
             return self.segment_sum(multiply(self.pool, cut[0], D), cut[1])
@@ -103,6 +104,7 @@ class CpuBackend:
     def scatter(self, lines: Lines, R: np.ndarray) -> np.ndarray:
         """Compute the transposed product R (lines, B) → (width, B), with B padded by `lanes`."""
         self._require_lanes(R)
+        require_rows(R, len(lines.starts))
         return multiply_transposed(self.pool, self.policy, lines, R)
 
     def gram(

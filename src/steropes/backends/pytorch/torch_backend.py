@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..protocols import Lines
-from ..shape_checks import require_square, require_weights
+from ..shape_checks import require_rows, require_square, require_weights
 from ..thread_pool import ThreadPool
 from .array_functions import ArrayFunctions
 from .device_array import DeviceArray
@@ -128,11 +128,15 @@ class TorchBackend:
 
     def gather(self, lines: Lines, D: DeviceArray) -> DeviceArray:
         """Multiply every line with D (width, B) → (lines, B)."""
-        return DeviceArray(bag_sums(lines.bags(), self._here(D)))
+        factor = self._here(D)
+        require_rows(factor, lines.width)
+        return DeviceArray(bag_sums(lines.bags(), factor))
 
     def scatter(self, lines: Lines, R: DeviceArray) -> DeviceArray:
         """Compute the transposed product R (lines, B) → (width, B)."""
-        return DeviceArray(bag_sums(lines.transpose().bags(), self._here(R)))
+        factor = self._here(R)
+        require_rows(factor, len(lines.starts))
+        return DeviceArray(bag_sums(lines.transpose().bags(), factor))
 
     def gram(
         self, lines: Lines, v: DeviceArray, G: DeviceArray, first: int = 0, rough: bool = False

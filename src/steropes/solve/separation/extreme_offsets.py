@@ -21,15 +21,26 @@ ProblemT = TypeVar("ProblemT", bound=RefittableProblem)
 
 
 def extreme_offsets(problem: SolverProblem) -> str | None:
-    """Describe the smallest and the largest offset of rows that count, if these are far apart."""
+    """Describe the smallest and the largest offset of rows that count, if these are far apart.
+
+    Multinomial models have an offset of each class, relative to the first.
+    """
     if problem.offset is None:
         return None
-    offset = problem.offset[: len(problem.weights)]
+    n = len(problem.weights)
+    # Offsets over rows of η that are not those of X for each class begin with those of X.
+    several = len(problem.offset) % n == 0
+    by_class = problem.offset.reshape(-1, n) if several else problem.offset[None, :n]
     rows = np.flatnonzero(problem.weights > 0)
-    if not len(rows) or np.ptp(offset[rows]) < EXTREME_DIFFERENCE:
+    if not len(rows):
+        return None
+    widest = int(np.ptp(by_class[:, rows], axis=1).argmax())
+    offset = by_class[widest]
+    if np.ptp(offset[rows]) < EXTREME_DIFFERENCE:
         return None
     low, high = (int(rows[f(offset[rows])]) for f in (np.argmin, np.argmax))
-    return f"{offset[low]:g} in row {low}, {offset[high]:g} in row {high}"
+    of = f", in column {widest} less column 0" if len(by_class) > 1 else ""
+    return f"{offset[low]:g} in row {low}, {offset[high]:g} in row {high}{of}"
 
 
 def refuse_for_offsets(

@@ -258,10 +258,11 @@ def _follow_newton_steps(
         far = loss.extent(s) if np.isfinite(s).all() else 0.0
         if not far >= SMALL_STEP:
             break
-        left = float(s @ H @ s)
-        full = max(float(s @ met @ s), float(s**2 @ np.diag(H)))
-        # The local value, unless b is still far from the region of interest.
-        slope = min(left, float(s @ first @ s))
+        with np.errstate(over="ignore"):  # A step of hundreds of orders of magnitude is infinite.
+            left = float(s @ H @ s)
+            full = max(float(s @ met @ s), float(s**2 @ np.diag(H)))
+            # The local value, unless b is still far from the region of interest.
+            slope = min(left, float(s @ first @ s))
         if left < SPENT_INFORMATION * full and _slope_far_out(loss, b, s) <= loss.flat_slope(
             slope, far
         ):
@@ -379,7 +380,8 @@ def _newton_step(H: np.ndarray, g: np.ndarray) -> np.ndarray:
     try:
         factor = linalg.cho_factor(C, lower=True, check_finite=False)
         if np.diag(factor[0]).min() ** 2 > INFORMATION_ROUNDING:
-            return -linalg.cho_solve(factor, g / size, check_finite=False) / size
+            with np.errstate(over="ignore"):  # an infinite step is not taken
+                return -linalg.cho_solve(factor, g / size, check_finite=False) / size
     except linalg.LinAlgError:
         pass
     value, U = linalg.eigh(C)

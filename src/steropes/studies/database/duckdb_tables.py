@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
@@ -23,6 +25,9 @@ from steropes.studies.database.scratch import ScratchFolder
 __all__ = ["DuckDBSource"]
 
 CATALOG = "cdm"
+# Tokens of connections to databases in memory. Python reuses the id of a connection that is gone,
+# and stored results of its database would be taken for those of the next one.
+_TOKENS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 class DuckDBSource(TableSource):
@@ -48,6 +53,7 @@ class DuckDBSource(TableSource):
         spill: ScratchFolder | None,
     ) -> None:
         self.home, self.name, self.identity = home, name, identity
+        self.location = identity
         self._catalog, self._zone, self._spill, self._closed = catalog, zone, spill, False
         # Column types and SQL of the tables in use, by schema and name in lower case.
         self._types: dict[tuple[str, str], dict[str, str]] = {}
@@ -115,8 +121,12 @@ class DuckDBSource(TableSource):
         except duckdb.Error as error:
             raise DataError(f"the connection cannot be used: {_line(error)}") from error
         where = Path(file or catalog)
-        identity = str(where.resolve()) if file else f"{catalog} in memory, {id(connection)}"
-        return cls(home, str(catalog), where.name, identity, zone, None)
+        if file:
+            return cls(home, str(catalog), where.name, str(where.resolve()), zone, None)
+        token = _TOKENS.setdefault(connection, uuid4().hex)
+        place = cls(home, str(catalog), where.name, f"{catalog} in memory, {token}", zone, None)
+        place.location = f"{catalog} in memory"
+        return place
 
     @property
     def closed(self) -> bool:

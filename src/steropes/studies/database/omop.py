@@ -148,7 +148,7 @@ class OmopDatabase(TextInHtml):
 
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
-        return f"OmopDatabase({self._source.identity!r}, schema={self.schema!r}{state})"
+        return f"OmopDatabase({self._source.location!r}, schema={self.schema!r}{state})"
 
     def close(self) -> None:
         """Close the database and remove everything temporary."""

@@ -163,6 +163,8 @@ class TableSource(ABC):
         Name in messages.
     identity : str
         Distinguishes the source from all others, without credentials.
+    location : str
+        The file, folder or server for people to read, without credentials.
     home : Workspace
         The DuckDB database of the analysis, in which the results of `table` and `records` can be
         used.
@@ -172,6 +174,7 @@ class TableSource(ABC):
 
     name: str
     identity: str
+    location: str
     home: Workspace
 
     @property

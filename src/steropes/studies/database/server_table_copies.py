@@ -148,6 +148,7 @@ class ServerSource(TableSource):
         self._cache, self._part, self._people = cache, part, tuple(people)
         self.home = cache.home
         self.name, self.identity = cache.address.name, cache.address.public
+        self.location = self.identity
         self._dialect: Dialect = DIALECTS[cache.address.scheme]
 
     @classmethod

@@ -137,8 +137,8 @@ def _shares(mean: NDArray, n: NDArray, binary: NDArray, rules: DisclosureRules) 
 
 
 def _rounded_share(mean: float, n: int, rules: DisclosureRules) -> float:
-    """Divide rounded counts."""
-    if n == 0:
+    """Divide rounded counts; NaN for the unknown mean of nobody."""
+    if n == 0 or math.isnan(mean):
         return math.nan
     return round(min(1.0, rules.rounded(round(mean * n)) / rules.rounded(n)), 4)
 

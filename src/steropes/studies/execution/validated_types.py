@@ -19,9 +19,9 @@ from steropes.studies.database.column_types import require_time_zone
 from steropes.studies.database.dates_and_ages import calendar_date
 
 __all__ = [
-    "LARGEST", "LONGEST", "READING", "Age", "ById", "ConceptId", "Count", "CovariateIds", "Day",
-    "Days", "Folds", "Listed", "Name", "Number", "Offset", "OneOrMore", "Positive", "RiskDays",
-    "Share", "TimeZone", "TrueRatio", "Whole", "YesNo", "fault",
+    "LARGEST", "LONGEST", "READING", "Age", "ById", "ConceptId", "ConceptIdNumber", "Count",
+    "CovariateIds", "Day", "Days", "Folds", "Listed", "Name", "Number", "Offset", "OneOrMore",
+    "Positive", "RiskDays", "Share", "TimeZone", "TrueRatio", "Whole", "YesNo", "fault",
 ]  # fmt: skip
 
 LARGEST = 2**63 - 1  # The largest BIGINT of the database.

@@ -11,6 +11,7 @@ from steropes.studies.execution.setting_fields import SettingField, setting_fiel
 from steropes.studies.execution.validated_types import (
     LONGEST,
     ConceptId,
+    ConceptIdNumber,
     Days,
     Offset,
     Whole,
@@ -108,6 +109,9 @@ def case_series_settings(
     ['exposure', 'pre-exposure']
     """
     Whole(0, LONGEST).require("pre_exposure_days", pre_exposure_days)
+    for name, concept in (("exposure", exposure), ("indication", indication)):
+        if concept is not None:
+            ConceptIdNumber(1).require(name, concept)
     if exposure is None:
         for name, value in (
             ("indication", indication), ("control", control), ("by_concept", by_concept or None),

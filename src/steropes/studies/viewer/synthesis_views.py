@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +38,8 @@ SYNTHESIS = (
     column("log_rr", "Log ratio"),
     column("se_log_rr", "Standard error"),
 )
+# The reason why sources are not combined that have the same results of the same database.
+ONE_DATABASE = "a result of the same database is in several of them"
 DIAGNOSTICS = (
     ("mdrr", "Detectable ratio"), ("ease", "Systematic error"), ("i_2", "I²"), ("tau", "τ"),
 )  # fmt: skip
@@ -67,7 +70,7 @@ def _combined(sources: Sequence[NamedTables], unblind: bool) -> View | None:
     if not parts:
         return None
     table = _with_databases(pd.concat(parts, ignore_index=True), "databases")
-    table = table.assign(kind="ratio", database="combined: " + table["method"])
+    table = _labelled(table, "ratio")
     table["status"] = shown_of(table)
     return View(
         "synthesis",
@@ -93,10 +96,12 @@ def _combined_series(sources: Sequence[NamedTables], unblind: bool) -> View | No
         tables = [source.flagged for source in study]
         results = pd.concat([flagged_results(t, "sccs") for t in tables], ignore_index=True)
         if results.duplicated([*SERIES_KEY, "database_id"]).any():
+            parts.append(_not_combined(study, ONE_DATABASE))
             continue
         try:
             found = combine_series_tables(tables, unblind=unblind)
-        except DataError:  # A profile lacks points.
+        except (DataError, KeyError, ValueError) as error:
+            parts.append(_not_combined(study, _reason(error)))
             continue
         if not len(found):
             continue
@@ -104,13 +109,16 @@ def _combined_series(sources: Sequence[NamedTables], unblind: bool) -> View | No
             found = found.assign(**{HIDDEN: False})
         else:
             found = without_derivable_syntheses(found, results)
-        names = pd.concat([t["sccs_covariate"] for t in tables if "sccs_covariate" in t])
-        names = names.drop_duplicates(SERIES_KEY)[[*SERIES_KEY, "covariate_name"]]
-        parts.append(study[0].named(found).merge(names, on=SERIES_KEY, how="left"))
+        found, named = study[0].named(found), [*SERIES_KEY, "covariate_name"]
+        windows = [t["sccs_covariate"][named] for t in tables if "sccs_covariate" in t]
+        if windows:
+            names = pd.concat(windows).drop_duplicates(SERIES_KEY)
+            found = found.merge(names, on=SERIES_KEY, how="left")
+        parts.append(found)
     if not parts:
         return None
     table = _with_databases(pd.concat(parts, ignore_index=True), "databases")
-    table = table.assign(kind="rate ratio", database="combined: " + table["method"])
+    table = _labelled(table, "rate ratio")
     table["status"] = shown_of(table)
     return View(
         "series-synthesis",
@@ -150,18 +158,40 @@ def _analyses(source: NamedTables, design: str) -> frozenset[object]:
 
 
 def _of_study(sources: Sequence[NamedTables], unblind: bool) -> pd.DataFrame | None:
-    """Combine the databases of one study; None if they cannot be combined."""
+    """Combine the databases of one study, or state why that is impossible; None without results."""
     tables = [_of_interest(s) for s in sources]
     results = pd.concat([flagged_results(t, "cm") for t in tables], ignore_index=True)
-    if results.duplicated(KEY).any() or not len(results):
+    if not len(results):
         return None
+    if results.duplicated(KEY).any():
+        return _not_combined(sources, ONE_DATABASE)
     try:
         table = combine_tables(tables, unblind=unblind)
-    except (DataError, KeyError, ValueError):  # Archives without the columns of a likelihood.
-        return None
+    except (DataError, KeyError, ValueError) as error:
+        return _not_combined(sources, _reason(error))
     if unblind:
         return table.assign(**{HIDDEN: False})
     return without_derivable_syntheses(table, results)
+
+
+def _not_combined(sources: Sequence[NamedTables], why: str) -> pd.DataFrame:
+    """Return a line without estimate that states why databases are not combined."""
+    names = " and ".join(dict.fromkeys(source.name for source in sources))
+    note = f"{names} are not combined: {why}"
+    return pd.DataFrame({"method": [""], "rr": [math.nan], "note": [note], HIDDEN: [False]})
+
+
+def _labelled(table: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Name the kind of the ratios, and their methods in place of a database."""
+    of = ("combined: " + table["method"]).where(table["method"].ne(""), "combined")
+    return table.assign(kind=kind, database=of)
+
+
+def _reason(error: Exception) -> str:
+    """Describe an error of a synthesis, such as a table without a column."""
+    if isinstance(error, KeyError):
+        return f"a table has no column {error}"
+    return str(error).rstrip(".")
 
 
 def _of_interest(source: NamedTables) -> dict[str, pd.DataFrame]:
