@@ -49,6 +49,9 @@ class DenseBackend:
     def device_matrix(self, G):
         return None
 
+    def operator_minimiser(self, times):
+        return None
+
     def conditional_sets(self, eta, w, case, pointers):
         return None
 

@@ -12,6 +12,7 @@ from scipy import sparse
 import steropes as st
 from steropes.design import as_design
 from steropes.models.fit_inputs import FitInputs
+from steropes.solve.data_term.local_term import LocalCurvature
 from steropes.solve.quasi_newton import hessian_form
 from steropes.solve.solver_tuning import DEFAULT
 from tuning import tune_solver
@@ -53,6 +54,23 @@ def test_descent_on_columns_finds_the_optimum_of_the_gram_matrix(monkeypatch, fa
     wide = model(prior=prior).fit(X, outcome, **given)
     assert wide.converged_
     np.testing.assert_allclose(wide.coef_, narrow.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["logistic", "cox", "fine-gray"])
+@pytest.mark.parametrize("prior", [st.Laplace(0.1), st.Normal(0.5)], ids=["lasso", "ridge"])
+def test_wide_models_are_minimised_on_the_device(monkeypatch, family, prior):
+    X, y, time = _data()
+    model, outcome = {
+        "logistic": (st.LogisticRegression, y),
+        "cox": (st.CoxRegression, st.Surv(time, y)),
+        "fine-gray": (st.FineGrayRegression, st.Surv(time, y * (1 + np.arange(400) % 2))),
+    }[family]
+    narrow = model(prior=prior, tol=1e-9).fit(X, outcome)
+    tune_solver(monkeypatch, "hessian", min_wide_columns=10, max_matrix_columns=10)
+    monkeypatch.setattr(LocalCurvature, "_on_host", None)  # the host's operator is not made
+    wide = model(prior=prior, tol=1e-9, device="torch-cpu").fit(X, outcome)
+    assert wide.converged_
+    np.testing.assert_allclose(wide.coef_, narrow.coef_, atol=1e-7)
 
 
 @pytest.mark.usefixtures("eager_threads")

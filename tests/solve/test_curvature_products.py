@@ -8,7 +8,9 @@ from scipy import sparse
 
 import steropes as st
 from steropes.design import as_design
+from steropes.likelihoods.curvature import OperatorCurvature, ProfiledCurvature
 from steropes.models.fit_inputs import FitInputs
+from steropes.solve.data_term.device_columns import DeviceColumns
 from steropes.solve.subproblem import ColumnwiseReducedHessian
 
 NONE = st.Laplace(1.0)
@@ -42,14 +44,13 @@ def _families(rng, n):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("family", list(_families(np.random.default_rng(0), 40)))
-@pytest.mark.parametrize("weighted", [False, True])
-def test_products_equal_those_with_the_matrix(family, weighted, rng):
+def _term_of(family, weighted, rng, device="cpu"):
+    """The data term of a family at a random point."""
     n, k = 240, 12
     X = sparse.random(n, k, 0.3, format="csc", random_state=2)
     X = sparse.hstack([X, rng.normal(size=(n, 1))]).tocsc()
     make, y, given = _families(rng, n)[family]
-    model, weights = make(prior=NONE), None
+    model, weights = make(prior=NONE, device=device), None
     if weighted:
         weights = rng.integers(0, 3, n).astype(float)
         if family == "conditional logistic":  # has those of whole strata
@@ -60,7 +61,16 @@ def test_products_equal_those_with_the_matrix(family, weighted, rng):
     beta = np.zeros((batch.term.p, 1))
     beta[:, 0] = 0.3 * rng.normal(size=batch.term.p)
     batch.start_at(beta)
-    at = batch.term.curvature(0)
+    return batch.term
+
+
+FAMILIES = list(_families(np.random.default_rng(0), 40))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_products_equal_those_with_the_matrix(family, weighted, rng):
+    at = _term_of(family, weighted, rng).curvature(0)
     H = at.matrix()
     matrix = ColumnwiseReducedHessian(at.by_columns(), np.zeros(len(H), bool))
     size = np.sqrt(np.abs(np.diag(H)).max())
@@ -71,6 +81,24 @@ def test_products_equal_those_with_the_matrix(family, weighted, rng):
     upper = np.array([[V[i] @ _upper(own, V[j]) for j in range(len(H))] for i in range(len(H))])
     np.testing.assert_allclose(np.diag(upper), own.h, rtol=1e-9, atol=1e-9 * size**2)
     assert np.linalg.eigvalsh(upper - H)[0] > -1e-9 * size**2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("accuracy", ["near", "exact"])
+def test_products_on_a_device_equal_those_of_the_host(family, accuracy):
+    device, host = (
+        _term_of(family, True, np.random.default_rng(3), name).curvature(0, accuracy=accuracy)
+        for name in ("torch-cpu", "cpu")
+    )
+    expected, found = host.by_columns(), device.by_columns()
+    own = device.curvature
+    if not isinstance(own, OperatorCurvature | ProfiledCurvature):  # those are on the host
+        assert isinstance(found, DeviceColumns)
+        assert found.minimiser is not None
+    one = np.eye(len(expected.h))
+    size = expected.h.max()
+    np.testing.assert_allclose(found.times(one), expected.times(one), rtol=0, atol=1e-9 * size)
+    np.testing.assert_allclose(found.h, expected.h, rtol=1e-9, atol=1e-12 * size)
 
 
 def _upper(own, x):

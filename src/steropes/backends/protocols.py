@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .thread_pool import ThreadPool
 
-__all__ = ["Array", "Backend", "DeviceMatrix", "Lines", "SparseLines"]
+__all__ = ["Array", "Backend", "DeviceMatrix", "Lines", "ModelMinimiser", "SparseLines"]
 
 # An array of the backend's module ``xp``.
 Array = Any
@@ -63,32 +63,15 @@ class SparseLines(Protocol):
         """Return the same positions with other values."""
 
 
-class DeviceMatrix(Protocol):
-    """A symmetric matrix G (k, k) on a device, with the minimisation of models that it belongs to.
+class ModelMinimiser(Protocol):
+    """Minimisation of quadratic models with one symmetric matrix G (k, k) on a device.
 
     Arguments and results of all methods are on the host. The models are those of
     `steropes.solve.subproblem.minimise.ModelBatch`.
     """
 
-    @property
-    def k(self) -> int:
-        """Number of rows."""
-
-    @property
-    def diagonal(self) -> NDArray:
-        """The diagonal in double precision, (k,)."""
-
-    def rows(self, at: NDArray) -> NDArray:
-        """Return rows in double precision, (len(at), k)."""
-
     def times(self, x: NDArray) -> NDArray:
-        """Multiply by x (k, B) in the precision of G."""
-
-    def to_host(self) -> NDArray:
-        """Transfer the matrix to the host; later calls return the same array."""
-
-    def grown(self, G: Array) -> DeviceMatrix:
-        """Extend by the rows from k on of a larger matrix, the earlier rows of which are unused."""
+        """Multiply G by x (k, B)."""
 
     def minimise(
         self, diagonal: NDArray, f: NDArray, Y: NDArray, *, g: NDArray, y: NDArray, l1: NDArray,
@@ -113,9 +96,9 @@ class DeviceMatrix(Protocol):
     ) -> NDArray | None:  # fmt: skip
         """Return steps (k, B) to the minima of models without an ℓ1 penalty.
 
-        None if a matrix with a unit diagonal has a pivot in Cholesky's factorisation below
-        ``min_pivot``. With ``keep`` the factor of a single replicate is kept for models with the
-        same l2.
+        None if the entries of G are not known, or if a matrix with a unit diagonal has a pivot in
+        Cholesky's factorisation below ``min_pivot``. With ``keep`` the factor of a
+        single replicate is kept for models with the same l2.
         """
 
     def support_step(
@@ -127,6 +110,27 @@ class DeviceMatrix(Protocol):
 
         Penalised coefficients that are zero stay at zero.
         """
+
+
+class DeviceMatrix(ModelMinimiser, Protocol):
+    """A `ModelMinimiser` with the entries of its matrix."""
+
+    @property
+    def k(self) -> int:
+        """Number of rows."""
+
+    @property
+    def diagonal(self) -> NDArray:
+        """The diagonal in double precision, (k,)."""
+
+    def rows(self, at: NDArray) -> NDArray:
+        """Return rows in double precision, (len(at), k)."""
+
+    def to_host(self) -> NDArray:
+        """Transfer the matrix to the host; later calls return the same array."""
+
+    def grown(self, G: Array) -> DeviceMatrix:
+        """Extend by the rows from k on of a larger matrix, the earlier rows of which are unused."""
 
 
 class Backend(Protocol):
@@ -175,6 +179,12 @@ class Backend(Protocol):
 
     def device_matrix(self, G: Array | NDArray) -> DeviceMatrix | None:
         """Store a symmetric matrix (k, k) for the minimisation of quadratic models on the device.
+
+        None if they are minimised on the host.
+        """
+
+    def operator_minimiser(self, times: Callable[[Array], Array]) -> ModelMinimiser | None:
+        """Minimise quadratic models with the matrix of which ``times`` computes products.
 
         None if they are minimised on the host.
         """

@@ -78,6 +78,10 @@ class CpuBackend:
     def device_matrix(_: np.ndarray) -> None:
         """Return None, because quadratic models are minimised on the host."""
 
+    @staticmethod
+    def operator_minimiser(_: object) -> None:
+        """Return None for the same reason."""
+
     # -- sparse products -------------------------------------------------------------------
 
     def _require_lanes(self, x: np.ndarray) -> None:

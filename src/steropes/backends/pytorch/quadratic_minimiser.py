@@ -9,6 +9,7 @@ Coordinate descent would read G one row at a time; here all replicates share eac
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,9 +17,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .device_array import DeviceArray
 from .transfers import download, upload
 
-__all__ = ["DenseProducts", "MinimiserPolicy", "ModelProducts", "QuadraticMinimiser"]
+__all__ = [
+    "DenseProducts",
+    "MinimiserPolicy",
+    "ModelProducts",
+    "OperatorProducts",
+    "QuadraticMinimiser",
+]
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,27 @@ class DenseProducts:
         else:
             out = self.G.float() @ split.float()
         return out.to(torch.float64).reshape(len(x), 3, -1).sum(1) * size
+
+
+class OperatorProducts:
+    """Products with a matrix that is known only by them.
+
+    Parameters
+    ----------
+    multiply : callable
+        Multiplies the matrix by an array (k, B) on the device.
+    device : torch.device
+    """
+
+    def __init__(
+        self, multiply: Callable[[DeviceArray], DeviceArray], device: torch.device
+    ) -> None:
+        self._multiply, self.device, self.count = multiply, device, 0
+
+    def times(self, x: torch.Tensor) -> torch.Tensor:
+        """Multiply the matrix by x (k, B)."""
+        self.count += 1
+        return self._multiply(DeviceArray(x)).tensor
 
 
 class _Models:

@@ -22,6 +22,7 @@ from .kernels.gram_panels import panel_with_triton, product_of_panels
 from .kernels.logistic_losses import logistic_losses
 from .kernels.segment_reductions import LONG, softmax_with_triton
 from .kernels.triton_language import use_triton
+from .quadratic_minimiser import OperatorProducts
 from .segments import (
     Bags,
     Segments,
@@ -31,7 +32,7 @@ from .segments import (
     segment_max,
     segment_sums,
 )
-from .torch_matrix import TorchMatrix
+from .torch_matrix import TorchMatrix, TorchMinimiser
 from .transfers import download, upload
 
 __all__ = ["TorchBackend"]
@@ -123,6 +124,10 @@ class TorchBackend:
     def device_matrix(self, G: DeviceArray | NDArray) -> TorchMatrix:
         """Store a symmetric matrix; see `Backend.device_matrix`."""
         return TorchMatrix(self._here(G))
+
+    def operator_minimiser(self, times: Callable[[DeviceArray], DeviceArray]) -> TorchMinimiser:
+        """Minimise quadratic models by products; see `Backend.operator_minimiser`."""
+        return TorchMinimiser(OperatorProducts(times, self.device))
 
     # -- sparse products --------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from .device_array import DeviceArray
-from .quadratic_minimiser import DenseProducts, QuadraticMinimiser
+from .quadratic_minimiser import DenseProducts, ModelProducts, QuadraticMinimiser
 from .transfers import download, upload
 
-__all__ = ["TorchMatrix"]
+__all__ = ["TorchMatrix", "TorchMinimiser"]
 
 
 class _Factor(NamedTuple):
@@ -24,7 +24,49 @@ class _Factor(NamedTuple):
     L: torch.Tensor
 
 
-class TorchMatrix:
+class TorchMinimiser:
+    """Minimisation of models by products with their matrix; see `ModelMinimiser`.
+
+    Parameters
+    ----------
+    products : ModelProducts
+    """
+
+    def __init__(self, products: ModelProducts) -> None:
+        self.device, self._products = products.device, products
+
+    def _sent(self, x: NDArray) -> torch.Tensor:
+        """Transfer an array in double precision."""
+        return upload(np.asarray(x, np.float64), self.device)
+
+    def times(self, x: NDArray) -> NDArray:
+        """Multiply the matrix by x (k, B)."""
+        return download(self._products.times(self._sent(x)))
+
+    @cached_property
+    def _minimiser(self) -> QuadraticMinimiser:
+        """The minimiser of models."""
+        return QuadraticMinimiser(self._products)
+
+    def minimise(self, diagonal: NDArray, f: NDArray, Y: NDArray, **arrays: NDArray) -> NDArray:
+        """Minimise models; see `ModelMinimiser.minimise`."""
+        return self._minimiser.minimise(diagonal, f, Y, **arrays)
+
+    def support_step(
+        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, residual: float, **arrays: NDArray
+    ) -> NDArray:
+        """Compute Newton steps for the signs of y; see `ModelMinimiser.support_step`."""
+        return self._minimiser.support_step(diagonal, f, Y, residual=residual, **arrays)
+
+    def solve(
+        self, f: NDArray, Y: NDArray, *, g: NDArray, y: NDArray, l2: NDArray, U: NDArray,
+        c: NDArray, min_pivot: float, keep: bool,
+    ) -> NDArray | None:  # fmt: skip
+        """Return None, since the entries of the matrix are not known."""
+        return None
+
+
+class TorchMatrix(TorchMinimiser):
     """A matrix on a device; see `DeviceMatrix`.
 
     Parameters
@@ -34,7 +76,8 @@ class TorchMatrix:
     """
 
     def __init__(self, G: torch.Tensor) -> None:
-        self.G, self.device = G, G.device
+        super().__init__(DenseProducts(G))
+        self.G = G
         self._factor: _Factor | None = None
 
     @property
@@ -51,10 +94,6 @@ class TorchMatrix:
         """Return rows in double precision, (len(at), k)."""
         return download(self.G[upload(at, self.device)].double())
 
-    def times(self, x: NDArray) -> NDArray:
-        """Multiply by x (k, B) in the precision of G."""
-        return download(DenseProducts(self.G).times(self._sent(x)))
-
     @cached_property
     def _on_host(self) -> NDArray:
         """The matrix on the host."""
@@ -70,10 +109,6 @@ class TorchMatrix:
         new = whole[k:].to(self.G.dtype)
         return TorchMatrix(torch.cat([torch.cat([self.G, new[:, :k].T], 1), new]))
 
-    def _sent(self, x: NDArray) -> torch.Tensor:
-        """Transfer an array in double precision."""
-        return upload(np.asarray(x, np.float64), self.device)
-
     # -- models ----------------------------------------------------------------------------------
 
     @cached_property
@@ -81,21 +116,11 @@ class TorchMatrix:
         """The minimiser of models, which multiplies by the matrix in single precision."""
         return QuadraticMinimiser(DenseProducts(self.G.to(torch.float32)))
 
-    def minimise(self, diagonal: NDArray, f: NDArray, Y: NDArray, **arrays: NDArray) -> NDArray:
-        """Minimise models; see `DeviceMatrix.minimise`."""
-        return self._minimiser.minimise(diagonal, f, Y, **arrays)
-
-    def support_step(
-        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, residual: float, **arrays: NDArray
-    ) -> NDArray:
-        """Compute Newton steps for the signs of y; see `DeviceMatrix.support_step`."""
-        return self._minimiser.support_step(diagonal, f, Y, residual=residual, **arrays)
-
     def solve(
         self, f: NDArray, Y: NDArray, *, g: NDArray, y: NDArray, l2: NDArray, U: NDArray,
         c: NDArray, min_pivot: float, keep: bool,
     ) -> NDArray | None:  # fmt: skip
-        """Minimise models without an ℓ1 penalty by Cholesky factors; see `DeviceMatrix.solve`."""
+        """Minimise models without an ℓ1 penalty by Cholesky factors; see `ModelMinimiser.solve`."""
         single = g.shape[1] == 1 and not c.any()
         known = self._factor
         if single and known is not None and np.array_equal(known.ridge, l2[:, 0]):

@@ -116,6 +116,10 @@ class ColumnHessian:
         """Number of columns."""
         return self.columns.k
 
+    @property
+    def minimiser(self) -> None:
+        """See `ColumnOperator.minimiser`."""
+
     def only(self, at: np.ndarray) -> ColumnHessian:
         """Return the operator for some columns, given by ascending positions."""
         out = copy.copy(self)

@@ -16,9 +16,11 @@ from ...likelihoods.curvature import Curvature, ProfiledCurvature
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior
 from .. import solver_tuning as policies
-from ..hessian import centred, diagonal, eta_product, hessian
+from ..hessian import centred, device_product, diagonal, eta_product, hessian
+from ..subproblem import ColumnOperator
 from .column_cache import ColumnCache
 from .column_hessian import ColumnHessian
+from .device_columns import DeviceColumns
 from .protocols import Accuracy, CurvatureAt, Trial
 from .row_subsampling import effective_rows, thinned
 from .row_weights import RowMultiples, weights_of_rows, weights_on_device
@@ -379,13 +381,20 @@ class LocalCurvature:
         """See `CurvatureAt.sent`."""
         return self.active.backend.device_matrix(G)
 
-    def by_columns(self) -> ColumnHessian:
+    def by_columns(self) -> ColumnOperator:
         """Return the Hessian as a column operator, or an upper bound if it may be indefinite."""
+        active, rows, W = self.active, self.active.rows, self.active.W
+        if not active.backend.on_host and self.convex and rows.layout == "rows":
+            product = device_product(self.curvature, active.backend)
+            if product is not None:
+                v, grouped = self.curvature.v, self.curvature.grouped
+                return DeviceColumns(rows, v, product, grouped, lambda: self._on_host(W))
+        return self._on_host(W)
+
+    def _on_host(self, W: np.ndarray) -> ColumnHessian:
+        """Return the column operator of the host for the working set at some time."""
         backend = self.active.backend
         v = np.abs(backend.to_host(self.curvature.v))
         product = eta_product(self.curvature, backend) if self.convex else centred(v)
-        if backend.on_host:
-            host = cast(CpuBackend, backend)
-        else:
-            host = CpuBackend(backend.pool.n_threads)
-        return ColumnHessian(self.active.stored(), v, product, host)
+        host = cast(CpuBackend, backend) if backend.on_host else CpuBackend()
+        return ColumnHessian(self.active.stored(W), v, product, host)

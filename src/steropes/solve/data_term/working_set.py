@@ -75,15 +75,12 @@ class WorkingColumns(WorkingSet):
         super().__init__(design.p)
         self.design, self.order, self.backend = design, order, backend
         self.rows = design.by_rows(self.W, order, backend)
-        self._stored: tuple[int, StoredColumns] | None = None
+        self._stored: tuple[np.ndarray, StoredColumns] | None = None
 
-    def stored(self) -> StoredColumns:
-        """Return the columns as a plain design stores them."""
-        if self._stored is None or self._stored[0] != self.version:
-            self._stored = (
-                self.version,
-                StoredColumns(cast(ColumnStore, self.design), self.W, self.order),
-            )
+    def stored(self, W: np.ndarray) -> StoredColumns:
+        """Return the columns W, the working set now or earlier, as a plain design stores them."""
+        if self._stored is None or self._stored[0] is not W:
+            self._stored = W, StoredColumns(cast(ColumnStore, self.design), W, self.order)
         return self._stored[1]
 
     def rows_of(self, columns: np.ndarray) -> ColumnsByRows:

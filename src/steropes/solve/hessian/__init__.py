@@ -4,8 +4,16 @@
 (`steropes.likelihoods.curvature`) and on the layout of the rows (`steropes.design`).
 """
 
-from .curvature_products import centred, eta_product
+from .curvature_products import centred, device_product, eta_product
 from .hessian_dispatch import diagonal, hessian
 from .profiled_hessian import cross, pooled_groups
 
-__all__ = ["centred", "cross", "diagonal", "eta_product", "hessian", "pooled_groups"]
+__all__ = [
+    "centred",
+    "cross",
+    "device_product",
+    "diagonal",
+    "eta_product",
+    "hessian",
+    "pooled_groups",
+]

@@ -10,7 +10,7 @@ from typing import assert_never
 import numpy as np
 
 from ...backends.cpu.segmented_sums import take_out_groups
-from ...backends.protocols import Backend
+from ...backends.protocols import Array, Backend
 from ...likelihoods.curvature import (
     ChannelCurvature,
     Curvature,
@@ -20,7 +20,7 @@ from ...likelihoods.curvature import (
     SubdistributionCurvature,
 )
 
-__all__ = ["centred", "eta_product"]
+__all__ = ["centred", "device_product", "eta_product"]
 
 NO_ROWS = np.empty(0, np.int64)
 
@@ -51,6 +51,70 @@ def eta_product(
             raise NotImplementedError("rows of η are not rows of X")
         case _:
             assert_never(curvature)
+
+
+def device_product(curvature: Curvature, backend: Backend) -> Callable[[Array], Array] | None:
+    """Return a function from Z (n, B) to H_η Z on a device; None if only the host has it."""
+    match curvature:
+        case GroupedCurvature():
+            v = curvature.v[:, None]
+            if not curvature.grouped:
+                return lambda Z: v * Z
+            return _grouped_on_device(curvature, v, backend)
+        case SubdistributionCurvature():
+            return _subdistribution_on_device(curvature, backend)
+        case _:
+            return None
+
+
+def _lines_of(
+    rows: np.ndarray | None, n: int, backend: Backend
+) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """Return functions that spread rows (n, B) to lines, and that sum lines over rows."""
+    if rows is None:
+        return (lambda Z: Z), (lambda Z: Z)
+    by = np.argsort(rows, kind="stable")
+    pointers = np.searchsorted(rows[by], np.arange(n + 1))
+    return (lambda Z: Z[rows]), (lambda Z: backend.segment_sum(Z[by], pointers))
+
+
+def _grouped_on_device(
+    curvature: GroupedCurvature, v: Array, backend: Backend
+) -> Callable[[Array], Array]:
+    """Return the product with a diagonal minus rank-one terms of nested groups."""
+    u, c = (backend.asarray(x)[:, None] for x in (curvature.u, curvature.c))
+    runs, (spread, together) = curvature.runs, _lines_of(curvature.rows, len(v), backend)
+
+    def product(Z: Array) -> Array:
+        """Subtract each group's term from the rows of its lines, the first ones of its run."""
+        sums = c * backend.scan(u * spread(Z), runs)
+        return v * Z - together(u * backend.scan(sums, runs, True))
+
+    return product
+
+
+def _subdistribution_on_device(
+    x: SubdistributionCurvature, backend: Backend
+) -> Callable[[Array], Array]:
+    """Return the product with the curvature of the subdistribution hazard; see the host's."""
+    asarray, xp, n = backend.asarray, backend.xp, len(x.v)
+    groups, runs, strata, ends = np.flatnonzero(x.c), x.runs, x.strata_start, x.ends
+    there = np.where(ends < strata[x.stratum + 1], x.G, 0.0)  # Zero where no row remains.
+    v, u, late, c, G = (asarray(a)[:, None] for a in (x.v, x.u, x.late, x.c[groups], there))
+    spread, together = _lines_of(x.rows, n, backend)
+    pointers = np.searchsorted(ends, np.arange(n + 1))
+
+    def product(Z: Array) -> Array:
+        """Subtract each group's term from the rows at risk and from those that stay."""
+        none = xp.zeros((1, Z.shape[1]))
+        stayed = xp.concatenate([backend.scan(late * Z, strata, True), none])
+        weight = c * (backend.scan(u * spread(Z), runs)[groups] + G * stayed[ends])
+        held = xp.zeros((len(u), Z.shape[1]))
+        held[groups] = weight
+        out = v * Z - together(u * backend.scan(held, runs, True))
+        return out - late * backend.scan(backend.segment_sum(G * weight, pointers), strata)
+
+    return product
 
 
 def centred(v: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

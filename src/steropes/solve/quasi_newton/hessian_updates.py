@@ -130,7 +130,9 @@ class Hessians:
         free = None if self._penalty is None else self._penalty.free[self.term.W]
         if self._by_columns() and not self.alone and self.shared.known and free is not None:
             # Each is computed when it is used, because it is as large as the rows.
-            self.shared.model(free).factors.blocks()
+            model = self.shared.model(free)
+            if model.shared.minimiser is None:
+                model.factors.blocks()
             own = {b: partial(self._own_by_columns, b) for b in range(self.term.B)}
         else:
             own = {b: partial(_itself, q) for b, q in self._still_own()}
@@ -282,7 +284,8 @@ class Hessians:
                 return None
             others = [q for _, q in self._still_own()]
             own = self._own_by_columns(b, *others[:1])
-            own.factors.blocks()  # Computed here, not by each of several threads.
+            if own.shared.minimiser is None:
+                own.factors.blocks()  # Computed here, not by each of several threads.
             return own
         at = self.term.curvature(b, accuracy=self._accuracy)
         assert at is not None

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from ...backends.cpu.block_cholesky import block_squares
+from ...backends.protocols import ModelMinimiser
 from ...backends.tall_reductions import column_any
 from ...backends.thread_pool import ThreadPool
 from .coordinate_sweeps import own_terms
@@ -32,6 +33,10 @@ class ColumnOperator(Protocol):
 
     h: np.ndarray
     pool: ThreadPool
+
+    @property
+    def minimiser(self) -> ModelMinimiser | None:
+        """The minimiser of models with this matrix on a device; None on the host."""
 
     @property
     def k(self) -> int:
@@ -91,6 +96,7 @@ class ColumnwiseReducedHessian(ReducedHessian):
 
         policy = SubproblemPolicy() if policy is None else policy
         super().__init__(columns.h, free, rows, columns.pool, policy)
+        self.minimiser = columns.minimiser
 
     @property
     def dense(self) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from ...backends.protocols import DeviceMatrix
+from ...backends.protocols import ModelMinimiser
 from ...backends.tall_reductions import row_any
 from ..optimality.certificate import violations
 from .fixed_sign_minimum import MIN_PIVOT, Factor, cholesky_factor
@@ -196,7 +196,7 @@ class QuadraticModel:
             some = some | missing
         return D
 
-    def _search_on_device(self, m: ModelBatch, minimiser: DeviceMatrix) -> np.ndarray:
+    def _search_on_device(self, m: ModelBatch, minimiser: ModelMinimiser) -> np.ndarray:
         """Minimise by products with the matrix on a device."""
         shared, y = self.shared, m.y
         # Penalised coefficients without curvature are zero at the minimum.
@@ -252,7 +252,7 @@ class QuadraticModel:
 
 
 def _arrays(m: ModelBatch) -> dict[str, np.ndarray]:
-    """Return the arrays of models as arguments for `DeviceMatrix`."""
+    """Return the arrays of models as arguments for `ModelMinimiser`."""
     return {
         "g": m.g, "y": m.y, "l1": m.l1, "l2": m.l2, "unit": m.unit, "tolerance": m.tolerance,
         "U": m.low.U, "c": m.low.c,

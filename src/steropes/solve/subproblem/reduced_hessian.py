@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from scipy import linalg
 
-from ...backends.protocols import DeviceMatrix
+from ...backends.protocols import ModelMinimiser
 from ...backends.thread_pool import ThreadPool
 from .low_rank import LowRank
 from .subproblem_tuning import SubproblemPolicy
@@ -99,7 +99,7 @@ class ReducedHessian(ABC):
     L, Y : (m, m) and (m, k) arrays
     diagonal : (k,) array
         The diagonal in the new coordinates.
-    minimiser : DeviceMatrix or None
+    minimiser : ModelMinimiser or None
         Minimises models with this matrix on a device.
     whole : (k,) array
         G's diagonal; entries of ``diagonal`` below its rounding error are meaningless.
@@ -110,7 +110,7 @@ class ReducedHessian(ABC):
         pool: ThreadPool, policy: SubproblemPolicy,
     ) -> None:  # fmt: skip
         self.whole, self.free, self.pool, self.k = whole, free, pool, len(whole)
-        self.minimiser: DeviceMatrix | None = None
+        self.minimiser: ModelMinimiser | None = None
         self.policy = policy
         f = np.flatnonzero(free)
         if len(f) > policy.max_eliminated or len(f) == self.k:
