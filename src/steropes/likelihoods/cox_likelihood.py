@@ -26,7 +26,7 @@ from .event_time_bins import merge_hazards
 from .informative_strata import parts_of_strata
 from .likelihood_tuning import HAZARD_BINS
 from .risk_set_scaling import scale_small_risk_sets
-from .risk_set_stream import lines_are_rows, risk_set_lines
+from .risk_set_stream import risk_set_lines
 from .sharded_partial_likelihood import ShardedPartialLikelihood
 
 __all__ = ["CoxLikelihood"]
@@ -155,12 +155,13 @@ class CoxLikelihood(CoxResiduals):
         factor: np.ndarray | None = None,
     ) -> GroupedCurvature:
         """Build the curvature without merging event times."""
-        host = self.backend.to_host
-        factor = np.ones(self.risk.m) if factor is None else factor
-        table, at = self._hazard(h * self.backend.asarray(factor[self.group, None]), weights)
+        backend = self.backend
+        each = h if factor is None else h * backend.asarray(factor[self.group, None])
+        table, at = self._hazard(each, weights)
         v = r * table[at]
-        whole = host(self.whole_of(S))[:, 0]
-        return self._curvature(r, v, whole, self.nodes(S, h, weights, factor))
+        whole = backend.to_host(self.whole_of(S))[:, 0]
+        nodes = self.nodes(S, h, weights, 1.0 if factor is None else factor)
+        return self._curvature(r, v, whole, nodes)
 
     def nodes(
         self, S: Array, h: Array, weights: WeightsOfShares, factor: np.ndarray | float = 1.0
@@ -170,14 +171,14 @@ class CoxLikelihood(CoxResiduals):
         They belong to the Hessian of one replicate with the given shares and hazards; see
         `risk_set_stream`.
         """
-        host = self.backend.to_host
-        S, h = host(S)[:, 0], host(h)[:, 0]
-        c = h / np.where(h > 0, S, 1.0)
+        S, h, f = S[:, :1], h[:, :1], weights.fraction
+        c = h / self.backend.xp.where(h > 0, S, 1.0)
         if not self.by_event:
-            return [(np.ones(self.risk.m), c * factor)]
-        f = host(weights.fraction)[:, 0]
+            return [(np.ones(self.risk.m), self.backend.to_host(c)[:, 0] * factor)]
+        assert f is not None  # as `weigh` binds it by event
         # Σ_k c_k (N + f_k E)(N + f_k E)' is the sum over two nodes f = mean ± sd.
-        m0, m1, m2 = (np.add.reduceat(x, self.share_start[:-1]) for x in (c, c * f, c * f * f))
+        moments = (c, c * f[:, :1], c * f[:, :1] ** 2)
+        m0, m1, m2 = (self.backend.to_host(self.over_shares(x))[:, 0] for x in moments)
         some = np.where(m0 > 0, m0, 1.0)
         mean = np.where(m0 > 0, m1 / some, 1.0)
         sd = np.sqrt(np.maximum(m2 / some - mean**2, 0.0)) * (m0 > 0)
@@ -189,12 +190,7 @@ class CoxLikelihood(CoxResiduals):
         self, r: Array, v: Array, whole: np.ndarray, nodes: list[tuple[np.ndarray, np.ndarray]]
     ) -> GroupedCurvature:
         """Build the curvature from its diagonal and nodes."""
-        lines = risk_set_lines(self.risk, self.stratum, self._line_weights(r, nodes), nodes, whole)
-        return GroupedCurvature(v[:, 0], *lines)
-
-    def _line_weights(self, r: Array, nodes: list) -> Array:
-        """Return r, (n,), on the host only if the lines have another order than the rows."""
-        return r[:, 0] if lines_are_rows(self.risk, nodes) else self.backend.to_host(r)[:, 0]
+        return GroupedCurvature(v[:, 0], *risk_set_lines(self.lines, r[:, 0], nodes, whole))
 
     def _squares(self, r: Array, weights: WeightsOfShares) -> Array:
         """Sum r² over the risk sets including all tied events, (m, 1)."""

@@ -13,6 +13,7 @@ import numpy as np
 from ..backends.protocols import Array, Backend
 from .base import Likelihood
 from .likelihood_tuning import HAZARD_BINS
+from .risk_set_stream import RiskSetLines
 from .risk_sets import RiskSets, sort_survival
 
 __all__ = ["CoxShares", "Ties", "WeightsOfShares"]
@@ -51,6 +52,8 @@ class CoxShares(Likelihood):
     plain_risk_sets : bool
         Whether S_k is a sum over the rows at risk only, so that the `risk_sweeps` of the backend
         compute loss and gradient; a class attribute.
+    lines : RiskSetLines
+        The rows in the order in which they join and leave the risk sets.
     interval_of, stratum_of : (C,) int arrays
         Interval of time and code of the stratum for each run of risk sets. Different runs have no
         risk set in common. Here each run is a stratum, and there is one interval.
@@ -84,6 +87,7 @@ class CoxShares(Likelihood):
         self.ties = ties
         self.risk = RiskSets(time, event, entry, start, backend)
         self.stratum = self.risk.stratum
+        self.lines = RiskSetLines(self.risk, self.stratum)
         self.interval_of, self.stratum_of = np.zeros_like(self.labels), self.labels
         if HAZARD_BINS.events_per_stratum * (len(start) - 1) <= (events := int(event.sum())):
             self.effective_rows = events

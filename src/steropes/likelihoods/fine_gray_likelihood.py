@@ -295,7 +295,7 @@ class FineGrayLikelihood(CoxLikelihood):
         nodes = [(np.ones(self.risk.m), c)]
         return SubdistributionCurvature(
             v[:, 0],
-            *risk_set_lines(self.risk, self.stratum, self._line_weights(r, nodes), nodes, S),
+            *risk_set_lines(self.lines, r[:, 0], nodes, S),
             late=late, ends=self._last[at] + 1, G=host(weights.G)[at, 0],
             stratum=self.risk.group_stratum[at], strata_start=self.risk.strata_start,
         )  # fmt: skip

@@ -4,9 +4,14 @@
 at the flushes. Rows join as time runs backwards. With late entry they leave again and their terms
 are subtracted; a sum is restarted from the rows at risk before the subtracted terms outweigh the
 remaining ones so much that digits are lost.
+
+The weight of a line is r of its row times a factor from a short table. Lines and their places in
+the table change only if sums are restarted elsewhere, so that a device rarely receives them.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,10 +19,12 @@ from ..backends.cpu.segmented_sums import scan
 from ..backends.protocols import Array
 from .risk_sets import RiskSets
 
-__all__ = ["lines_are_rows", "risk_set_lines"]
+__all__ = ["RiskSetLines", "lines_are_rows", "risk_set_lines"]
 
 # The largest ratio of subtracted terms to the remaining sum, which limits the loss of digits.
 LEFT = 1e3
+# Places of the factors 0, 1 and −1 in the table, and of the first share of the tied events.
+NOTHING, JOINS, LEAVES, TIED = 0, 1, 2, 3
 
 
 def lines_are_rows(risk: RiskSets, nodes: list) -> bool:
@@ -25,10 +32,38 @@ def lines_are_rows(risk: RiskSets, nodes: list) -> bool:
     return risk.b is None and len(nodes) == 1 and bool(np.all(nodes[0][0] == 1.0))
 
 
-def risk_set_lines(
-    risk: RiskSets, stratum: np.ndarray, r: Array, nodes: list, S: np.ndarray
-) -> tuple[Array, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Build the lines of a `GroupedCurvature` from risk sets.
+@dataclass(frozen=True, eq=False)
+class _Stream:
+    """Lines in their order.
+
+    Attributes
+    ----------
+    rows, group : (L,) int arrays
+        The row of each line, and the group at which it joins or leaves.
+    factor : (L,) int array
+        The place of its factor in the table.
+    runs : (S + 1,) int array
+        Boundaries of the runs among the lines.
+    flush : (nodes, m) int array
+        The line at which each group's sum is flushed for each node.
+    """
+
+    rows: np.ndarray
+    group: np.ndarray
+    factor: np.ndarray
+    runs: np.ndarray
+    flush: np.ndarray
+
+    def weights(self, nodes: list) -> np.ndarray:
+        """Return the weight of the group that ends with each line, (L,)."""
+        c = np.zeros(len(self.rows))
+        for at, (_, own) in zip(self.flush, nodes, strict=True):
+            c[at] = own
+        return c
+
+
+class RiskSetLines:
+    """The streams of a model's risk sets.
 
     Parameters
     ----------
@@ -36,8 +71,41 @@ def risk_set_lines(
         Risk sets of the rows.
     stratum : (n,) int array
         Stratum of each row.
+    """
+
+    def __init__(self, risk: RiskSets, stratum: np.ndarray) -> None:
+        self.risk, self.stratum = risk, stratum
+        self._known: dict[tuple, _Stream] = {}
+
+    def stream(self, nodes: int, rest: bool, cuts: tuple[tuple[int, int], ...] = ()) -> _Stream:
+        """Return the lines for some nodes, with restarts at the (group, stratum) of ``cuts``.
+
+        With ``rest`` a part of the tied events joins after the last node. Streams are kept for a
+        device, of those with restarts the last one.
+        """
+        key = nodes, rest, cuts
+        found = self._known.get(key)
+        if found is None:
+            if cuts:
+                found = _restarted(self.risk, self.stream(nodes, rest), cuts)
+            else:
+                found = _ordered(self.risk, self.stratum, nodes, rest)
+            if not self.risk.backend.on_host:
+                self._known = {k: x for k, x in self._known.items() if not (cuts and k[2])}
+                self._known[key] = found
+        return found
+
+
+def risk_set_lines(
+    lines: RiskSetLines, r: Array, nodes: list, S: np.ndarray
+) -> tuple[Array, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Build the lines of a `GroupedCurvature` from risk sets.
+
+    Parameters
+    ----------
+    lines : RiskSetLines
     r : (n,) array
-        Weight of each row in the sums; on the host unless `lines_are_rows`.
+        Weight of each row in the sums.
     nodes : list of ((m,) array, (m,) array)
         Pairs (f, c) with f ascending. At each group, the sum with a share f of the tied events is
         flushed with the weight c.
@@ -49,100 +117,109 @@ def risk_set_lines(
     u, runs, c, rows
         As in `GroupedCurvature`.
     """
-    n, ev, g = len(r), risk.event_rows, risk.group_of_event
-    last = risk.event_start[1:] - 1
+    risk, backend = lines.risk, lines.risk.backend
     if lines_are_rows(risk, nodes):
-        c = np.zeros(n)
-        c[ev[last]] = nodes[0][1]
+        c = np.zeros(len(r))
+        c[risk.event_rows[risk.event_start[1:] - 1]] = nodes[0][1]
         return r, risk.strata_start, c, None
-    # In phase 0 of a group, rows join or leave. The tied events follow in as many parts as there
-    # are nodes, with a flush after each, and finally the rest of them.
+    shares = np.array([np.zeros(risk.m), *(f for f, _ in nodes), np.ones(risk.m)])
+    rest = not np.all(shares[-2] == 1.0)
+    parts = np.diff(shares if rest else shares[:-1], axis=0)
+    table = backend.asarray(np.concatenate([[0.0, 1.0, -1.0], parts.ravel()]))
+    stream = lines.stream(len(nodes), rest)
+    c = stream.weights(nodes)
+    u = r[stream.rows] * table[stream.factor]
+    if risk.b is not None and (cuts := _cuts(risk, stream, u, c, S)):
+        stream = lines.stream(len(nodes), rest, cuts)
+        c = stream.weights(nodes)
+        u = r[stream.rows] * table[stream.factor]
+    return u, stream.runs, c, stream.rows
+
+
+def _ordered(risk: RiskSets, stratum: np.ndarray, nodes: int, rest: bool) -> _Stream:
+    """Sort the lines by group.
+
+    In phase 0 of a group, rows join or leave. The tied events follow in as many parts as there are
+    nodes, with a flush after each, and finally the rest of them.
+    """
+    n, ev, g = len(stratum), risk.event_rows, risk.group_of_event
     is_event = np.zeros(n, bool)
     is_event[ev] = True
     joins = np.flatnonzero(~is_event if risk.b is None else ~is_event & (risk.a < risk.b))
-    parts: list[tuple] = [(joins, risk.first_group(joins), 0, r[joins], None)]
+    parts = [(joins, risk.first_group(joins), 0, np.full(len(joins), JOINS))]
     if risk.b is not None:
         leaves = np.flatnonzero((is_event | (risk.a < risk.b)) & (risk.b < risk.end))
-        parts.append((leaves, risk.b[leaves], 0, -r[leaves], None))
-    before = np.zeros(risk.m)
-    for k, (f, c) in enumerate(nodes):
-        flush = np.zeros(len(ev))
-        flush[last] = c
-        parts.append((ev, g, k + 1, r[ev] * (f - before)[g], flush))
-        before = f
-    if not np.all(before == 1.0):
-        parts.append((ev, g, len(nodes) + 1, r[ev] * (1.0 - before)[g], None))
-    rows = np.concatenate([x[0] for x in parts])
-    group = np.concatenate([x[1] for x in parts])
+        parts.append((leaves, risk.b[leaves], 0, np.full(len(leaves), LEAVES)))
+    first = sum(len(x[0]) for x in parts)  # Position of the tied events before the sort.
+    parts += [(ev, g, k + 1, TIED + k * risk.m + g) for k in range(nodes + rest)]
+    rows, group, factor = (np.concatenate([x[i] for x in parts]) for i in (0, 1, 3))
     phase = np.concatenate([np.full(len(x[0]), x[2]) for x in parts])
-    u = np.concatenate([x[3] for x in parts])
-    c = np.concatenate([np.zeros(len(x[0])) if x[4] is None else x[4] for x in parts])
     # Groups are numbered across strata, so the end of one stratum is the start of the next.
     place = group + stratum[rows]
-    by = np.argsort(place * (len(nodes) + 2) + phase, kind="stable")
-    rows, u, c, group = rows[by], u[by], c[by], group[by]
+    by = np.argsort(place * (nodes + 2) + phase, kind="stable")
+    at = np.empty(len(by), np.int64)
+    at[by] = np.arange(len(by))
+    last = risk.event_start[1:] - 1
+    flush = np.array([at[first + k * len(ev) + last] for k in range(nodes)])
+    rows = rows[by]
     runs = np.searchsorted(stratum[rows], np.arange(len(risk.strata_start)))
-    if risk.b is not None:
-        u, runs, c, rows = _begin_anew(risk, is_event, r, S, u, runs, c, rows, group)
-    return u, runs, c, rows
+    return _Stream(rows, group[by], factor[by], runs, flush)
 
 
-def _begin_anew(
-    risk: RiskSets,
-    is_event: np.ndarray,
-    r: np.ndarray,
-    S: np.ndarray,
-    u: np.ndarray,
-    runs: np.ndarray,
-    c: np.ndarray,
-    rows: np.ndarray,
-    group: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Restart running sums where the subtracted terms outweigh the remaining sum."""
+def _cuts(
+    risk: RiskSets, stream: _Stream, u: Array, c: np.ndarray, S: np.ndarray
+) -> tuple[tuple[int, int], ...]:
+    """Find the groups and strata where the subtracted terms outweigh the remaining sum."""
     # Each sum is computed from its own start, because a difference of longer sums would be
     # dominated by rounding if the earlier terms are much larger.
-    leaves = np.where(u < 0, -u, 0.0)
-    gone = np.zeros((len(u), 1))
-    scan(leaves[:, None], runs, False, gone, 0, len(runs) - 1)
-    flush = np.flatnonzero(c)
+    backend, runs, flush = risk.backend, stream.runs, np.flatnonzero(c)
+    if not len(flush):
+        return ()
     run = np.searchsorted(runs, flush, side="right") - 1
-    left = gone[flush, 0]
-    limit = LEFT * S[group[flush]]
+    begin = runs[run]
+    same = run[1:] == run[:-1]
+    begin[1:][same] = flush[:-1][same] + 1
+    leaves = backend.xp.maximum(-u, 0.0)[:, None]
+    since = backend.to_host(backend.range_sum(leaves, begin, flush + 1))  # after the last flush
+    left = np.zeros(since.shape)
+    strata = np.searchsorted(run, np.arange(len(runs)))
+    scan(since, strata, False, left, 0, len(strata) - 1)
+    since, left, group = since[:, 0], left[:, 0], stream.group[flush]
+    limit = LEFT * S[group]
     cuts = []
     while (left > limit).any():
         i = int(np.argmax(left > limit))
-        g, s = int(group[flush[i]]), int(run[i])
-        lo = int(runs[s] + np.searchsorted(group[runs[s] : runs[s + 1]], g))
-        cuts.append((lo, g, s))
-        later = slice(i, int(np.searchsorted(run, s, side="right")))
-        since = np.append(0.0, np.cumsum(leaves[flush[i] + 1 : runs[s + 1]]))
-        left[later] = since[flush[later] - flush[i]]
-    if not cuts:
-        return u, runs, c, rows
-    out: list[list[np.ndarray]] = [[], [], []]
-    starts = runs[:-1]
-    at = added = 0
-    u = u.copy()
-    new_runs = []
+        cuts.append((int(group[i]), int(run[i])))
+        end = int(np.searchsorted(run, run[i], side="right"))
+        left[i:end] = np.append(0.0, np.cumsum(since[i + 1 : end]))
+    return tuple(cuts)
+
+
+def _restarted(risk: RiskSets, x: _Stream, cuts: tuple[tuple[int, int], ...]) -> _Stream:
+    """Restart running sums at some groups from the rows that are at risk there."""
     assert risk.b is not None  # rows leave only with entry times
-    for lo, g, s in cuts:
+    is_event = np.zeros(len(risk.a), bool)
+    is_event[risk.event_rows] = True
+    factor, at = x.factor.copy(), 0
+    places, added, parts = [], [], []
+    for g, s in cuts:
+        first, end = int(x.runs[s]), int(x.runs[s + 1])
+        lo, hi = first + np.searchsorted(x.group[first:end], [g, g + 1])
+        here = factor[lo:hi]
+        here[here == LEAVES] = NOTHING  # rows that leave here are not in the restarted sum
         a, b = risk.strata_start[s], risk.strata_start[s + 1]
         joined = risk.a[a:b] - is_event[a:b] < g
         again = a + np.flatnonzero(joined & (risk.b[a:b] > g))
-        hi = int(runs[s] + np.searchsorted(group[runs[s] : runs[s + 1]], g, side="right"))
-        here = np.arange(lo, hi)
-        u[here[u[here] < 0]] = 0.0  # rows that leave here are not in the restarted sum
-        new_runs.append((lo, added))
-        for x, (old, new) in zip(
-            out, ((u, r[again]), (c, np.zeros(len(again))), (rows, again)), strict=True
-        ):
-            x += [old[at:lo], new]
-        at, added = lo, added + len(again)
-    for x, old in zip(out, (u, c, rows), strict=True):
-        x.append(old[at:])
-    places = np.array([lo for lo, _ in new_runs])
-    before = np.append(0, np.cumsum([len(x) for x in out[2][1::2]]))
+        parts.append((x.rows[at:lo], x.group[at:lo], factor[at:lo]))
+        parts.append((again, np.full(len(again), g), np.full(len(again), JOINS)))
+        places.append(lo)
+        added.append(len(again))
+        at = lo
+    parts.append((x.rows[at:], x.group[at:], factor[at:]))
+    before, starts = np.append(0, np.cumsum(added)), x.runs[:-1]
     shifted = starts + before[np.searchsorted(places, starts)]
-    fresh = np.array([lo + more for lo, more in new_runs])
-    u, c, rows = (np.concatenate(x) for x in out)
-    return u, np.append(np.unique(np.concatenate([shifted, fresh])), len(u)), c, rows
+    fresh = np.array(places) + before[:-1]
+    rows, group, factor = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    runs = np.append(np.unique(np.concatenate([shifted, fresh])), len(rows))
+    flush = x.flush + before[np.searchsorted(places, x.flush, side="right")]
+    return _Stream(rows, group, factor, runs, flush)

@@ -99,9 +99,11 @@ class DeviceLines:
     def take(self, lines: NDArray) -> DeviceLines:
         """Select lines, in any order, which share the entries."""
         lines = np.asarray(lines)
+        starts, sizes = (DeviceArray(x)[lines].tensor for x in self._on_device)
         return DeviceLines(
-            self._starts[lines], self._sizes[lines], self._indices, self._data, self.width
-        )
+            self._starts[lines], self._sizes[lines], self._indices, self._data, self.width, None,
+            (starts, sizes),
+        )  # fmt: skip
 
     def _replace(self, **changes: Any) -> DeviceLines:
         """Return the same positions with other values or another width."""
