@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from steropes.select import path_tuning as path_policies
-from steropes.solve import solver_tuning as solver_policies
+from steropes.select import variance_path_constants as path_policies
+from steropes.solve import solver_constants as solver_policies
 
 __all__ = ["tune", "tune_path", "tune_solver"]
 

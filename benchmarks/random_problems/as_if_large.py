@@ -23,61 +23,63 @@ __all__ = ["as_if_large", "drawn"]
 # Share of the problems, and module, names and values of what changes in those; in modules of
 # policies the names are fields of the default one, and "POLICY.field" is that of a module.
 GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
-    (0.8, {"solve.solver_tuning": {
+    (0.8, {"solve.solver_constants": {
         "hessian.max_double_columns": 0, "hessian.single_rows_per_column": 1,
     }}),
     (0.5, {
-        "solve.solver_tuning": {
+        "solve.solver_constants": {
             "hessian.min_pairs": 0.0, "hessian.rows_per_column": 1,
             "data.effective_rows_per_column": 1,
         },
     }),
     # Hessians by columns, of ridges alone; at the end of all models.
-    (0.15, {"solve.solver_tuning": {"hessian.min_wide_columns": 6, "hessian.entries_ridge": 0.1}}),
-    (0.7, {"solve.solver_tuning": {
+    (0.15, {"solve.solver_constants": {
+        "hessian.min_wide_columns": 6, "hessian.entries_ridge": 0.1,
+    }}),
+    (0.7, {"solve.solver_constants": {
         "working_set.min_violators": 1, "working_set.min_batch": 3, "working_set.batch_share": 0.5,
     }}),
     (0.5, {
-        "solve.solver_tuning": {
+        "solve.solver_constants": {
             "hessian.dear_columns": 4, "hessian.patient_columns": 4,
             "hessian.max_early_own_columns": 4,
         },
-        "select.path_tuning": {"check_columns": 4, "screening_many_columns": 4},
+        "select.variance_path_constants": {"check_columns": 4, "screening_many_columns": 4},
     }),
-    (0.5, {"select.path_tuning": {"max_lanes": 2}}),
-    (0.5, {"select.path_tuning": {"small": 0}}),
-    (0.7, {"select.path_tuning": {"large": 0, "many_nonzero": 0}}),
-    (0.7, {"solve.solver_tuning": {"data.min_cached_entries": 0}}),
-    (0.5, {"solve.solver_tuning": {
+    (0.5, {"select.variance_path_constants": {"max_lanes": 2}}),
+    (0.5, {"select.variance_path_constants": {"small": 0}}),
+    (0.7, {"select.variance_path_constants": {"large": 0, "many_nonzero": 0}}),
+    (0.7, {"solve.solver_constants": {"data.min_cached_entries": 0}}),
+    (0.5, {"solve.solver_constants": {
         "data.single_precision_tol": 1e-9, "data.single_precision_lanes": 1,
     }}),
     (0.8, {
         "solve.subproblem.coordinate_sweeps": {"PANEL_COORDINATES": 7},
-        "solve.solver_tuning": {
+        "solve.solver_constants": {
             "subproblem.max_sweeps": -1, "subproblem.max_sweeps_alone": -1,
         },
     }),
-    (0.5, {"solve.solver_tuning": {"subproblem.dear_support": 2}}),
+    (0.5, {"solve.solver_constants": {"subproblem.dear_support": 2}}),
     (0.5, {
-        "solve.solver_tuning": {
+        "solve.solver_constants": {
             "subproblem.max_support_share": 2.0, "subproblem.max_part_share": 1.0,
         },
     }),
     (0.8, {"solve.subproblem.preconditioners.partial_cholesky": {
         "TILE_COLUMNS": 5, "PARALLEL_STRIPES": 3, "VECTORS_PER_TASK": 2,
     }}),
-    (0.5, {"solve.solver_tuning": {"subproblem.preconditioner.max_factor_columns": 12}}),
+    (0.5, {"solve.solver_constants": {"subproblem.preconditioner.max_factor_columns": 12}}),
     (0.8, {
-        "solve.solver_tuning": {
+        "solve.solver_constants": {
             "subproblem.preconditioner.kept_corrections": 2,
             "subproblem.preconditioner.kept_unit_share": 0.0,
         },
         "solve.subproblem.preconditioners.inactive_columns": {"COLUMNS_TOGETHER": 3},
     }),
-    (0.5, {"solve.solver_tuning": {
+    (0.5, {"solve.solver_constants": {
         "subproblem.preconditioner.min_lacking": 2, "subproblem.preconditioner.spare_share": 0.3,
     }}),
-    (0.5, {"solve.solver_tuning": {"subproblem.max_eliminated": 1}}),
+    (0.5, {"solve.solver_constants": {"subproblem.max_eliminated": 1}}),
     (0.8, {
         "solve.subproblem.dense_products": {
             "ROWS_PER_TASK": 5, "PARTIAL_SUMS": 3, "CACHED_ROWS": 3,
@@ -85,12 +87,12 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "solve.quasi_newton.growable_matrix": {"ROWS_PER_TASK": 5},
         "design.row_matrix": {"STORAGE.mirrored_rows": 5, "STORAGE.squared_rows": 11},
     }),
-    (0.8, {"backends.cpu.work_sizes": {
+    (0.8, {"backends.cpu.cpu_chunk_sizes": {
         "frequent_share": 0.1, "min_frequent_columns": 2, "min_pairs_per_entry": 0,
         "tile_columns": 5, "tile_rows": 8, "max_tile_bytes": 1 << 12,
     }}),
     (0.8, {
-        "backends.cpu.work_sizes": {
+        "backends.cpu.cpu_chunk_sizes": {
             "max_partial_bytes": 1 << 8, "chunk_rows": 13, "min_band_rows": 7, "max_band_rows": 16,
             "gram_stripe_bytes": 64, "gram_entries": 1, "max_dense_gram_values": 0,
             "max_group_lines": 16, "max_group_entries": 64,
@@ -115,7 +117,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     }}),
     (0.5, {"backends.thread_pool": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
     (0.3, {
-        "solve.solver_tuning": {"hessian.min_wide_columns": 6, "hessian.max_matrix_columns": 6},
+        "solve.solver_constants": {"hessian.min_wide_columns": 6, "hessian.max_matrix_columns": 6},
         "solve.data_term.preconditioner_correlations": {
             "PARALLEL_CHUNKS": 3, "COLUMNS_PER_TASK": 3
         },
@@ -150,7 +152,7 @@ def as_if_large(seed: int) -> Iterator[None]:
     try:
         for (name, constant), value in drawn(seed).items():
             module = import_module(name)
-            if name.endswith(("_policy", "_tuning", "work_sizes")):
+            if name.endswith(("_policy", "_constants", "cpu_chunk_sizes")):
                 constant, value = "DEFAULT", _changed(module.DEFAULT, constant, value)
             elif "." in constant:  # a field of a policy that the module imports
                 constant, _, field = constant.partition(".")

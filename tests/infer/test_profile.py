@@ -28,7 +28,7 @@ from steropes import (
     Surv,
     demo_database,
 )
-from steropes.infer.inference_tuning import PROFILE
+from steropes.infer.inference_constants import PROFILE
 from steropes.infer.profile_fits import ProfileFits, ProfilePoint
 from steropes.infer.profile_search import Maximum, find_limit, find_maximum, run_searches
 

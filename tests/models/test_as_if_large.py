@@ -22,7 +22,7 @@ def _thresholds():
 def _value(module, name):
     """The value of a constant, or of a field of a module's default policy."""
     home = import_module(module)
-    value = home.DEFAULT if module.endswith(("_policy", "_tuning", "work_sizes")) else home
+    value = home.DEFAULT if module.endswith(("_policy", "_constants", "cpu_chunk_sizes")) else home
     for part in name.split("."):
         value = getattr(value, part)
     return value

@@ -21,7 +21,7 @@ from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.execution.analysis_cache import Workbench
 from steropes.studies.outcomes.effect_estimate import estimate_effect
 from steropes.studies.outcomes.two_group_cox import TwoGroupCox
-from steropes.studies.results.comparative_results import diagnostics_row
+from steropes.studies.results.comparative_result_rows import diagnostics_row
 
 __all__ = ["compare_with_cohort_method"]
 

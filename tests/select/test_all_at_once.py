@@ -18,7 +18,7 @@ from steropes import (
 )
 from steropes.select import cross_validated_path
 from steropes.select.folds import TrainingRows, WithAllRows
-from steropes.select.path_tuning import DEFAULT
+from steropes.select.variance_path_constants import DEFAULT
 from tuning import tune_path
 
 GRID = [0.01, 0.03, 0.1, 0.2, 0.5]

@@ -7,7 +7,7 @@ from simulators import indicators, outcome
 from steropes import CrossValidation, Laplace, LogisticRegression
 from steropes.fit import Replicates
 from steropes.select import path_tolerances
-from steropes.select.path_tuning import DEFAULT
+from steropes.select.variance_path_constants import DEFAULT
 from tuning import tune_path
 
 

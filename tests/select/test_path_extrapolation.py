@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from steropes.select.path_extrapolation import Course
-from steropes.select.path_tuning import DEFAULT
+from steropes.select.variance_path_constants import DEFAULT
 
 A = np.array([[2.0, -1.0], [0.0, 3.0], [0.5, 1.0]])
 SLOPE = np.array([[0.3, 0.1], [0.0, -0.2], [-0.4, 0.0]])

@@ -18,7 +18,7 @@ from steropes import (
     ShardedDesign,
 )
 from steropes.select import cross_validated_path
-from steropes.select.path_tuning import DEFAULT
+from steropes.select.variance_path_constants import DEFAULT
 from steropes.solve.proximal_newton import path_derivative
 from tuning import tune_path
 

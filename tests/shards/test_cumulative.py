@@ -9,7 +9,7 @@ import pytest
 from steropes import CrossValidation, Laplace, Normal, ShardedDesign, as_design
 from steropes.fit.shards.sharded_problem import ShardedProblem, sharded_problem
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, DivideAndCombine
-from steropes.models.fit_inputs import FitInputs
+from steropes.models.row_arguments import FitInputs
 from steropes.solve.hessian import profiled_hessian
 
 CUTS = (0, 90, 95, 200)

@@ -14,7 +14,7 @@ from steropes.solve.subproblem.preconditioners.block_preconditioner import (
     ColumnBlocks,
 )
 from steropes.solve.subproblem.preconditioners.preconditioner_cache import PreconditionerCache
-from steropes.solve.subproblem.subproblem_tuning import SubproblemPolicy
+from steropes.solve.subproblem.subproblem_constants import SubproblemPolicy
 
 POLICY = SubproblemPolicy().preconditioner
 

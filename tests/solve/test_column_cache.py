@@ -11,7 +11,7 @@ from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.data_term.working_set import WorkingColumns
-from steropes.solve.solver_tuning import DataTermPolicy
+from steropes.solve.solver_constants import DataTermPolicy
 from tuning import tune_solver
 
 N, P, B = 300, 30, 5

@@ -21,7 +21,7 @@ from steropes.infer.bootstrap_draws import Draws
 from steropes.select.folds import TrainingRows, WithAllRows, cut
 from steropes.solve.data_term import weights_of_rows
 from steropes.solve.quasi_newton.shared_hessian import SharedHessian
-from steropes.solve.solver_tuning import DEFAULT
+from steropes.solve.solver_constants import DEFAULT
 
 N, P, K = 4000, 60, 30  # rows, columns, columns of the working set
 FREE = {"view", "slice", "unsqueeze", "select", "t", "detach", "expand", "alias", "_unsafe_view",

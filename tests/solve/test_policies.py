@@ -16,7 +16,7 @@ from steropes.solve.proximal_newton.joining_columns import most_urgent
 from steropes.solve.quasi_newton.bfgs import BfgsPairs
 from steropes.solve.quasi_newton.convergence_rate import Rates
 from steropes.solve.quasi_newton.hessian_updates import Hessians
-from steropes.solve.solver_tuning import StepPolicy, WorkingSetPolicy
+from steropes.solve.solver_constants import StepPolicy, WorkingSetPolicy
 from steropes.solve.subproblem import DenseReducedHessian, QuadraticModel
 
 

@@ -9,7 +9,7 @@ from steropes.solve.subproblem import minimise as search_module
 from steropes.solve.subproblem.conjugate_gradients import support_steps
 from steropes.solve.subproblem.coordinate_sweeps import SingleSweeps
 from steropes.solve.subproblem.preconditioners.partial_cholesky import Cholesky
-from steropes.solve.subproblem.subproblem_tuning import SubproblemPolicy
+from steropes.solve.subproblem.subproblem_constants import SubproblemPolicy
 
 
 def by_descent(H, g, beta, l1, l2, sweeps=20_000):

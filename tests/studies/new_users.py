@@ -15,7 +15,7 @@ from steropes.studies.comparative.question_cohorts import (
 from steropes.studies.comparative.question_tables import attrition_lines
 from steropes.studies.comparative.study_specification import CRUDE, MAIN, OUTCOME
 from steropes.studies.covariates.preprocessing import tidy
-from steropes.studies.results.comparative_results import outcome_tables
+from steropes.studies.results.comparative_result_rows import outcome_tables
 
 
 @dataclass

@@ -432,7 +432,7 @@ def test_sql_server_gets_a_connection_string_without_credentials(monkeypatch, ur
 TOY = '''
 """A toy server: a DuckDB file on another path."""
 
-from steropes.studies.database.drivers import Server, empty_batch
+from steropes.studies.database.server_connection import Server, empty_batch
 from steropes.studies.database.server_kind import ServerKind
 from steropes.studies.database.sql_dialects import Dialect
 

@@ -22,7 +22,7 @@ from steropes.studies import (
     synthetic_database,
 )
 from steropes.studies.disclosure.effect_secrecy import Secrecy
-from steropes.studies.disclosure.grid_periods import released_periods
+from steropes.studies.disclosure.grid_effects_by_period import released_periods
 from steropes.studies.disclosure.rules import site_rules
 from steropes.studies.report.comparative_grid_page import write_grid_report
 

@@ -25,7 +25,7 @@ from steropes.studies import (
 )
 from steropes.studies.evidence import Profile, combine_profiles
 from steropes.studies.sccs.sccs_model import fit_model
-from steropes.studies.sccs.sccs_profile import log_likelihood
+from steropes.studies.sccs.series_fits_and_profiles import log_likelihood
 
 ORACLE = oracle.folder()
 COMPARATOR_DRUG = 2

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import steropes
-import steropes.studies.sccs.sccs_profile as sccs_profile
+import steropes.studies.sccs.series_fits_and_profiles as series_fits
 from steropes.studies import case_series, case_series_settings, synthetic_database
 from steropes.studies.sccs.sccs_model import fit_model
-from steropes.studies.sccs.sccs_profile import log_likelihood
+from steropes.studies.sccs.series_fits_and_profiles import log_likelihood
 from steropes.studies.sccs.settings import Spline
 from steropes.studies.sccs.spline_series_fits import MonthlyFits
 from steropes.studies.sccs.spline_series_likelihood import monthly_likelihood
@@ -33,7 +33,7 @@ def intervals(series):
 def of_rows(monkeypatch, intervals, settings):
     """Fit with a row for each month."""
     with monkeypatch.context() as patch:
-        patch.setattr(sccs_profile, "monthly_likelihood", lambda part: None)
+        patch.setattr(series_fits, "monthly_likelihood", lambda part: None)
         return fit_model(intervals, settings)
 
 

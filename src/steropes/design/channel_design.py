@@ -24,7 +24,7 @@ from ..backends.protocols import Array, Backend
 from .channel_rows import ChannelRows
 from .column_storage import DenseBlock, power_of_two
 from .protocols import PlainDesign
-from .storage_tuning import SCALES
+from .storage_constants import SCALES
 
 __all__ = ["ChannelArguments", "ChannelDesign", "ChannelRows"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends.cpu import NO_DATA, Lines
 from ..errors import DataError
-from .storage_tuning import STORAGE
+from .storage_constants import STORAGE
 
 __all__ = [
     "Block",

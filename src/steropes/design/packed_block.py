@@ -15,7 +15,7 @@ import numpy as np
 from ..backends.cpu import Lines
 from ..backends.cpu.sparse_products import cut_lines
 from .column_storage import SparseBlock
-from .storage_tuning import STORAGE
+from .storage_constants import STORAGE
 
 __all__ = ["PackedBlock"]
 

@@ -13,7 +13,7 @@ from ..backends.protocols import Backend, Lines
 from ..backends.tall_reductions import transposed_product
 from .column_storage import ConstantBlock, DenseBlock, SparseBlock
 from .protocols import ColumnStore
-from .storage_tuning import STORAGE
+from .storage_constants import STORAGE
 
 __all__ = ["RowMatrix"]
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..errors import SeparationError
 from ..solve import Batch
+from .federated_constants import CONVERGENCE, EVALUATION
 from .federated_solver_model import FederatedModel
-from .federated_tuning import CONVERGENCE, EVALUATION
 from .message_exchange import Exchange
 from .pooled_evaluations import Evaluations, KnownPoint, sums_over_sites
 from .risk_set_evaluations import RiskSetRequest, StoredRiskSets, risk_sets_over_sites

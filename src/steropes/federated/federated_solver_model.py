@@ -11,8 +11,8 @@ from ..errors import SeparationError
 from ..likelihoods.linear_likelihood import normal_score
 from ..priors import Prior
 from ..solve.data_term import ShardedFamily
+from .federated_constants import CONVERGENCE
 from .federated_plan import FederatedPlan
-from .federated_tuning import CONVERGENCE
 from .pooled_description import PooledDescription
 from .pooled_evaluations import Evaluations
 from .sites_as_shards import FederatedTerm, SiteShards

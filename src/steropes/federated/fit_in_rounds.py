@@ -9,9 +9,9 @@ from ..errors import DataError
 from ..infer.information_matrix import refuse_collinear
 from ..solve import Batch
 from ..solve.optimality.certificate import floored_curvature, units, violations
+from .federated_constants import CONVERGENCE
 from .federated_result import FederatedResult
 from .federated_solver_model import FederatedModel
-from .federated_tuning import CONVERGENCE
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription, describe
 from .pooled_evaluations import Evaluations, SummedEvaluations

@@ -16,9 +16,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from ..errors import DataError
+from .federated_constants import ADMISSION
 from .federated_plan import FederatedPlan
 from .federated_result import FederatedResult
-from .federated_tuning import ADMISSION
 from .fit_in_rounds import fit_in_rounds
 from .message_exchange import Exchange, Round, SiteLeft, same_request
 from .message_files import encode

@@ -24,8 +24,8 @@ from ..models import (
 from ..models.base import PenalizedModel
 from ..priors import Normal, Prior
 from ..select import CrossValidation
+from .federated_constants import CONVERGENCE
 from .federated_plan import FederatedPlan
-from .federated_tuning import CONVERGENCE
 from .site_rows import SiteRows
 from .site_sums import column_moments
 

@@ -15,8 +15,8 @@ import numpy as np
 from ..data.html_facts import FieldsInHtml
 from ..errors import DataError
 from .answer_layout import Totals, refuse_contents, total_of
+from .federated_constants import ADMISSION
 from .federated_plan import PER_SITE, FederatedPlan
-from .federated_tuning import ADMISSION
 from .messages import Ask, Message, Value
 
 __all__ = [

@@ -18,8 +18,8 @@ import numpy as np
 
 from ..errors import DataError
 from .answer_layout import Totals
+from .federated_constants import EVALUATION
 from .federated_plan import FederatedPlan
-from .federated_tuning import EVALUATION
 from .site_rows import SiteRows
 
 __all__ = ["PooledCensoring", "censoring_counts", "leaving_times", "pooled_censoring"]

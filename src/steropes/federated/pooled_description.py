@@ -10,8 +10,8 @@ import numpy as np
 from ..design.column_storage import power_of_two
 from ..errors import DataError
 from .answer_layout import Totals
+from .federated_constants import EVALUATION
 from .federated_plan import FederatedPlan
-from .federated_tuning import EVALUATION
 from .message_exchange import Exchange
 from .pooled_censoring import PooledCensoring, pooled_censoring
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import DataError
+from .federated_constants import EVALUATION
 from .federated_plan import FederatedPlan
-from .federated_tuning import EVALUATION
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription
 from .pooled_risk_sets import RiskSums

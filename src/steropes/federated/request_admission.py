@@ -14,8 +14,8 @@ from ..errors import DataError
 from .answer_layout import layout, numbers_in
 from .answer_ledger import Answered, PlanRecord, count_disclosed, grids, refuse_differences
 from .data_owner import Owner
+from .federated_constants import ADMISSION, EVALUATION
 from .federated_plan import PER_SITE, FederatedPlan
-from .federated_tuning import ADMISSION, EVALUATION
 from .messages import Message
 from .owner_rules import OwnerRules
 from .pooled_evaluations import SHORTER_STEPS

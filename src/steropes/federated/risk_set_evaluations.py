@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from .answer_layout import Totals
+from .federated_constants import EVALUATION
 from .federated_plan import FederatedPlan
-from .federated_tuning import EVALUATION
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription
 from .pooled_evaluations import Evaluations, KnownPoint

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import expit
 
 from ..errors import DataError
+from .federated_constants import CONVERGENCE
 from .federated_plan import FederatedPlan
-from .federated_tuning import CONVERGENCE
 
 __all__ = ["maximize_intercept", "refuse_no_intercept"]
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from ..errors import DataError
 from ..likelihoods.fine_gray_likelihood import FAINT
 from .at_risk_sums import RiskIntervals
-from .federated_tuning import EVALUATION
+from .federated_constants import EVALUATION
 from .pooled_censoring import PooledCensoring
 from .pooled_risk_sets import HeldOut, HessianWeights, RiskSums
 from .site_rows import INTERRUPTED, SiteRows

@@ -19,8 +19,8 @@ from scipy import sparse
 from ..data.group_labels import count_distinct
 from ..design.column_storage import DenseBlock, SparseBlock
 from ..errors import listed
+from .federated_constants import ADMISSION
 from .federated_plan import SURVIVAL, UNCONDITIONAL, FederatedPlan
-from .federated_tuning import ADMISSION
 from .owner_rules import OwnerRules
 from .site_rows import SiteRows
 

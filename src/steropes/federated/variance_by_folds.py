@@ -15,13 +15,13 @@ import pandas as pd
 from ..priors import Prior
 from ..select.first_variance import first_variance, own_information
 from ..select.fold_refusals import ShortFits
-from ..select.path_tuning import DEFAULT
 from ..select.silent_folds import SLOPE_ROUNDING, nothing_held_out, nothing_to_train
+from ..select.variance_path_constants import DEFAULT
 from ..select.variance_search import VariancePath, readable
 from .concurrent_fits import Lane, advance_together, hessian_of
+from .federated_constants import CONVERGENCE, EVALUATION
 from .federated_plan import SURVIVAL, WITHIN
 from .federated_solver_model import FederatedModel
-from .federated_tuning import CONVERGENCE, EVALUATION
 from .message_exchange import Exchange
 from .pooled_evaluations import KnownPoint
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
-from .fit_tuning import TRANSFER
+from .multi_fit_constants import TRANSFER
 
 if TYPE_CHECKING:
     from distributed import Client, Future

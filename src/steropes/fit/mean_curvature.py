@@ -18,7 +18,7 @@ from ..likelihoods.curvature import GroupedCurvature
 from ..solve.data_term import WorkingColumns
 from ..solve.data_term.local_term import LocalCurvature
 from ..solve.hessian import diagonal, hessian
-from .fit_tuning import OUTCOMES
+from .multi_fit_constants import OUTCOMES
 
 __all__ = ["MeanCurvature"]
 

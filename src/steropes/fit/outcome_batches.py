@@ -18,8 +18,8 @@ from ..solve.linear_predictor import bound_weights
 from ..solve.optimality.certificate import certificates
 from ..solve.quasi_newton.hessian_form import in_single_precision
 from ..solve.quasi_newton.shared_hessian import SharedHessian
-from .fit_tuning import OUTCOMES, REPLICATES
 from .mean_curvature import MeanCurvature
+from .multi_fit_constants import OUTCOMES, REPLICATES
 from .problem import Problem
 
 __all__ = ["OutcomeFit", "fit_outcomes"]

@@ -36,7 +36,7 @@ from ..solve.group_penalty.group_penalty_batch import GroupPenaltyBatch
 from ..solve.information_determinant import LogDeterminant
 from ..solve.linear_predictor import bound_weights
 from ..solve.quasi_newton.shared_hessian import SharedHessian
-from .fit_tuning import REPLICATES
+from .multi_fit_constants import REPLICATES
 from .shifted_smooth_term import ShiftedSmoothTerm
 
 __all__ = ["Problem"]

@@ -17,7 +17,7 @@ from ..likelihoods.nuisance_parameters import Nuisance
 from ..priors import Prior
 from ..solve import Batch, Common, Fit
 from ..solve.data_term import RowMultiples
-from .fit_tuning import REPLICATES
+from .multi_fit_constants import REPLICATES
 from .problem import Problem
 from .solve_with_prior import solve_under_prior
 

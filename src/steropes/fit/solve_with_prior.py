@@ -18,7 +18,7 @@ from ..priors import INFINITE_PENALTY, Penalty, Prior
 from ..solve import Batch, Fit
 from ..solve.certified_fit import certified_fit
 from ..solve.optimality.certificate import certificate
-from .fit_tuning import REPLICATES
+from .multi_fit_constants import REPLICATES
 from .problem import Problem
 
 __all__ = ["PriorSolution", "certified_fit_under_prior", "solve_under_prior"]

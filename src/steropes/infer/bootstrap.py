@@ -20,7 +20,7 @@ from ..fit import Problem, Replicates, certified_fit_under_prior
 from ..fit.replicate_fits import lanes_of_draws
 from ..solve import Fit
 from .bootstrap_draws import Draws
-from .inference_tuning import BLOCKS, BOOTSTRAP
+from .inference_constants import BLOCKS, BOOTSTRAP
 from .information_matrix import Information
 from .score_contributions import UnitScores
 from .unidentified_coefficients import UnidentifiedCoefficients

@@ -25,7 +25,7 @@ from ..likelihoods.curvature import ProfiledCurvature
 from ..likelihoods.nuisance_hessian import Block
 from ..solve import Fit
 from ..solve.hessian import cross, hessian
-from .inference_tuning import BLOCKS
+from .inference_constants import BLOCKS
 
 __all__ = [
     "CumulativeInformation",

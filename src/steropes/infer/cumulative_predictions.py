@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.thread_pool import ThreadPool
 from ..likelihoods.cumulative import CODES, quantile_function
 from ..likelihoods.cumulative.cumulative_kernels import cdf, mean_terms
-from .inference_tuning import BLOCKS
+from .inference_constants import BLOCKS
 
 __all__ = ["densities", "means", "probabilities", "quantile_levels", "threshold_at"]
 

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from ..design.protocols import PlainDesign
 from .cumulative_information import CumulativeInformation, SubsetFit, evaluate_at_optimum
-from .inference_tuning import BLOCKS
+from .inference_constants import BLOCKS
 
 __all__ = ["RobustInformation"]
 

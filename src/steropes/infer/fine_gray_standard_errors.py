@@ -13,7 +13,7 @@ from ..fit import Problem
 from ..likelihoods.fine_gray_likelihood import FineGrayLikelihood
 from .baseline_hazard import fitted_state
 from .hazard_with_variance import HazardWithVariance, relative_hazard
-from .inference_tuning import BLOCKS
+from .inference_constants import BLOCKS
 from .score_contributions import UnitScores
 
 __all__ = ["IncidenceErrors"]

@@ -10,7 +10,7 @@ from scipy import linalg
 from ..fit import Problem
 from ..likelihoods.curvature import ChannelCurvature, Curvature
 from ..solve.hessian import eta_product
-from .inference_tuning import POSTERIOR
+from .inference_constants import POSTERIOR
 
 __all__ = ["FullMetric", "Metric", "ShearedMetric", "information_rows"]
 

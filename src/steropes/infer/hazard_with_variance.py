@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import DataError
 from ..fit import Problem
 from .baseline_hazard import fitted_state
-from .inference_tuning import BLOCKS
+from .inference_constants import BLOCKS
 from .protocols import cox_likelihood
 
 __all__ = ["HazardWithVariance", "relative_hazard"]

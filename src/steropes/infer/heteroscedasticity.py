@@ -19,7 +19,7 @@ from ..fit import Problem
 from ..likelihoods.curvature import GroupedCurvature
 from ..solve.hessian import hessian
 from .baseline_hazard import fitted_state
-from .inference_tuning import BLOCKS, IDENTIFICATION
+from .inference_constants import BLOCKS, IDENTIFICATION
 from .information_matrix import Information
 
 __all__ = ["HC_KINDS", "heteroscedasticity_covariance", "leverages"]

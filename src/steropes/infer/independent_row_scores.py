@@ -7,7 +7,7 @@ import numpy as np
 from ..fit import Problem
 from ..likelihoods.independent_rows import IndependentRowsLikelihood
 from ..solve.linear_predictor import linear_predictor
-from .inference_tuning import BLOCKS
+from .inference_constants import BLOCKS
 from .response_distributions import ResponseDistribution
 
 __all__ = ["outcome_and_predictor", "predictor_scores", "row_scores"]

@@ -20,7 +20,7 @@ from ..solve.separation.separating_direction import (
     separating_direction,
     separating_direction_without_fit,
 )
-from .inference_tuning import IDENTIFICATION
+from .inference_constants import IDENTIFICATION
 
 __all__ = ["Information", "refuse_collinear", "refuse_separated", "refuse_undetermined"]
 

@@ -24,7 +24,7 @@ from ..likelihoods.curvature import ChannelCurvature, Curvature
 from ..priors import INFINITE_PENALTY
 from ..solve.hessian import diagonal, eta_product
 from .baseline_hazard import fitted_state
-from .inference_tuning import BLOCKS, NODEWISE
+from .inference_constants import BLOCKS, NODEWISE
 from .information_matrix import refuse_undetermined
 
 __all__ = ["Nodewise", "NodewiseRegressions"]

@@ -27,7 +27,7 @@ from ..fit import Problem
 from ..solve.data_term import LocalTerm
 from ..solve.hessian import diagonal, hessian
 from .hamiltonian_metric import FullMetric, Metric, ShearedMetric, information_rows
-from .inference_tuning import POSTERIOR
+from .inference_constants import POSTERIOR
 from .slice_sampling import slice_update
 
 __all__ = ["ChainResult", "sample_posterior"]

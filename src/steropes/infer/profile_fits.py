@@ -18,7 +18,7 @@ from ..errors import DataError
 from ..fit import Problem, Replicates
 from ..priors import INFINITE_PENALTY
 from ..solve import Batch
-from .inference_tuning import PROFILE
+from .inference_constants import PROFILE
 
 __all__ = ["ProfileFits", "ProfilePoint", "hessian_of_support"]
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .inference_tuning import PROFILE
+from .inference_constants import PROFILE
 from .profile_fits import ProfileFits, ProfilePoint
 
 __all__ = [

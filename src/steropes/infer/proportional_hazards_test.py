@@ -25,7 +25,7 @@ from ..errors import DataError, listed
 from ..fit import Problem
 from ..solve.hessian import hessian
 from .baseline_hazard import fitted_state
-from .inference_tuning import IDENTIFICATION
+from .inference_constants import IDENTIFICATION
 from .protocols import cox_likelihood
 
 __all__ = ["proportionality_test"]

@@ -15,7 +15,7 @@ from ..priors import INFINITE_PENALTY
 from ..solve import Batch
 from ..solve.hessian import hessian
 from ..solve.linear_predictor import bound_weights, linear_predictor
-from .inference_tuning import RESTRICTED
+from .inference_constants import RESTRICTED
 from .profile_fits import hessian_of_support
 
 __all__ = [

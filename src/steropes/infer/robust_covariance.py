@@ -16,7 +16,7 @@ from ..fit import Problem
 from ..likelihoods.curvature import GroupedCurvature
 from ..solve.hessian import hessian
 from .bootstrap_draws import rows_across_clusters
-from .inference_tuning import BLOCKS
+from .inference_constants import BLOCKS
 from .score_contributions import UnitScores
 
 __all__ = ["refuse_single_unit", "robust_covariance", "score_products"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .inference_tuning import POSTERIOR
+from .inference_constants import POSTERIOR
 
 __all__ = ["slice_update"]
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .hazard_with_variance import HazardWithVariance, relative_hazard
-from .inference_tuning import BLOCKS
+from .inference_constants import BLOCKS
 
 __all__ = [
     "Averages",

@@ -11,7 +11,7 @@ from scipy.special import xlogy
 
 from ..fit import Problem
 from .baseline_hazard import fitted_state
-from .inference_tuning import BLOCKS
+from .inference_constants import BLOCKS
 from .information_matrix import Information
 from .protocols import cox_likelihood, event_likelihood
 from .score_contributions import UnitScores

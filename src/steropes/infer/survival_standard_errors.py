@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from .hazard_with_variance import MAX_LOG_HAZARD, HazardWithVariance, relative_hazard
-from .inference_tuning import BLOCKS
+from .inference_constants import BLOCKS
 
 __all__ = [
     "cumulative_hazards",

@@ -26,7 +26,7 @@ from ..solve.separation.separating_direction import (
     unidentifiable_columns,
 )
 from ..solve.separation.separation_with_nuisance import information_at_start, rising_direction
-from .inference_tuning import IDENTIFICATION
+from .inference_constants import IDENTIFICATION
 
 __all__ = ["UnidentifiedCoefficients"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from .inference_tuning import IDENTIFICATION
+from .inference_constants import IDENTIFICATION
 
 __all__ = ["wald_statistic"]
 

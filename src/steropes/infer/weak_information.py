@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import DataError, listed
 from ..fit import Problem
 from .baseline_hazard import fitted_state
-from .inference_tuning import IDENTIFICATION
+from .inference_constants import IDENTIFICATION
 
 __all__ = [
     "has_tiny_weights",

@@ -28,7 +28,7 @@ from ..errors import DataError
 from .base import Likelihood, Part
 from .curvature import Curvature, GroupedCurvature, OperatorCurvature
 from .informative_strata import gather_strata, parts_of_strata, within_strata
-from .likelihood_tuning import CHUNK_SIZES
+from .likelihood_constants import CHUNK_SIZES
 
 __all__ = ["ConditionalLogisticLikelihood"]
 

@@ -24,7 +24,7 @@ from .cox_shares import Ties, WeightsOfShares
 from .curvature import Curvature, GroupedCurvature
 from .event_time_bins import merge_hazards
 from .informative_strata import parts_of_strata
-from .likelihood_tuning import HAZARD_BINS
+from .likelihood_constants import HAZARD_BINS
 from .risk_set_scaling import scale_small_risk_sets
 from .risk_set_stream import risk_set_lines
 from .sharded_partial_likelihood import ShardedPartialLikelihood

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends.protocols import Array, Backend
 from .base import Likelihood
-from .likelihood_tuning import HAZARD_BINS
+from .likelihood_constants import HAZARD_BINS
 from .risk_set_stream import RiskSetLines
 from .risk_sets import RiskSets, sort_survival
 

@@ -27,7 +27,7 @@ from .censoring_distribution import CensoringDistribution
 from .cox_likelihood import CoxLikelihood
 from .curvature import SubdistributionCurvature
 from .event_time_bins import merge_hazards
-from .likelihood_tuning import HAZARD_BINS
+from .likelihood_constants import HAZARD_BINS
 from .observation_distribution import ObservationDistribution
 from .risk_set_scaling import TINY
 from .risk_set_stream import risk_set_lines

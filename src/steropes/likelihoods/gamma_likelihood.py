@@ -15,7 +15,7 @@ from ..backends.protocols import Array, Backend
 from .base import Part, stack_outcomes
 from .curvature import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
-from .likelihood_tuning import DISPERSION, RESIDUALS
+from .likelihood_constants import DISPERSION, RESIDUALS
 
 __all__ = ["GammaLikelihood", "gamma_log_density", "gamma_shape"]
 

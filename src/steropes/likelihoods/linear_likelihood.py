@@ -13,7 +13,7 @@ from ..backends.protocols import Array, Backend
 from .base import Part
 from .curvature import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
-from .likelihood_tuning import RESIDUALS
+from .likelihood_constants import RESIDUALS
 
 __all__ = ["LinearLikelihood", "normal_score"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..backends.protocols import Array, Backend
 from .base import Likelihood
 from .curvature import ChannelCurvature, pair_of
-from .likelihood_tuning import CHUNK_SIZES
+from .likelihood_constants import CHUNK_SIZES
 
 __all__ = ["MultinomialLikelihood"]
 

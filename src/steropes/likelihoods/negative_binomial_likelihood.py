@@ -25,7 +25,7 @@ from ..backends.protocols import Array, Backend
 from .base import Part, stack_outcomes
 from .curvature import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
-from .likelihood_tuning import DISPERSION
+from .likelihood_constants import DISPERSION
 
 __all__ = ["CountWeights", "NegativeBinomialLikelihood"]
 

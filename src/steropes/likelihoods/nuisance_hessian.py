@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.sparse import linalg as splinalg
 
 from ..backends.cpu import threshold_chain
-from .likelihood_tuning import CHUNK_SIZES
+from .likelihood_constants import CHUNK_SIZES
 
 __all__ = ["Block", "Chain", "SparseBlock"]
 

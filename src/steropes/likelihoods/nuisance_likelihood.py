@@ -26,7 +26,7 @@ import numpy as np
 from ..backends.protocols import Array
 from .base import Bound, Likelihood
 from .curvature import Curvature
-from .likelihood_tuning import NUISANCE
+from .likelihood_constants import NUISANCE
 from .nuisance_parameters import Nuisance, NuisancePoint
 from .sharded_thresholds import ShardedThresholds
 

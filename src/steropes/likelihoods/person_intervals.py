@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..backends.protocols import Array, Backend
-from .likelihood_tuning import CHUNK_SIZES
+from .likelihood_constants import CHUNK_SIZES
 
 __all__ = ["PersonIntervals"]
 

@@ -30,7 +30,7 @@ from ..backends.protocols import Array, Backend
 from ..backends.thread_pool import balanced_chunks
 from .base import Likelihood, Part
 from .curvature import ChannelCurvature, pair_of
-from .likelihood_tuning import CHUNK_SIZES
+from .likelihood_constants import CHUNK_SIZES
 from .person_intervals import PersonIntervals
 
 __all__ = [

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..backends.protocols import Array, Backend
 from .event_time_bins import merge_hazards
-from .likelihood_tuning import HAZARD_BINS
+from .likelihood_constants import HAZARD_BINS
 from .risk_set_scaling import scale_small_risk_sets
 from .risk_sets import RiskGroups, RiskSets
 from .shard_risk_sets import Hazards, RiskRows, ShardFineGrayRiskSets, ShardRiskSets

@@ -16,7 +16,7 @@ from ..design import Design, has_names
 from ..errors import DataError, listed
 from ..fit.shards import ShardedDesign
 from .coefficient_tables import critical_value
-from .formula_tables import as_pandas_table
+from .formula_data_types import as_pandas_table
 from .linear_prediction import dense_matrix
 from .prediction_tables import PredictionTables
 from .setting_types import Kind, MatrixLike

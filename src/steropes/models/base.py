@@ -11,8 +11,8 @@ from ..data.input_types import CoefficientsByColumn, LabelsLike, VectorLike
 from ..priors import Prior
 from .display import fit_html, fit_mimebundle, fit_text
 from .estimator_copies import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
-from .fit_inputs import FitInputs
 from .fit_steps import FitSteps
+from .row_arguments import FitInputs
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 
 if TYPE_CHECKING:

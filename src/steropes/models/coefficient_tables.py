@@ -13,7 +13,7 @@ from scipy import stats
 from ..data import check_level, check_strata
 from ..data.input_types import LabelsLike
 from ..errors import DataError, listed
-from .fixed_coefficients import FixedCoefficients
+from .fixed_and_initial_coefficients import FixedCoefficients
 
 __all__ = ["cluster_codes", "coefficient_positions", "coefficient_table", "critical_value"]
 

@@ -22,8 +22,8 @@ from ..likelihoods import (
 )
 from ..priors import Prior
 from .base import PenalizedModel
-from .fit_inputs import FitInputs, OutcomeRows
 from .residuals import GroupedResiduals
+from .row_arguments import FitInputs, OutcomeRows
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 
 __all__ = ["ConditionalLogisticRegression", "ConditionalPoissonRegression"]

@@ -15,8 +15,8 @@ from ..data import (
 )
 from ..data.input_types import VectorLike
 from ..errors import DataError
-from .fit_inputs import FitInputs, OutcomeRows
 from .generalized_linear_model import MeanRegression
+from .row_arguments import FitInputs, OutcomeRows
 from .setting_types import MatrixLike
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from ..infer.hazard_with_variance import HazardWithVariance
 from ..infer.standardized_curves import Population
 from .coefficient_tables import coefficient_positions
 from .counterfactual_tables import MAX_GROUPS, column_of_table, formula_column, tables_by_value
-from .fixed_coefficients import FixedCoefficients
+from .fixed_and_initial_coefficients import FixedCoefficients
+from .formula_data_types import as_pandas_table
 from .formula_parsing import Formula
-from .formula_tables import as_pandas_table
 from .setting_types import MatrixLike
 from .wald_inference import WaldInference
 

@@ -26,8 +26,8 @@ from ..likelihoods import CoxLikelihood, Likelihood
 from ..likelihoods.piecewise_cox_likelihood import PiecewiseCoxLikelihood
 from ..priors import Prior
 from .cox_evaluation import CoxEvaluation
-from .fit_inputs import FitInputs, OutcomeRows
 from .proportional_hazards import ProportionalHazardsModel
+from .row_arguments import FitInputs, OutcomeRows
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver, StepTimes, Ties
 from .step_effects import prior_of_step_effects, read_step_effects
 from .step_functions import StepFunction

@@ -16,7 +16,7 @@ from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
 from .fine_gray_curves import FineGrayCurves
 from .fine_gray_evaluation import FineGrayEvaluation
-from .fit_inputs import FitInputs, OutcomeRows
+from .row_arguments import FitInputs, OutcomeRows
 from .setting_types import Chooser, Device, MatrixLike, Seed
 
 __all__ = ["FineGrayRegression"]

@@ -33,14 +33,14 @@ from ..select.crossvalidation import LIKELIHOOD_SCORES
 from ..solve import Batch, Fit
 from ..solve.separation.extreme_offsets import extreme_offsets
 from .debiased_inference import DebiasedInference
-from .fit_inputs import FitInputs, OutcomeRows
-from .fixed_coefficients import read_fixed, read_start_at
+from .fixed_and_initial_coefficients import read_fixed, read_start_at
 from .formula_mixin import FormulaMixin
 from .held_out_scores import HeldOutScore
 from .linear_combinations import LinearCombinations
 from .partial_effects import PartialEffects
 from .posterior_inference import PosteriorInference
 from .progress import Progress
+from .row_arguments import FitInputs, OutcomeRows
 from .separation_advice import advice_on_smooth_terms
 from .setting_checks import check_settings
 from .setting_types import Chooser, MatrixLike

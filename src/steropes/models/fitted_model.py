@@ -16,7 +16,7 @@ from ..select import CrossValidation, Measured
 from ..select.folds import Seed
 from ..select.variance_search import FoldScore
 from ..solve import Fit
-from .fixed_coefficients import FixedCoefficients
+from .fixed_and_initial_coefficients import FixedCoefficients
 from .setting_types import Chooser, Device, MatrixLike, Solver
 from .single_threaded_methods import SingleThreadedMethods
 

@@ -12,6 +12,12 @@ import pandas as pd
 
 from ..data.array_conversion import as_numbers
 from ..errors import DataError
+from .formula_data_types import (
+    DOT,
+    NAMES,
+    refuse_sums_of_conditions,
+    widen_numbers,
+)
 from .formula_evaluation import (
     Evaluated,
     call_formulaic,
@@ -22,12 +28,6 @@ from .formula_evaluation import (
 )
 from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
 from .formula_splines import short_name, transforms
-from .formula_tables import (
-    DOT,
-    NAMES,
-    refuse_sums_of_conditions,
-    widen_numbers,
-)
 from .formula_time_effects import read_time_effect
 from .formula_variables import FormulaVariable
 

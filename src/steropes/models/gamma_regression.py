@@ -17,8 +17,8 @@ from ..infer.response_distributions import GammaResponse
 from ..likelihoods import GammaLikelihood, Likelihood
 from ..likelihoods.gamma_likelihood import gamma_log_density, gamma_shape
 from ..solve.linear_predictor import linear_predictor
-from .fit_inputs import FitInputs, OutcomeRows
 from .generalized_linear_model import MeanRegression
+from .row_arguments import FitInputs, OutcomeRows
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

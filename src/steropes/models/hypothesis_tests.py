@@ -28,7 +28,7 @@ from ..select import Measured
 from ..solve import Fit
 from .coefficient_tables import coefficient_positions
 from .computed_attributes import computed_attribute
-from .fixed_coefficients import FixedCoefficients
+from .fixed_and_initial_coefficients import FixedCoefficients
 from .hypothesis_equations import is_equation, read_equations
 from .setting_types import Kind
 from .wald_inference import WaldInference

@@ -13,8 +13,8 @@ from ..fit import Problem
 from ..infer.profile_fits import FromObjective
 from ..infer.response_distributions import NormalResponse
 from ..likelihoods import Likelihood, LinearLikelihood
-from .fit_inputs import FitInputs, OutcomeRows
 from .generalized_linear_model import MeanRegression
+from .row_arguments import FitInputs, OutcomeRows
 from .setting_types import MatrixLike
 
 __all__ = ["LinearRegression"]

@@ -16,9 +16,9 @@ from ..infer.response_distributions import BinaryResponse
 from ..likelihoods import Likelihood, LogisticLikelihood
 from ..priors import Prior
 from .class_weights import ClassWeights
-from .fit_inputs import FitInputs, OutcomeRows
 from .generalized_linear_model import GeneralizedLinearModel
 from .performance import share_correct
+from .row_arguments import FitInputs, OutcomeRows
 from .setting_types import Chooser, ClassWeight, Device, MatrixLike, Seed, Solver
 from .sklearn_base import ClassifierMixin
 

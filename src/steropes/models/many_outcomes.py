@@ -23,15 +23,15 @@ from ..data.ordered_categories import OrderedCategories, ordered_categories
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
-from ..fit.fit_tuning import REPLICATES
+from ..fit.multi_fit_constants import REPLICATES
 from ..fit.outcome_batches import OutcomeFit, fit_outcomes
 from ..fit.parallel_tasks import has_parallel_backend, run_tasks
 from ..fit.result_folder import Packing, ResultFolder
 from ..fit.shards import ShardedDesign
 from ..infer import refuse_separated, refuse_undetermined
 from .base import PenalizedModel
-from .fit_inputs import FitInputs as FitInputs
 from .progress import Progress
+from .row_arguments import FitInputs as FitInputs
 from .setting_checks import numerical_settings
 from .setting_types import MatrixLike
 from .shared_prior import choose_shared_prior

@@ -15,8 +15,8 @@ from ..data.vector_checks import check_offset
 from ..design import has_names
 from ..design.from_data import column_names
 from ..errors import DataError, listed
-from .fixed_coefficients import FixedCoefficients, read_fixed, read_start_at
-from .formula_tables import as_pandas_table
+from .fixed_and_initial_coefficients import FixedCoefficients, read_fixed, read_start_at
+from .formula_data_types import as_pandas_table
 
 __all__ = ["read_class_offset", "read_class_start", "read_fixed_of_classes"]
 

@@ -22,11 +22,11 @@ from ..priors import BrokenAdaptiveRidge, LimitedPrior, Prior, PriorColumns
 from ..solve import Fit
 from .base import PenalizedModel
 from .class_weights import ClassWeights
-from .fit_inputs import FitInputs
 from .logistic_regression import LogisticRegression
 from .multinomial_inputs import read_class_offset, read_class_start, read_fixed_of_classes
 from .multinomial_residuals import MultinomialResiduals
 from .multinomial_tables import MultinomialTables, MultinomialTermTests
+from .row_arguments import FitInputs
 from .setting_types import Chooser, ClassWeight, Device, Seed, Solver
 from .sklearn_base import ClassifierMixin
 from .step_effects import prior_of_copies

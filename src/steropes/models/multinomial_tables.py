@@ -12,7 +12,7 @@ from ..backends import host_backend
 from ..data import check_level
 from ..data.input_types import LabelsLike, VectorLike
 from ..errors import DataError
-from ..infer.inference_tuning import BLOCKS
+from ..infer.inference_constants import BLOCKS
 from .coefficient_tables import critical_value
 from .hypothesis_tests import HypothesisTests, Test
 from .model_terms import columns_of_terms

@@ -15,7 +15,7 @@ from ..likelihoods import Likelihood, NegativeBinomialLikelihood
 from ..priors import Prior
 from ..solve.linear_predictor import bound_weights, linear_predictor
 from .count_regression import CountRegression
-from .fit_inputs import FitInputs, OutcomeRows
+from .row_arguments import FitInputs, OutcomeRows
 from .setting_types import Chooser, Device, Seed, Solver
 
 __all__ = ["NegativeBinomialRegression"]

@@ -7,7 +7,7 @@ from ..design import Design
 from ..infer.response_distributions import PoissonResponse
 from ..likelihoods import Likelihood, PoissonLikelihood
 from .count_regression import CountRegression
-from .fit_inputs import FitInputs, OutcomeRows
+from .row_arguments import FitInputs, OutcomeRows
 
 __all__ = ["PoissonRegression"]
 

@@ -22,11 +22,11 @@ from ..priors import Prior, PriorColumns
 from ..solve import Fit
 from .base import PenalizedModel
 from .discrete_time import DiscreteTime
-from .fit_inputs import FitInputs
 from .interval_event_checks import refuse_empty_intervals, refuse_empty_splits
 from .pooled_predictions import PooledPredictions
 from .progress import Progress
 from .residuals import PooledResiduals
+from .row_arguments import FitInputs
 from .setting_types import Chooser, Device, Seed, TimeFunctions, VaryingEffects
 from .solver_runs import Start
 from .step_effects import prior_of_copies

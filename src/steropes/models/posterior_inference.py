@@ -13,7 +13,7 @@ from ..convergence_warning import NotConvergedWarning
 from ..errors import DataError, listed
 from ..fit import Problem
 from ..fit.shards.model_columns_by_block import sharded_x
-from ..infer.inference_tuning import POSTERIOR
+from ..infer.inference_constants import POSTERIOR
 from ..infer.posterior import Posterior, effective_sample_size, split_r_hat
 from ..infer.posterior_sampling import sample_posterior
 from ..likelihoods.fine_gray_likelihood import FineGrayLikelihood

@@ -11,7 +11,7 @@ from ..backends import host_backend
 from ..data import check_level
 from ..data.input_types import LabelsLike, VectorLike
 from ..errors import DataError
-from ..infer.inference_tuning import BLOCKS
+from ..infer.inference_constants import BLOCKS
 from ..infer.response_distributions import NormalResponse
 from .coefficient_tables import critical_value
 from .linear_prediction import LinearPrediction

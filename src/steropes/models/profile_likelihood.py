@@ -18,7 +18,7 @@ from ..data import check_level
 from ..errors import DataError, MonotoneLikelihoodWarning, listed
 from ..fit import Problem
 from ..infer import refuse_undetermined
-from ..infer.inference_tuning import PROFILE
+from ..infer.inference_constants import PROFILE
 from ..infer.profile_fits import FromObjective, ProfileFits, ProfilePoint
 from ..infer.profile_search import (
     Limit,

@@ -21,9 +21,9 @@ from ..priors import Prior
 from ..solve import Fit
 from .base import PenalizedModel
 from .computed_attributes import computed_attribute
-from .fit_inputs import FitInputs
 from .late_entry_checks import refuse_unobserved_gap
 from .residuals import Params, SurvivalResidualKind, survival_residuals
+from .row_arguments import FitInputs
 from .setting_types import MatrixLike
 from .time_quantiles import TimeQuantile, hazards_before, quantile_limits, quantile_times
 

@@ -17,8 +17,8 @@ from ..priors import Prior
 from ..select.cross_validated_path import FoldsPath
 from ..select.shared_variance import SharedPath, check_shared
 from .base import PenalizedModel
-from .fit_inputs import FitInputs
 from .progress import Progress
+from .row_arguments import FitInputs
 
 __all__ = ["SharedPrior", "choose_shared_prior"]
 

@@ -13,7 +13,7 @@ from ..infer import refuse_undetermined
 from ..priors import LimitedPrior
 from ..solve import Batch, Fit
 from ..solve.fit_trace import FitTrace
-from .fixed_coefficients import start_batch_at
+from .fixed_and_initial_coefficients import start_batch_at
 
 __all__ = ["Start", "fit_by_coordinate_descent", "fit_by_newton"]
 # Initial coefficients, (p,), or a batch whose last fit is close to the final one.

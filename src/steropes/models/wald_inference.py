@@ -21,7 +21,7 @@ from ..likelihoods import IndependentRowsLikelihood
 from ..priors import LimitedPenalty, LimitedPrior
 from .coefficient_tables import cluster_codes, coefficient_positions, coefficient_table
 from .fitted_model import FittedModel
-from .fixed_coefficients import FixedCoefficients
+from .fixed_and_initial_coefficients import FixedCoefficients
 from .setting_types import Kind
 
 __all__ = ["NO_COVARIANCE", "WaldInference"]

@@ -3,7 +3,7 @@
 The functions draw numbers from tables. Matplotlib is imported at the first plot.
 """
 
-from .curve_plots import incidence_curves, survival_curves
+from .comparison_plots import attrition, covariate_balance, love_plot, score_overlap
 from .diagnostic_plots import (
     calibration,
     control_estimates,
@@ -13,8 +13,8 @@ from .diagnostic_plots import (
 from .effect_plots import nomogram, partial_effect
 from .interval_plots import forest, profile_curve, ratio_forest
 from .posterior_plots import posterior_draws
-from .selection_plots import coefficient_paths, cross_validation_curve
-from .study_plots import attrition, covariate_balance, love_plot, score_overlap
+from .survival_plots import incidence_curves, survival_curves
+from .variance_selection_plots import coefficient_paths, cross_validation_curve
 
 __all__ = [
     "attrition",

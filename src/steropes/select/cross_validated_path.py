@@ -20,10 +20,10 @@ from .folds import TrainingRows, WithAllRows, cut
 from .path_extrapolation import Course
 from .path_start import beginning, smooth_curvature
 from .path_tolerances import Tolerances
-from .path_tuning import PathPolicy
 from .protocols import FoldSettings
 from .score_statistics import readable, standard_error
 from .silent_folds import refuse_silent_folds
+from .variance_path_constants import PathPolicy
 from .variance_prediction import Foreseen, look_ahead
 from .variance_search import FoldScore, Progress, Selection, VariancePath
 

@@ -10,7 +10,7 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..priors import INFINITE_PENALTY, Prior
-from .path_tuning import DEFAULT
+from .variance_path_constants import DEFAULT
 
 __all__ = ["first_variance", "own_information"]
 

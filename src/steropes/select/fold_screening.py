@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backends.tall_reductions import row_max, row_min
-from .path_tuning import DEFAULT, PathPolicy
+from .variance_path_constants import DEFAULT, PathPolicy
 
 __all__ = ["FoldScreening", "Start"]
 

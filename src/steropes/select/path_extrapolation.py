@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .path_tuning import DEFAULT, PathPolicy
+from .variance_path_constants import DEFAULT, PathPolicy
 
 __all__ = ["Course"]
 

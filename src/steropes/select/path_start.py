@@ -10,7 +10,7 @@ from ..fit import Problem
 from ..priors import Prior, SmoothTerm
 from ..solve import Batch
 from .first_variance import first_variance, own_information
-from .path_tuning import DEFAULT
+from .variance_path_constants import DEFAULT
 
 __all__ = ["beginning", "smooth_curvature"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .path_tuning import PathPolicy
+from .variance_path_constants import PathPolicy
 
 __all__ = ["Tolerances"]
 

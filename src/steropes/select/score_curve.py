@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.interpolate import KroghInterpolator
 
-from .path_tuning import DEFAULT, PathPolicy
+from .variance_path_constants import DEFAULT, PathPolicy
 
 __all__ = ["near", "next_step", "passed", "promise", "toward"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ..design.column_storage import power_of_two
-from .path_tuning import DEFAULT, PathPolicy
+from .variance_path_constants import DEFAULT, PathPolicy
 
 __all__ = [
     "best_of",

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .path_tuning import DEFAULT, PathPolicy
+from .variance_path_constants import DEFAULT, PathPolicy
 
 __all__ = ["Foreseen", "foreseen", "look_ahead"]
 

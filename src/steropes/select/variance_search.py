@@ -14,9 +14,8 @@ from ..errors import DataError
 from ..fit import Problem
 from ..priors import Prior
 from ..solve import Batch
-from . import path_tuning as policies
+from . import variance_path_constants as policies
 from .cyclops_search import CyclopsSearch, cyclops_variance
-from .path_tuning import PathPolicy
 from .protocols import VarianceChooser
 from .score_curve import near, next_step, passed, promise, toward
 from .score_statistics import (
@@ -26,6 +25,7 @@ from .score_statistics import (
     readable,
     standard_error,
 )
+from .variance_path_constants import PathPolicy
 from .variance_prediction import Foreseen
 
 __all__ = ["FoldScore", "Progress", "Selection", "VariancePath"]
@@ -77,7 +77,7 @@ class VariancePath(ABC):
     progress : callable or None
         Called with a description of the current work and the share of it that is done.
     policy : PathPolicy, optional
-        By default `steropes.select.path_tuning.DEFAULT`.
+        By default `steropes.select.variance_path_constants.DEFAULT`.
     """
 
     def __init__(

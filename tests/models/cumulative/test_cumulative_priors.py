@@ -97,7 +97,7 @@ def test_cross_validation_chooses_a_variance_it_evaluated(wide):
 def test_held_out_score_is_the_probability_of_the_bin_an_outcome_falls_into(wide):
     X, y = wide
     m = Model(prior=Laplace(), cv=CrossValidation(3, search=[0.05], random_state=5)).fit(X, y)
-    from steropes.likelihoods.likelihood_tuning import LEVELS
+    from steropes.likelihoods.likelihood_constants import LEVELS
     from steropes.select.folds import make_folds
 
     order = m._problem.likelihood.order

@@ -9,7 +9,7 @@ from scipy import sparse, stats
 
 from steropes import DataError, Normal
 from steropes.infer import cumulative_robust_variances as module
-from steropes.infer.inference_tuning import BLOCKS
+from steropes.infer.inference_constants import BLOCKS
 from steropes.likelihoods.cumulative import CODES, Thresholds
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, DivideAndCombine
 

@@ -6,7 +6,7 @@ import pytest
 
 from steropes import CoxRegression, DataError, FineGrayRegression, Laplace, Normal, Surv
 from steropes.infer import fine_gray_standard_errors
-from steropes.infer.inference_tuning import BlockPolicy
+from steropes.infer.inference_constants import BlockPolicy
 
 AT = [0.3, 0.8]
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..thread_pool import ThreadPool
 from . import sparse_products as sparse
+from .cpu_chunk_sizes import CpuPolicy
 from .sparse_lines import NO_DATA, Lines, index_type, pieces
-from .work_sizes import CpuPolicy
 
 __all__ = ["columns_to_rows"]
 

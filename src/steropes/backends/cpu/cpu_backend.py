@@ -11,19 +11,19 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..shape_checks import require_rows, require_square, require_weights
 from ..tall_reductions import reduce_rows
 from ..thread_pool import ThreadPool, balanced_chunks
+from . import cpu_chunk_sizes as policies
 from . import segment_softmax
 from . import segmented_sums as scans
 from . import sparse_products as sparse
-from . import work_sizes as policies
 from .append_columns import append_lines
 from .column_transposition import columns_to_rows
+from .cpu_chunk_sizes import CpuPolicy
 from .gram_products import add_gram, subtract_group_gram
 from .logistic_kernels import logistic_rows
 from .numba_startup import load_compiler
 from .risk_sweeps import RiskSweeps
 from .sparse_line_products import multiply, multiply_transposed
 from .sparse_lines import CHUNKS, Lines, pieces
-from .work_sizes import CpuPolicy
 
 __all__ = ["CpuBackend"]
 
@@ -36,7 +36,7 @@ class CpuBackend:
     n_jobs : int or None
         Number of threads; None and -1 mean all cores. No result depends on it.
     policy : CpuPolicy, optional
-        Sizes of chunks and tiles; by default `steropes.backends.cpu.work_sizes.DEFAULT`.
+        Sizes of chunks and tiles; by default `steropes.backends.cpu.cpu_chunk_sizes.DEFAULT`.
     """
 
     name: ClassVar[str] = "cpu"

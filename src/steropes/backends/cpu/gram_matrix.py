@@ -13,10 +13,10 @@ import numpy as np
 from numba import njit
 
 from ..thread_pool import ThreadPool, balanced_chunks
+from .cpu_chunk_sizes import CpuPolicy
 from .kernel_options import OPTIONS
 from .sparse_lines import Lines
 from .unchecked_indexing import entry, put
-from .work_sizes import CpuPolicy
 
 __all__ = ["small_gram", "split_gram"]
 

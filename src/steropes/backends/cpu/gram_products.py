@@ -7,9 +7,9 @@ import numpy as np
 from ..thread_pool import ThreadPool, balanced_chunks
 from . import sparse_group_sums as groups
 from . import sparse_products as sparse
+from .cpu_chunk_sizes import CpuPolicy
 from .gram_matrix import small_gram, split_gram
 from .sparse_lines import CHUNKS, Lines
-from .work_sizes import CpuPolicy
 
 __all__ = ["add_gram", "subtract_group_gram"]
 

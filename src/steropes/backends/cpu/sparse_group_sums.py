@@ -13,9 +13,9 @@ import numpy as np
 from numba import njit
 
 from ..thread_pool import balanced_chunks
+from .cpu_chunk_sizes import CpuPolicy
 from .kernel_options import ORDERED
 from .unchecked_indexing import entry, put
-from .work_sizes import CpuPolicy
 
 __all__ = ["Batch", "batches", "group_sums"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from ..thread_pool import ThreadPool
 from . import sparse_products as sparse
 from .aligned_arrays import aligned, aligned_empty, aligned_zeros
+from .cpu_chunk_sizes import CpuPolicy
 from .sparse_lines import LONG, PIECE, Lines, pieces
-from .work_sizes import CpuPolicy
 
 __all__ = ["multiply", "multiply_transposed"]
 

@@ -21,7 +21,7 @@ import numpy as np
 from ...errors import DataError
 from ..dask_transfer import scatter_to_worker as scattered
 from ..dask_transfer import wait_for_result, worker_addresses
-from ..fit_tuning import TRANSFER
+from ..multi_fit_constants import TRANSFER
 from .block_sources import BlockRecipe, BlockSummary, Source, summarize_block
 from .row_block import BlockDataMissing, RowBlock
 

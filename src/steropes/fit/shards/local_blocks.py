@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..fit_tuning import TRANSFER
+from ..multi_fit_constants import TRANSFER
 from .block_sources import BlockRecipe
 from .mapped_design import MappedDesign, write_design
 from .row_block import RowBlock

@@ -18,7 +18,7 @@ from ...likelihoods.cumulative import ShardLevels
 from ...likelihoods.shard_risk_sets import ShardRiskSets
 from ...solve.data_term import LevelShard, LocalShard, RiskShard, WorkingColumns
 from ...solve.data_term.sharded.shard_messages import Answer, Request
-from ..fit_tuning import TRANSFER
+from ..multi_fit_constants import TRANSFER
 from .symmetric_packing import pack_symmetric
 
 __all__ = ["BlockDataMissing", "RowBlock"]

@@ -15,7 +15,7 @@ from ...design import design_of_numbers
 from ...design.memory_estimate import Columns
 from ...design.plain_columns import PlainColumns
 from ...errors import DataError
-from ..fit_tuning import TRANSFER
+from ..multi_fit_constants import TRANSFER
 from .block_sources import FunctionSource, MatrixSource, Source, parquet_sources
 from .block_store import BlockStore
 from .protocols import Blocks

@@ -24,7 +24,7 @@ from ...solve.data_term import (
     WorkingSet,
     weights_of_rows,
 )
-from ...solve.data_term.sharded.local_shards import ShardBindings
+from ...solve.data_term.sharded.in_process_shards import ShardBindings
 from ...solve.data_term.sharded.shard_messages import Answer, Request, ShardContext
 from ...solve.quasi_newton.shared_hessian import SharedHessian
 from ..problem import Problem

@@ -4,8 +4,8 @@ from .censored_outcome import Censored, Interval, check_interval
 from .cumulative_likelihood import CumulativeLikelihood, LevelsWithMass, PointOnLevels
 from .cumulative_loss import CumulativeRows, Evaluation, Thresholds, quantile_function
 from .link_functions import CODES, Link
-from .outcome_levels import Levels, find_levels, fold_label, place
-from .shard_levels import LaneRows, ShardedLevels, ShardLevels
+from .shard_threshold_sums import LaneRows, ShardedLevels, ShardLevels
+from .turnbull_intervals import Levels, find_levels, fold_label, place
 
 __all__ = [
     "CODES",

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...backends.protocols import Backend
 from ..curvature import ProfiledCurvature
-from ..likelihood_tuning import LEVELS
+from ..likelihood_constants import LEVELS
 from ..nuisance_hessian import Block
 from ..nuisance_likelihood import NuisanceLikelihood, gone
 from ..nuisance_parameters import Nuisance, NuisancePoint
@@ -26,8 +26,8 @@ from .levels_with_mass import (
     restrict_levels,
     transfer_thresholds,
 )
-from .outcome_levels import Levels, find_levels, place
-from .shard_levels import ShardedLevels
+from .shard_threshold_sums import ShardedLevels
+from .turnbull_intervals import Levels, find_levels, place
 
 __all__ = ["CumulativeLikelihood", "LevelsWithMass", "PointOnLevels"]
 

@@ -10,11 +10,11 @@ from scipy import special
 from ...backends.cpu import threshold_chain
 from ...backends.protocols import Backend
 from ..curvature import ProfiledCurvature
-from ..likelihood_tuning import CHUNK_SIZES
+from ..likelihood_constants import CHUNK_SIZES
 from ..nuisance_hessian import Block, Chain, SparseBlock
 from .cumulative_kernels import rows_all, rows_loss
 from .link_functions import CODES
-from .outcome_levels import Levels
+from .turnbull_intervals import Levels
 
 __all__ = ["CumulativeRows", "Evaluation", "Thresholds", "quantile_function"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..likelihood_tuning import LEVELS
+from ..likelihood_constants import LEVELS
 from .cumulative_loss import Thresholds
-from .outcome_levels import Levels
+from .turnbull_intervals import Levels
 
 __all__ = [
     "always_with_mass",

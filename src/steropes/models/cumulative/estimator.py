@@ -18,7 +18,7 @@ from ...design.device_design import on_device
 from ...errors import DataError, listed
 from ...fit import Problem
 from ...fit.shards import ShardedDesign
-from ...infer.inference_tuning import IDENTIFICATION
+from ...infer.inference_constants import IDENTIFICATION
 from ...infer.weak_information import has_tiny_weights, weak_information_error
 from ...likelihoods.cumulative import (
     CODES,
@@ -33,9 +33,9 @@ from ...solve import Batch
 from ...solve.fit_trace import FitTrace
 from ...solve.separation.separation_with_nuisance import refuse_unidentifiable_columns
 from ..base import PenalizedModel
-from ..fit_inputs import FitInputs
 from ..logistic_regression import LogisticRegression
 from ..progress import Progress
+from ..row_arguments import FitInputs
 from ..setting_types import Chooser, Device, MatrixLike, Seed
 from ..sklearn_base import RegressorMixin
 from ..solver_runs import Start

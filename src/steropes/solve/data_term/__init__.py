@@ -8,13 +8,13 @@ from .local_term import LocalTerm
 from .profiled_term import ProfiledTerm
 from .protocols import Accuracy, CurvatureAt, DataTerm, Trial
 from .row_weights import RowMultiples, weights_of_rows
-from .sharded.level_shard import LevelShard
-from .sharded.level_term import LevelTerm
+from .sharded.in_process_shards import LocalShards
 from .sharded.local_shard import LocalShard
-from .sharded.local_shards import LocalShards
-from .sharded.risk_shard import RiskShard
-from .sharded.risk_term import RiskTerm
+from .sharded.risk_set_shard import RiskShard
+from .sharded.risk_set_term import RiskTerm
 from .sharded.sharded_term import ShardedFamily, ShardedTerm
+from .sharded.threshold_shard import LevelShard
+from .sharded.threshold_term import LevelTerm
 from .smooth_penalty_term import SmoothPenaltyTerm
 from .working_set import WorkingColumns, WorkingSet
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...design.protocols import ColumnsByRows
-from ..solver_tuning import DataTermPolicy
+from ..solver_constants import DataTermPolicy
 from .working_set import WorkingColumns
 
 __all__ = ["ColumnCache"]

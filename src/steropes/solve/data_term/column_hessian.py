@@ -12,7 +12,7 @@ from ...backends.cpu.column_descent import add_columns, column_sums, sweep_colum
 from ...backends.thread_pool import balanced_chunks
 from ...design.column_storage import DenseBlock, SparseBlock
 from ...design.protocols import ColumnStore
-from ..subproblem.subproblem_tuning import PreconditionerPolicy
+from ..subproblem.subproblem_constants import PreconditionerPolicy
 from .preconditioner_correlations import Piece, correlations, strong_pairs
 
 __all__ = ["ColumnHessian", "StoredColumns"]

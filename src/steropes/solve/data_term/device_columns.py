@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backends.protocols import Array, ModelMinimiser
 from ...design.protocols import RowsLike
-from ..subproblem.subproblem_tuning import PreconditionerPolicy
+from ..subproblem.subproblem_constants import PreconditionerPolicy
 from .column_hessian import ColumnHessian
 
 __all__ = ["DeviceColumns"]

@@ -15,7 +15,7 @@ from ...likelihoods import Likelihood
 from ...likelihoods.curvature import Curvature, ProfiledCurvature
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior
-from .. import solver_tuning as policies
+from .. import solver_constants as policies
 from ..hessian import centred, device_product, diagonal, eta_product, hessian
 from ..subproblem import ColumnOperator
 from .column_cache import ColumnCache

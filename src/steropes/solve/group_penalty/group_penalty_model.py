@@ -11,7 +11,7 @@ from scipy import linalg
 
 from ...backends.cpu.group_descent import group_sweeps
 from ...priors import GroupPenalty
-from ..solver_tuning import DEFAULT, GroupPenaltyPolicy
+from ..solver_constants import DEFAULT, GroupPenaltyPolicy
 from .ill_scaled_group import group_minimum, is_ill_scaled
 
 __all__ = ["damped_step", "minimise_group_model"]

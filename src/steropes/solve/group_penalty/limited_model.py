@@ -11,7 +11,7 @@ import numpy as np
 
 from ...backends.cpu.limited_descent import limited_sweeps
 from ...priors import LimitedPenalty
-from ..solver_tuning import DEFAULT, GroupPenaltyPolicy
+from ..solver_constants import DEFAULT, GroupPenaltyPolicy
 from .group_penalty_model import damped_step
 
 __all__ = ["minimise_limited_model"]

@@ -18,16 +18,16 @@ import numpy as np
 from ...backends.tall_reductions import column_max, row_any
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import GroupPenalty, Prior
-from .. import solver_tuning as policies
+from .. import solver_constants as policies
 from ..data_term import DataTerm
 from ..fit_result import Fit, fits
 from ..fit_trace import FitTrace
 from ..optimality.certificate import units, violations
-from ..optimality.kkt_screening import outside_violations
-from ..optimality.score_units import local_score_variances, smaller_variances
+from ..optimality.violation_units import local_score_variances, smaller_variances
+from ..optimality.violations_outside_working_set import outside_violations
 from ..quasi_newton.hessian_updates import Hessians
 from ..quasi_newton.shared_hessian import SharedHessian
-from ..solver_tuning import SolverPolicy
+from ..solver_constants import SolverPolicy
 from .descent_state import DescentState
 from .elastic_net_penalty import ElasticNetPenalty, continuation_factors
 from .iterate import Iterate
@@ -52,7 +52,7 @@ class Batch:
         Whether replicates have different outcomes. Their supports have little in common, and the
         shared Hessian is never recomputed.
     policy : SolverPolicy, optional
-        Tuning parameters, by default `steropes.solve.solver_tuning.DEFAULT`.
+        Tuning parameters, by default `steropes.solve.solver_constants.DEFAULT`.
 
     Attributes
     ----------

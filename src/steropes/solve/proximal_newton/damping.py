@@ -6,7 +6,7 @@ import numpy as np
 
 from ...backends.tall_reductions import column_any
 from ..optimality.certificate import violations
-from ..solver_tuning import DEFAULT, StepPolicy
+from ..solver_constants import DEFAULT, StepPolicy
 
 __all__ = ["Damping"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..quasi_newton.convergence_rate import Rates
-from ..solver_tuning import DEFAULT, SolverPolicy
+from ..solver_constants import DEFAULT, SolverPolicy
 from .damping import Damping
 
 __all__ = ["DescentState"]

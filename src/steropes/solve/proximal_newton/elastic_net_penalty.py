@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backends.tall_reductions import column_sum, row_any
 from ...priors import INFINITE_PENALTY
-from ..solver_tuning import DEFAULT, WorkingSetPolicy
+from ..solver_constants import DEFAULT, WorkingSetPolicy
 
 __all__ = ["ElasticNetPenalty", "continuation_factors"]
 

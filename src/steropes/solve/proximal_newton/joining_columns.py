@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..solver_tuning import WorkingSetPolicy
+from ..solver_constants import WorkingSetPolicy
 
 __all__ = ["most_urgent"]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...backends.tall_reductions import column_max, column_sum
 from ..data_term import DataTerm
-from ..solver_tuning import DEFAULT, StepPolicy
+from ..solver_constants import DEFAULT, StepPolicy
 from .damping import Damping
 from .elastic_net_penalty import ElasticNetPenalty
 from .iterate import Iterate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.tall_reductions import column_sum
-from ..solver_tuning import DEFAULT, HessianPolicy
+from ..solver_constants import DEFAULT, HessianPolicy
 from ..subproblem import LowRank, QuadraticModel
 
 __all__ = ["BfgsPairs"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..solver_tuning import DEFAULT, SolverPolicy
+from ..solver_constants import DEFAULT, SolverPolicy
 
 __all__ = ["Rates"]
 

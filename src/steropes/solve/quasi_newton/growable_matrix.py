@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.thread_pool import ThreadPool
-from ..solver_tuning import DEFAULT, HessianPolicy
+from ..solver_constants import DEFAULT, HessianPolicy
 
 __all__ = ["GrowingMatrix"]
 

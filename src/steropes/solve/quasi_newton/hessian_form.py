@@ -6,7 +6,7 @@ import numpy as np
 
 from ..data_term import DataTerm
 from ..proximal_newton.elastic_net_penalty import ElasticNetPenalty
-from ..solver_tuning import HessianPolicy
+from ..solver_constants import HessianPolicy
 
 __all__ = ["in_single_precision", "one_row_in", "too_wide"]
 

@@ -15,7 +15,7 @@ from ..data_term import Accuracy, DataTerm
 from ..proximal_newton.descent_state import DescentState
 from ..proximal_newton.elastic_net_penalty import ElasticNetPenalty
 from ..proximal_newton.step import Curvatures
-from ..solver_tuning import SolverPolicy
+from ..solver_constants import SolverPolicy
 from ..subproblem import (
     ColumnwiseReducedHessian,
     DenseReducedHessian,

@@ -6,10 +6,10 @@ import numpy as np
 
 from ...backends.protocols import DeviceMatrix
 from ...backends.thread_pool import ThreadPool
-from .. import solver_tuning as policies
+from .. import solver_constants as policies
 from ..data_term import CurvatureAt, DataTerm
 from ..optimality.certificate import floored_curvature
-from ..solver_tuning import SolverPolicy
+from ..solver_constants import SolverPolicy
 from ..subproblem import (
     ColumnOperator,
     ColumnwiseReducedHessian,
@@ -31,7 +31,7 @@ class SharedHessian:
     ----------
     pool : ThreadPool
     policy : SolverPolicy, optional
-        By default `steropes.solve.solver_tuning.DEFAULT`.
+        By default `steropes.solve.solver_constants.DEFAULT`.
 
     Attributes
     ----------

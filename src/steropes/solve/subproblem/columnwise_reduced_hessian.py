@@ -14,7 +14,7 @@ from .coordinate_sweeps import own_terms
 from .low_rank import LowRank
 from .preconditioners.correlated_pairs import allocate_squares
 from .reduced_hessian import SINGLE_ROUNDING, ReducedHessian, Sweeps
-from .subproblem_tuning import PreconditionerPolicy, SubproblemPolicy
+from .subproblem_constants import PreconditionerPolicy, SubproblemPolicy
 
 __all__ = ["ColumnOperator", "ColumnwiseReducedHessian"]
 

@@ -14,7 +14,7 @@ from .dense_products import ROWS_PER_TASK
 from .low_rank import LowRank
 from .preconditioners.correlated_pairs import allocate_squares, collect_pairs
 from .reduced_hessian import ReducedHessian, Sweeps
-from .subproblem_tuning import SubproblemPolicy
+from .subproblem_constants import SubproblemPolicy
 
 __all__ = ["DenseReducedHessian", "as_precision"]
 

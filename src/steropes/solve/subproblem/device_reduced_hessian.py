@@ -11,7 +11,7 @@ from ...backends.thread_pool import ThreadPool
 from .dense_reduced_hessian import DenseReducedHessian
 from .low_rank import LowRank
 from .reduced_hessian import ReducedHessian, Sweeps
-from .subproblem_tuning import SubproblemPolicy
+from .subproblem_constants import SubproblemPolicy
 
 __all__ = ["DeviceReducedHessian"]
 

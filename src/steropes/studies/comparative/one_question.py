@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_facts import TextInHtml
 from steropes.studies.cohorts.private_people_frame import People
-from steropes.studies.comparative.exact_study import ExactStudy
 from steropes.studies.comparative.question_analyses import (
     QuestionAnalyses,
     tie_orders,
 )
 from steropes.studies.comparative.study_settings import StudySettings
 from steropes.studies.comparative.study_specification import MAIN, ROLES
+from steropes.studies.comparative.unreleased_study import ExactStudy
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
 from steropes.studies.execution.frozen_protocol import open_protocol

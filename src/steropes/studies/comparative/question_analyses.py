@@ -44,7 +44,7 @@ from steropes.studies.execution.store import ResultStore
 from steropes.studies.outcomes.effect_estimate import Estimate
 from steropes.studies.outcomes.two_group_cox import TwoGroupCox
 from steropes.studies.results.calibrated_results import calibrate_grid
-from steropes.studies.results.comparative_results import (
+from steropes.studies.results.comparative_result_rows import (
     outcome_tables,
     refused_tables,
     result_key,

@@ -7,10 +7,10 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
-from steropes.studies.database.drivers import AdbcServer
 from steropes.studies.database.duckdb_tables import DuckDBSource
 from steropes.studies.database.protocols import TableSource
 from steropes.studies.database.server_address import Address
+from steropes.studies.database.server_connection import AdbcServer
 from steropes.studies.database.server_registry import VENDORS, connect
 from steropes.studies.database.server_table_copies import ServerSource
 from steropes.studies.database.server_url import is_address, read_address

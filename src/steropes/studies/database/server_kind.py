@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from steropes.studies.database.drivers import Server
 from steropes.studies.database.server_address import Address
+from steropes.studies.database.server_connection import Server
 from steropes.studies.database.sql_dialects import Dialect
 
 __all__ = ["ServerKind"]

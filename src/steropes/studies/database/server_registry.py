@@ -8,8 +8,8 @@ from importlib import import_module
 
 from steropes.errors import DataError
 from steropes.studies.database import servers
-from steropes.studies.database.drivers import Server
 from steropes.studies.database.server_address import Address
+from steropes.studies.database.server_connection import Server
 from steropes.studies.database.server_kind import ServerKind
 from steropes.studies.database.sql_dialects import Dialect
 

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.database.column_types import conformed
-from steropes.studies.database.drivers import Server
 from steropes.studies.database.duckdb_tables import close_scratch, scratch_database
 from steropes.studies.database.protocols import (
     Condition,
@@ -26,6 +25,7 @@ from steropes.studies.database.protocols import (
     quoted,
 )
 from steropes.studies.database.server_address import Address
+from steropes.studies.database.server_connection import Server
 from steropes.studies.database.server_registry import DIALECTS
 from steropes.studies.database.sql_dialects import Column, Dialect, Table
 

@@ -19,7 +19,7 @@ from steropes.studies.disclosure.effect_secrecy import (
     secrecy_of,
 )
 from steropes.studies.disclosure.grid_counts import KEY, GridCounts
-from steropes.studies.disclosure.grid_periods import released_periods
+from steropes.studies.disclosure.grid_effects_by_period import released_periods
 from steropes.studies.disclosure.rounding import (
     in_ratio,
     significant,

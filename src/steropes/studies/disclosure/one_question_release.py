@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.comparative.exact_study import ExactStudy
 from steropes.studies.comparative.question_tables import (
     ARMS,
     RATIOS,
@@ -34,6 +33,7 @@ from steropes.studies.comparative.question_tables import (
 from steropes.studies.comparative.study_specification import ALTERNATIVES, CRUDE, MAIN, MATCHED
 from steropes.studies.comparative.supplementary_results import e_values
 from steropes.studies.comparative.tied_scores import MANY_TIED
+from steropes.studies.comparative.unreleased_study import ExactStudy
 from steropes.studies.database.data_notes import published_notes
 from steropes.studies.diagnostics.result_blinding import (
     redacted_results,

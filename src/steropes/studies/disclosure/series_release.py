@@ -24,10 +24,10 @@ from steropes.studies.disclosure.series_counts import (
     released_covariates,
 )
 from steropes.studies.report.digits import decimals, limit_text
-from steropes.studies.sccs.exact_series import ExactSeries
 from steropes.studies.sccs.intervals import PROBE
 from steropes.studies.sccs.results import ESTIMATE, covariate_ids, exact_tables
 from steropes.studies.sccs.sccs_diagnostics import NOT_EVALUATED, PASS, Diagnostics, Verdict
+from steropes.studies.sccs.unreleased_series import ExactSeries
 
 __all__ = ["ReleasedSeries", "SeriesRelease", "release_study"]
 

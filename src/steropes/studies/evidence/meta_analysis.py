@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.infer.inference_tuning import PROFILE
+from steropes.infer.inference_constants import PROFILE
 from steropes.studies.evidence.profile_interpolation import Profile
 from steropes.studies.normal_quantile import Z
 

@@ -31,7 +31,7 @@ from steropes.studies.execution.step_groups import (
 )
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.results.calibrated_results import calibrate_grid
-from steropes.studies.results.comparative_results import (
+from steropes.studies.results.comparative_result_rows import (
     outcome_tables,
     refused_tables,
     specification_tables,

@@ -12,7 +12,7 @@ from steropes.studies.controls.empirical_calibration import LEAST_CONTROLS, fit_
 from steropes.studies.controls.error_model import ErrorModel, calibrate_interval, fit_error_model
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.execution.store import ResultStore
-from steropes.studies.results.comparative_results import diagnostics_row, read_diagnostics
+from steropes.studies.results.comparative_result_rows import diagnostics_row, read_diagnostics
 from steropes.studies.results.ratios import ratio_of
 
 __all__ = ["Calibrated", "calibrate_grid", "calibrate_group", "calibrated_tables"]

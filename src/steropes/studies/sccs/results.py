@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.database.data_notes import note_rows
-from steropes.studies.sccs.exact_series import ExactSeries
 from steropes.studies.sccs.intervals import PROBE
 from steropes.studies.sccs.sccs_diagnostics import DIAGNOSTICS, NOT_EVALUATED, Diagnostics
 from steropes.studies.sccs.sccs_results_schema import EXACT
 from steropes.studies.sccs.settings import CaseSeriesSettings
+from steropes.studies.sccs.unreleased_series import ExactSeries
 
 __all__ = ["ESTIMATE", "covariate_ids", "exact_tables", "window_rows"]
 

@@ -24,7 +24,7 @@ from steropes.studies.results.ratios import ratio_of
 from steropes.studies.results.stored_profile import Evaluate, evaluated, profile_of, store_profile
 from steropes.studies.sccs.infinite_estimates import find_infinite_estimates
 from steropes.studies.sccs.intervals import Intervals
-from steropes.studies.sccs.sccs_profile import Fit, Profile
+from steropes.studies.sccs.series_fits_and_profiles import Fit, Profile
 from steropes.studies.sccs.settings import CaseSeriesSettings
 
 __all__ = ["CaseSeriesModel", "fit_model"]

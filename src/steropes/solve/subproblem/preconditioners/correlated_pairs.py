@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ....backends.thread_pool import ThreadPool
-from ..subproblem_tuning import PreconditionerPolicy
+from ..subproblem_constants import PreconditionerPolicy
 
 __all__ = ["allocate_squares", "collect_pairs"]
 

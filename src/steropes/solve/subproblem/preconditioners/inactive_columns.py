@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from ..subproblem_tuning import PreconditionerPolicy
+from ..subproblem_constants import PreconditionerPolicy
 from .partial_cholesky import Cholesky
 
 __all__ = ["InactiveColumns", "InactiveColumnsCache"]

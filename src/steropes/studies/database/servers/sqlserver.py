@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from steropes.studies._extras import need
-from steropes.studies.database.drivers import BATCH, Server, empty_batch, read_options
 from steropes.studies.database.server_address import Address
+from steropes.studies.database.server_connection import BATCH, Server, empty_batch, read_options
 from steropes.studies.database.server_kind import ServerKind
 from steropes.studies.database.sql_dialects import Dialect
 

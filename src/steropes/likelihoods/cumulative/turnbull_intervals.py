@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import DataError
-from ..likelihood_tuning import LEVELS
+from ..likelihood_constants import LEVELS
 from .censored_outcome import Interval
 
 __all__ = ["Levels", "find_levels", "fold_label", "place"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .subproblem.subproblem_tuning import SubproblemPolicy
+from .subproblem.subproblem_constants import SubproblemPolicy
 
 __all__ = [
     "DEFAULT",

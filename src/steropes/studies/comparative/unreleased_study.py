@@ -36,7 +36,7 @@ from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.disclosure import DisclosureRules, applied_rules
 from steropes.studies.execution.frozen_protocol import ProtocolStatement
 from steropes.studies.outcomes.arm_summaries import arm_curves
-from steropes.studies.results.comparative_results import read_diagnostics
+from steropes.studies.results.comparative_result_rows import read_diagnostics
 
 __all__ = ["ExactStudy"]
 

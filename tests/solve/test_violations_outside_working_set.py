@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from steropes.solve.optimality import kkt_screening
+from steropes.solve.optimality import violations_outside_working_set
 from steropes.solve.optimality.certificate import violations
-from steropes.solve.optimality.kkt_screening import outside_violations
+from steropes.solve.optimality.violations_outside_working_set import outside_violations
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 1 << 15])
 @pytest.mark.parametrize("B", [1, 4, 12])
 def test_violations_follow_from_the_optimality_conditions(monkeypatch, rng, B, at_once):
-    monkeypatch.setattr(kkt_screening, "ENTRIES_AT_ONCE", at_once)
+    monkeypatch.setattr(violations_outside_working_set, "ENTRIES_AT_ONCE", at_once)
     p = 53
     g, l1 = rng.normal(size=(p, B)), rng.exponential(size=(p, B))
     l1[rng.random((p, B)) < 0.1] = 0.0

@@ -13,7 +13,7 @@ from ....likelihoods.shard_risk_sets import Hazards, ShardRiskSets, ShardWeights
 from ...hessian import hessian
 from ..working_set import WorkingColumns
 from .local_shard import Unbound, point_key
-from .risk_moments import moments
+from .risk_set_moments import moments
 from .shard_base import ShardBase
 from .shard_messages import (
     MAX_UNSHIFTED_PREDICTOR,

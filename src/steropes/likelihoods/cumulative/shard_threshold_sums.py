@@ -14,7 +14,7 @@ from ..nuisance_hessian import Chain
 from ..nuisance_parameters import Nuisance
 from ..sharded_thresholds import LevelPoint, MovableThresholds
 from .cumulative_loss import CumulativeRows, Evaluation, Thresholds
-from .outcome_levels import Levels
+from .turnbull_intervals import Levels
 
 __all__ = ["LaneRows", "LevelRows", "ShardLevels", "ShardedLevels"]
 

@@ -19,7 +19,6 @@ from ....likelihoods.nuisance_parameters import Nuisance
 from ....likelihoods.sharded_thresholds import LevelPoint, MovableThresholds, ShardedThresholds
 from ..protocols import Accuracy, CurvatureAt, Trial
 from ..working_set import WorkingSet
-from .level_state import LevelState, padded, require_positive
 from .shard_messages import (
     At,
     ContextShards,
@@ -31,6 +30,7 @@ from .shard_messages import (
     added,
 )
 from .sharded_term import ShardedCurvature, ShardedFamily, ShardedTerm
+from .threshold_state import LevelState, padded, require_positive
 
 __all__ = ["LevelTerm"]
 
