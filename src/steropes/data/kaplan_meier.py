@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.errors import DataError
 
 from .array_conversion import as_numbers
+from .distinct_values import rank_values
 from .group_labels import check_groups, count_people
 from .input_types import LabelsLike, VectorLike
 from .range_sums import sums_over_ranges
@@ -134,7 +135,7 @@ def product_limit(
     start = None if entry is None else np.asarray(as_numbers(entry, "entry"), dtype=float)
     _check(time, failed, start, weight)
 
-    times, place = np.unique(time, return_inverse=True)
+    times, place = rank_values(time)
     enters = None if start is None else np.searchsorted(times, start, side="right")
 
     def there(last: NDArray) -> Floats:

@@ -205,10 +205,8 @@ def covariate_balance(
             raise DataError(f"balance: weights {when} must be numbers of 0 or more{remedy}")
         if not (w[t].any() and w[~t].any()):
             raise DataError(f"balance: an arm has nobody {when} adjustment")
-    x = by_covariate
-    square = x.copy()
-    square.data = square.data**2
-    first, second = (_summary(x, square, t, w, threshold) for w in (w0, w1))
+    covariates = _Covariates.of(by_covariate)
+    first, second = (_summary(covariates, t, w, threshold) for w in (w0, w1))
     table = columns
     for name, found in (("before", first), ("after", second)):
         shown = ("target_mean", "comparator_mean", "mean", "smd", "smd_variance", "p")
@@ -257,8 +255,33 @@ def _by_covariate(
     return x, columns
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class _Covariates:
+    """Covariates by rows, with the squares of those that have values other than 0 and 1."""
+
+    x: sp.csr_array
+    valued: NDArray
+    squares: sp.csr_array
+
+    @classmethod
+    def of(cls, x: sp.csr_array) -> _Covariates:
+        """Square the values of the covariates that are no indicators."""
+        entries = np.flatnonzero(x.data != 1)
+        valued = np.unique(np.searchsorted(x.indptr, entries, side="right") - 1)
+        squares = x[valued]
+        squares.data **= 2
+        return cls(x, valued, squares)
+
+    def sums(self, w: NDArray) -> tuple[NDArray, NDArray]:
+        """Compute the weighted sums of values and of squares of each covariate."""
+        first = np.asarray(self.x @ w)
+        second = first.copy()
+        second[self.valued] = self.squares @ w
+        return first, second
+
+
 def _summary(
-    x: NDArray, square: NDArray, treated: NDArray, weight: NDArray, threshold: float
+    covariates: _Covariates, treated: NDArray, weight: NDArray, threshold: float
 ) -> dict[str, NDArray]:
     """Compute means, standardised differences, their variances and p-values for given weights."""
     from scipy.special import ndtr
@@ -268,19 +291,22 @@ def _summary(
     numerator = 0.0
     for arm, of_arm in (("target", treated), ("comparator", ~treated)):
         w = np.where(of_arm, weight, 0.0)
-        mean, sd = _moments(x, square, w / w.sum(), plain)
+        mean, sd = _moments(covariates, w / w.sum(), plain)
         found[f"{arm}_mean"], found[f"{arm}_sd"] = mean, sd
-        u = (w / w.sum()) ** 2
-        numerator = numerator + (square @ u - 2 * mean * (x @ u) + mean**2 * u.sum())
-    found["mean"], found["sd"] = _moments(x, square, weight / weight.sum(), False)
+        if not plain:
+            u = (w / w.sum()) ** 2
+            sums, squares = covariates.sums(u)
+            numerator = numerator + (squares - 2 * mean * sums + mean**2 * u.sum())
+    found["mean"], found["sd"] = _moments(covariates, weight / weight.sum(), False)
     spread = np.sqrt((found["target_sd"] ** 2 + found["comparator_sd"] ** 2) / 2)
     difference = _difference(found["target_mean"], found["comparator_mean"])
     with np.errstate(divide="ignore", invalid="ignore"):
         smd = np.where(difference == 0, 0.0, difference / spread)
-        variance = numerator / spread**2
         if plain:  # The variance of Hedges and Olkin for two samples.
             n1, n0 = (float(weight[a].sum()) for a in (treated, ~treated))
             variance = (n1 + n0) / (n1 * n0) + smd**2 / (2 * (n1 + n0 - 2))
+        else:
+            variance = numerator / spread**2
         root = np.sqrt(variance)
         p = ndtr(-(np.abs(smd) - threshold) / root) + ndtr((-np.abs(smd) - threshold) / root)
         p = np.where(np.isinf(smd), 0.0, p)
@@ -288,10 +314,10 @@ def _summary(
     return found
 
 
-def _moments(x: NDArray, square: NDArray, w: NDArray, plain: bool) -> tuple[NDArray, NDArray]:
+def _moments(covariates: _Covariates, w: NDArray, plain: bool) -> tuple[NDArray, NDArray]:
     """Compute the weighted mean and standard deviation of each covariate; weights sum to one."""
-    mean = np.asarray(x @ w)
-    variance = np.maximum(np.asarray(square @ w) - mean**2, 0)
+    mean, square = covariates.sums(w)
+    variance = np.maximum(square - mean**2, 0)
     variance[variance < 1e-14 * np.maximum(mean**2, 1e-300)] = 0.0
     rest = 1 - float((w**2).sum())
     if not plain:

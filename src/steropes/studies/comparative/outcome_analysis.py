@@ -181,26 +181,45 @@ class Prepared:
             needed.add(self.analysis.competing)
         return replace(self, cohorts=self.cohorts.only(sorted(needed)))
 
-    def answer(self, outcome: int) -> AnalysisResult:
-        """Answer the question for one outcome.
-
-        ``estimate.note`` contains the reason if there is no estimate.
+    def at_risk(self, outcome: int) -> StudyPopulation:
+        """Determine the people at risk of an outcome, whether they have a score or not.
 
         Raises
         ------
         DataError
             Cohorts or settings that cannot be used.
         """
-        comparison, shared, analysis = self.comparison, self.shared, self.analysis
+        analysis = self.analysis
         own = {o.id: o for o in self.question.outcomes}.get(outcome)
-        population = study_population(
-            comparison,
+        return study_population(
+            self.comparison,
             self.cohorts,
             outcome,
             analysis.at_risk if own is None else own.at_risk(analysis.at_risk),
             competing=analysis.competing,
             rules=analysis.population,
         )
+
+    def answer(self, outcome: int, population: StudyPopulation | None = None) -> AnalysisResult:
+        """Answer the question for one outcome.
+
+        ``estimate.note`` contains the reason if there is no estimate.
+
+        Parameters
+        ----------
+        outcome : int
+            Id of the outcome's cohort.
+        population : StudyPopulation, optional
+            The result of `at_risk`, if it is known from an analysis with the same rules.
+
+        Raises
+        ------
+        DataError
+            Cohorts or settings that cannot be used.
+        """
+        shared, analysis = self.shared, self.analysis
+        if population is None:
+            population = self.at_risk(outcome)
         if shared.scores is not None:
             population = _scored(population, shared)
         people = pd.DataFrame(population.people)
@@ -224,7 +243,7 @@ class Prepared:
             question=self.question,
             outcome=outcome,
             analysis=analysis,
-            names={**comparison.names, "outcome": population.name},
+            names={**self.comparison.names, "outcome": population.name},
             people=People(_annotated(compared, people, adjusted, shared)),
             attrition=adjusted.attrition,
             estimand=adjusted.estimand,
@@ -250,7 +269,7 @@ class Prepared:
         """Estimate the effect, unless a note gives the reason why it cannot be estimated."""
         analysis, features = self.analysis, self.shared.features
         model, of_compared = analysis.outcome_model, None
-        if features is not None and (analysis.adjusts or model.covariates or model.interactions):
+        if features is not None and (model.covariates or model.interactions):
             of_compared = features.take(compared["row"].to_numpy())
         estimate = Estimate(note=note)
         if not note:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 
-__all__ = ["match_pairs"]
+__all__ = ["match_pairs", "match_sorted"]
 
 UNMATCHED = -1
 
@@ -48,8 +48,9 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
     Notes
     -----
     On a line, the closest treated-comparator pair is always a pair of neighbours: a third person
-    between the two would make a closer pair with one of them. So a linked list of the scores in
-    order and a heap of its treated-comparator neighbours suffice, O(n log n) in all.
+    between the two would make a closer pair with one of them. A pair that is closer than both
+    neighbouring ones is matched whatever happens elsewhere, so that one pass over the sorted
+    scores suffices.
 
     Examples
     --------
@@ -68,46 +69,35 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
     if not width >= 0:
         raise DataError(f"matching: the caliper must be 0 or more, not {width}")
 
-    from steropes.backends.cpu.nearest_pairs import match_neighbours
-
-    order = np.lexsort((arm, score))  # People of a score and arm keep the order of their rows.
-    exact = _match_equal_scores(score[order], arm[order])
-    pairs = [order[exact]]
-    rest = np.ones(len(score), dtype=bool)
-    rest[exact.ravel()] = False
-    left = order[rest]
-    if len(left):
-        values, arms = score[left], arm[left]
-        first = np.flatnonzero(_changes(values))
-        pairs.append(left[match_neighbours(values, arms, left, first, float(width))])
-    both = np.concatenate(pairs)  # (treated, comparator)
-
+    order = np.lexsort((arm, score))
+    rank = np.arange(len(score), dtype=np.uint64)
+    both = match_sorted(score, arm, rank, order, float(width))
     matched = np.full(len(score), UNMATCHED, dtype=np.int64)
     both = both[np.argsort(both[:, 0])]
     matched[both] = np.arange(len(both))[:, None]
     return matched
 
 
-def _match_equal_scores(score: NDArray, arm: NDArray) -> NDArray:
-    """Match equal scores, the k-th person of one arm with the k-th of the other.
+def match_sorted(
+    score: NDArray, arm: NDArray, rank: NDArray, order: NDArray, width: float
+) -> NDArray:
+    """Match some people, whose positions are sorted by score, then by arm.
 
-    The input is sorted by score, arm and row; the pairs are (treated, comparator) positions. Scores
-    made of 0/1 covariates have many ties. After these pairs are removed, each distinct score has
-    people of one arm only.
+    Parameters
+    ----------
+    score, arm, rank : ndarray, shape (n,)
+        Scores, arms, and distinct numbers that decide among equal distances, of type ``uint64``.
+    order : ndarray of int, shape (m,)
+        Positions of the people to be matched.
+    width : float
+        Largest difference of scores allowed within a pair, inclusive.
+
+    Returns
+    -------
+    ndarray of int, shape (k, 2)
+        Positions of the treated and of the comparator person of each pair.
     """
-    first = np.flatnonzero(_changes(score))
-    if not len(first):
-        return np.zeros((0, 2), dtype=np.int64)
-    treated = np.add.reduceat(arm, first, dtype=np.int64)
-    comparators = np.diff(first, append=len(score)) - treated
-    number = np.minimum(treated, comparators)
-    k = np.arange(number.sum()) - np.repeat(np.cumsum(number) - number, number)
-    at = np.repeat(first, number) + k  # The comparators of a score come first.
-    return np.column_stack((at + np.repeat(comparators, number), at))
+    from steropes.backends.cpu.nearest_pairs import match_nearest, sort_equal
 
-
-def _changes(values: NDArray) -> NDArray:
-    """Mark the first of each run of equal values."""
-    changed = np.ones(len(values), dtype=bool)
-    changed[1:] = values[1:] != values[:-1]
-    return changed
+    rows = sort_equal(order, score, arm, rank)
+    return rows[match_nearest(score[rows], arm[rows], rank[rows], width)]

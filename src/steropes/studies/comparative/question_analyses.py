@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from steropes.studies.comparative.question_cohorts import (
     in_roles,
     make_question_cohorts,
 )
-from steropes.studies.comparative.score_matching import Match, match_scores
+from steropes.studies.comparative.score_matching import OrderedScores
 from steropes.studies.comparative.settings import StudyAnalysis
 from steropes.studies.comparative.study_settings import StudySettings
 from steropes.studies.comparative.study_specification import (
@@ -121,7 +121,9 @@ class QuestionAnalyses:
     ----------
     spec : GridSpec
     results : dict of int to AnalysisResult
-        Those of the main outcome, by the id of the analysis.
+        Those of the main outcome by the main, the matched and the crude analysis, by id.
+    alternatives : dict of int to Tables
+        Result tables of the main outcome by the other analyses, by id.
     others : dict of int to Tables or str
         Result tables of the main analysis for further outcomes and negative controls, or the reason
         why there are none, by the number of the outcome.
@@ -135,6 +137,7 @@ class QuestionAnalyses:
 
     spec: GridSpec
     results: dict[int, AnalysisResult]
+    alternatives: dict[int, Tables]
     others: dict[int, Tables | str]
     notes: tuple[DataNote, ...]
     ended: str
@@ -164,9 +167,15 @@ class QuestionAnalyses:
         say("fitting the propensity model and matching")
         prepared = bench.prepared(question, main)
         say("estimating hazard ratios")
-        results = {main.id: prepared.answer(OUTCOME)}
+        at_risk = prepared.at_risk(OUTCOME)
+        results = {main.id: prepared.answer(OUTCOME, at_risk)}
+        alternatives: dict[int, Tables] = {}
         for analysis in others:
-            results[analysis.id] = _alternative(prepared, analysis).answer(OUTCOME)
+            result = _alternative(prepared, analysis).answer(OUTCOME, at_risk)
+            if analysis.id in (MATCHED, CRUDE):
+                results[analysis.id] = result
+            else:  # Tables need much less memory than the people of each analysis.
+                alternatives[analysis.id] = outcome_tables(result, spec.database_id)
         further = [o.id for o in question.outcomes if o.id != OUTCOME]
         if further:
             say(f"estimating hazard ratios of {len(further)} further outcomes and controls")
@@ -183,7 +192,7 @@ class QuestionAnalyses:
         notes = (*comparison.notes, *(features.notes if features else ()))
         ended = emptied_arm(db, settings, results[CRUDE]) or prepared.shared.note
         notes = distinct((*made.notes, *in_roles(notes)))
-        return cls(spec, results, answers, notes, ended, settings.caliper, names)
+        return cls(spec, results, alternatives, answers, notes, ended, settings.caliper, names)
 
     @property
     def scores(self) -> PropensityScores | None:
@@ -267,6 +276,9 @@ class QuestionAnalyses:
                     key = result_key(result, spec.database_id)
                     refused = refused_tables(key, result.analysis, self.ended, spec.thresholds)
                     store.add(f"analysis {number}", refused)
+            for number, tables in self.alternatives.items():
+                if self.scores is not None:
+                    store.add(f"analysis {number}", tables)
             for number, answer in self.others.items():
                 store.add(f"outcome {number}", self._other_tables(number, answer))
             if self.others:
@@ -346,30 +358,30 @@ def tie_orders(
     assert rule is not None
     score, treated = people["propensity"].to_numpy(), people["treated"].to_numpy()
     ids, time, event = (people[c].to_numpy() for c in ("person_id", "time", "event"))
-    order = _TieOrder(rule, score, treated, ids, time, event)
-    return try_tie_orders(
-        score,
-        lambda seeds: run_in_processes(_TieOrder.hazard_ratio, order, seeds, jobs),
-        settings.seed,
-        orders,
-    )
+
+    def estimates(seeds: Sequence[int]) -> Iterator[float]:
+        if not seeds:
+            return iter(())
+        ordered = OrderedScores.of(score, treated, rule, ids)
+        pairs = _MatchedPairs(ordered, time, event, treated)
+        return run_in_processes(_MatchedPairs.hazard_ratio, pairs, seeds, jobs)
+
+    return try_tie_orders(score, estimates, settings.seed, orders)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class _TieOrder:
-    """People with their scores, to be matched under several orders of equal scores."""
+class _MatchedPairs:
+    """People to be matched under several orders of equal scores, with their outcomes."""
 
-    rule: Match
-    score: NDArray
-    treated: NDArray
-    ids: NDArray
+    scores: OrderedScores
     time: NDArray
     event: NDArray
+    treated: NDArray
 
     @single_threaded_blas()
     def hazard_ratio(self, seed: int) -> float:
         """Match under the order of a seed, and estimate the hazard ratio within pairs."""
-        sets = match_scores(self.score, self.treated, replace(self.rule, seed=seed), ids=self.ids)
+        sets = self.scores.matched(seed)
         kept = sets >= 0
         time, event, treated = (x[kept] for x in (self.time, self.event, self.treated))
         groups = TwoGroupCox.of(time, event, treated, strata=sets[kept])

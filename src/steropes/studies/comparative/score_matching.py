@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -9,12 +10,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.studies.comparative.pair_matching import match_pairs
+from steropes.studies.comparative.pair_matching import match_sorted
 from steropes.studies.comparative.tied_scores import tie_keys
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.validated_types import Count, CovariateIds, Positive, YesNo
 
-__all__ = ["Match", "match_scores", "matched_weights"]
+__all__ = ["Match", "OrderedScores", "match_scores", "matched_weights"]
 
 Scale = Literal["standardized logit", "standardized", "propensity score"]
 DIGITS = 10  # Distances are rounded to this many decimals of the calliper, or of the spread.
@@ -104,23 +105,87 @@ def match_scores(
     [0, -1, 0, -1]
     """
     rule = rule or Match()
-    e, t = np.asarray(score, dtype=float), np.asarray(treated).astype(np.int8)
-    ids = np.arange(len(e)) if ids is None else np.asarray(ids)
-    if not len(e) == len(t) == len(ids):
-        raise DataError(f"matching: {len(e)} scores, {len(t)} people and {len(ids)} ids")
-    if not pd.Index(ids).is_unique:
-        raise DataError("matching: two rows have the same id; ids must be unique")
-    if rule.reverse and 2 * int(t.sum()) > len(t):
-        t = 1 - t
-    value, width = _scaled(e, rule)
-    order = np.lexsort((ids, tie_keys(ids, rule.seed)))
-    label = np.zeros(len(e), dtype=np.int64) if labels is None else np.asarray(labels)
-    sets = np.full(len(e), -1, dtype=np.int64)
-    for of_label in np.unique(label):
-        rows = order[label[order] == of_label]
-        found = _rounds(value[rows], t[rows], width, rule.max_ratio)
-        sets[rows] = np.where(found >= 0, found + sets.max() + 1, -1)
-    return _renumbered(sets)
+    return OrderedScores.of(score, treated, rule, ids, labels).matched(rule.seed)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class OrderedScores:
+    """People sorted by their scores, to be matched under any order of equal scores.
+
+    Attributes
+    ----------
+    value : ndarray, shape (n,)
+        Scores in units far below the calliper.
+    treated : ndarray of int, shape (n,)
+        1 for the arm whose people are matched to those of the other.
+    ids : ndarray, shape (n,)
+    parts : list of ndarray of int
+        Rows of the people of each label, sorted by value, then by arm.
+    width : float
+        Largest distance within a pair.
+    max_ratio : int
+        Largest number of people of the other arm in a set; 0 means no limit.
+    """
+
+    value: NDArray
+    treated: NDArray
+    ids: NDArray
+    parts: list[NDArray]
+    width: float
+    max_ratio: int
+
+    @classmethod
+    def of(
+        cls,
+        score: ArrayLike,
+        treated: ArrayLike,
+        rule: Match,
+        ids: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+    ) -> OrderedScores:
+        """Check and sort people; for the parameters see `match_scores`."""
+        e, t = np.asarray(score, dtype=float), np.asarray(treated).astype(np.int8)
+        ids = np.arange(len(e)) if ids is None else np.asarray(ids)
+        if not len(e) == len(t) == len(ids):
+            raise DataError(f"matching: {len(e)} scores, {len(t)} people and {len(ids)} ids")
+        if not pd.Index(ids).is_unique:
+            raise DataError("matching: two rows have the same id; ids must be unique")
+        if rule.reverse and 2 * int(t.sum()) > len(t):
+            t = 1 - t
+        value, width = _scaled(e, rule)
+        order = np.lexsort((t, value))
+        parts = [order]
+        if labels is not None:
+            label = np.asarray(labels)[order]
+            parts = [order[label == one] for one in np.unique(label)]
+        return cls(value, t, ids, parts, width, rule.max_ratio)
+
+    def matched(self, seed: int) -> NDArray:
+        """Match under the order of a seed; return the matched sets as `match_scores` does."""
+        rank = tie_keys(self.ids, seed)
+        if self.ids.dtype.kind not in "iu":  # Keys of other ids may coincide.
+            order = np.lexsort((self.ids, rank))
+            rank = np.empty(len(order), dtype=np.uint64)
+            rank[order] = np.arange(len(order), dtype=np.uint64)
+        sets = np.full(len(self.value), -1, dtype=np.int64)
+        for rows in self.parts:
+            self._match_part(rows, rank, sets)
+        return _renumbered(sets)
+
+    def _match_part(self, rows: NDArray, rank: NDArray, sets: NDArray) -> None:
+        """Match the people of a label in rounds; a set has the number of its target person."""
+        rounds = 0
+        while self.max_ratio == 0 or rounds < self.max_ratio:
+            pairs = match_sorted(self.value, self.treated, rank, rows, self.width)
+            if not len(pairs):
+                break
+            targets, others = pairs.T
+            sets[targets] = targets
+            sets[others] = targets
+            again = np.zeros(len(sets), dtype=bool)  # Targets that may be matched once more.
+            again[targets] = True
+            rows = rows[np.where(self.treated[rows] == 1, again[rows], sets[rows] < 0)]
+            rounds += 1
 
 
 def matched_weights(sets: ArrayLike, treated: ArrayLike) -> NDArray:
@@ -178,33 +243,14 @@ def _scaled(e: NDArray, rule: Match) -> tuple[NDArray, float]:
     return np.round(value / unit), width / unit * (1 - 1e-9)
 
 
-def _rounds(value: NDArray, treated: NDArray, width: float, max_ratio: int) -> NDArray:
-    """Match rows sorted by their keys in rounds; sets are numbered by the target person's row."""
-    sets = np.full(len(value), -1, dtype=np.int64)
-    open_targets = treated == 1
-    k = 0
-    while (max_ratio == 0 or k < max_ratio) and open_targets.any():
-        rows = np.flatnonzero(open_targets | ((treated == 0) & (sets < 0)))
-        pairs = match_pairs(value[rows], treated[rows], width)
-        in_pair = pairs >= 0
-        if not in_pair.any():
-            break
-        lead = np.zeros(int(pairs.max()) + 1, dtype=np.int64)
-        is_target = treated[rows] == 1
-        lead[pairs[in_pair & is_target]] = rows[in_pair & is_target]
-        sets[rows[in_pair]] = lead[pairs[in_pair]]
-        open_targets = np.zeros(len(value), dtype=bool)
-        open_targets[rows[in_pair & is_target]] = True
-        k += 1
-    return sets
-
-
 def _renumbered(sets: NDArray) -> NDArray:
-    """Number the sets from 0 in the order of their first rows."""
+    """Number the sets, which are numbers of rows, from 0 in the order of their first rows."""
     known = np.flatnonzero(sets >= 0)
-    _, first, place = np.unique(sets[known], return_index=True, return_inverse=True)
-    number = np.empty(len(first), dtype=np.int64)
-    number[np.argsort(first, kind="stable")] = np.arange(len(first))
+    first = np.empty(len(sets), dtype=np.int64)
+    first[sets[known[::-1]]] = known[::-1]  # The last assignment, of the smallest row, remains.
+    of_person = first[sets[known]]
+    begins = np.zeros(len(sets), dtype=np.int64)
+    begins[of_person] = 1
     again = np.full(len(sets), -1, dtype=np.int64)
-    again[known] = number[place]
+    again[known] = (np.cumsum(begins) - 1)[of_person]
     return again

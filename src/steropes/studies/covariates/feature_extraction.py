@@ -198,12 +198,17 @@ class Features(TextInHtml):
         Returns
         -------
         Features
-            The covariates of these people.
+            The covariates of these people; this object if they are all.
         """
+        if len(people) == self.n:
+            return self
         place = np.full(self.n, -1, dtype=np.int32)
         place[people] = np.arange(len(people), dtype=np.int32)
         kept = place[self.rows] >= 0
-        indptr = np.concatenate(([0], np.cumsum(kept)))[self.indptr]
+        counts = np.zeros(len(kept) + 1, dtype=np.int64)
+        np.cumsum(kept, out=counts[1:])
+        indptr = counts[self.indptr]
+        del counts
         rows, values = place[self.rows[kept]], self.values[kept]
         return replace(
             self,

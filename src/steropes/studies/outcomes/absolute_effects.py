@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.distinct_values import rank_values
 from steropes.data.html_facts import FieldsInHtml
 from steropes.studies.comparative.input_checks import require_people, require_weights
 from steropes.studies.normal_quantile import Z
@@ -150,7 +151,7 @@ def absolute_effect(
         return AbsoluteEffect(horizon=tau)
     number = np.arange(len(people))
     if clusters is not None:
-        number = np.unique(np.asarray(clusters), return_inverse=True)[1]
+        number = rank_values(clusters)[1]
     risk, lost, influence = [], [], np.zeros((len(people), 2))
     for arm, sign in ((treated, 1.0), (~treated, -1.0)):
         found = _arm(time[arm], event[arm], w[arm], tau)
@@ -177,10 +178,13 @@ def _arm(time: NDArray, event: NDArray, w: NDArray, tau: float) -> tuple[float, 
     u = np.unique(time[(event > 0) & (time <= tau) & (w > 0)])
     if not len(u):
         return 0.0, 0.0, np.zeros((len(time), 2))
-    order = np.argsort(time, kind="stable")
+    distinct, place = rank_values(time)
+    # Small whole numbers are sorted by their digits.
+    order = np.argsort(place.astype(np.min_scalar_type(len(distinct))), kind="stable")
     ahead = np.concatenate((np.cumsum(w[order][::-1])[::-1], [0.0]))
-    y = ahead[np.searchsorted(time[order], u, side="left")]  # The weight at risk.
-    at = np.searchsorted(u, time)  # The position of each person's time in u, if it occurs.
+    first = np.concatenate(([0], np.cumsum(np.bincount(place))))
+    y = ahead[first[np.searchsorted(distinct, u)]]  # The weight at risk.
+    at = np.searchsorted(u, distinct)[place]  # The position of each person's time, if it occurs.
     own = (event > 0) & (time <= tau) & (w > 0)
     own1 = own & (event == 1)
     d, d1 = (np.bincount(at[k], w[k], minlength=len(u)) for k in (own, own1))
@@ -204,7 +208,7 @@ def _arm(time: NDArray, event: NDArray, w: NDArray, tau: float) -> tuple[float, 
             np.cumsum((direct * hazard1[:, None] - carried * hazard[:, None]) / y[:, None], axis=0),
         )
     )
-    influence = -expected[np.searchsorted(u, np.minimum(time, tau), side="right")]
+    influence = -expected[np.searchsorted(u, np.minimum(distinct, tau), side="right")[place]]
     influence[own1] += (direct / y[:, None])[at[own1]]
     influence[own] -= (carried / y[:, None])[at[own]]
     return float(F[-1]), area, w[:, None] * influence

@@ -317,7 +317,7 @@ def _profile(
 ) -> pd.DataFrame:
     """Store the log-likelihood, minus its supremum, and its slope over the relevant range."""
     table = store_profile(
-        lambda b: (groups.log_likelihood(b), groups.gradient(b)),
+        groups.value_and_gradient,
         best,
         *limits,
         lowest=math.log(model.lowest),

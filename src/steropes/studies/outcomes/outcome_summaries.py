@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.distinct_values import rank_values
 from steropes.data.kaplan_meier import product_limit
 from steropes.studies.arms import TREATED_ARMS
 from steropes.studies.comparative.input_checks import require_people, require_weights
@@ -36,10 +37,10 @@ def arm_counts(people: pd.DataFrame) -> dict[str, int]:
     """Count subjects, days to the outcome or end of risk, and people with the outcome, by arm."""
     counts = {}
     for value, arm in TREATED_ARMS:
-        of_arm = people[people["treated"] == value]
-        counts[f"{arm}_subjects"] = int(of_arm["person_id"].nunique())
-        counts[f"{arm}_days"] = int(of_arm["time"].sum())
-        counts[f"{arm}_outcomes"] = int((of_arm["event"] == 1).sum())
+        of_arm = people["treated"] == value
+        counts[f"{arm}_subjects"] = int(people["person_id"][of_arm].nunique())
+        counts[f"{arm}_days"] = int(people["time"][of_arm].sum())
+        counts[f"{arm}_outcomes"] = int((people["event"][of_arm] == 1).sum())
     return counts
 
 
@@ -63,7 +64,7 @@ def informative_events(
     """
     t, a = np.asarray(time, dtype=float), np.asarray(treated).astype(int)
     had = np.asarray(event) == 1
-    s = np.zeros(len(t), int) if sets is None else np.unique(sets, return_inverse=True)[1]
+    s = np.zeros(len(t), int) if sets is None else rank_values(sets)[1]
     last = np.full((int(s.max(initial=-1)) + 1, 2), -np.inf)
     np.maximum.at(last, (s, a), t)
     counts = had & (last[s, 1 - a] >= t)
@@ -74,11 +75,11 @@ def follow_up(people: pd.DataFrame) -> dict[str, object]:
     """Summarise the days of follow-up, and the first and last start, in each arm."""
     found: dict[str, object] = {}
     for value, arm in TREATED_ARMS:
-        of_arm = people[people["treated"] == value]
-        days = of_arm["time"].to_numpy(dtype=float)
-        for name, q in QUANTILES.items():
-            found[f"{arm}_{name}_days"] = float(np.quantile(days, q)) if len(days) else math.nan
-        starts = of_arm["start"]
+        of_arm = people["treated"] == value
+        days = people["time"][of_arm].to_numpy(dtype=float)
+        at = np.quantile(days, [*QUANTILES.values()]) if len(days) else [math.nan] * len(QUANTILES)
+        found |= {f"{arm}_{name}_days": float(d) for name, d in zip(QUANTILES, at, strict=True)}
+        starts = people["start"][of_arm]
         found[f"{arm}_min_date"] = starts.min().date() if len(starts) else None
         found[f"{arm}_max_date"] = starts.max().date() if len(starts) else None
     return found
@@ -171,7 +172,7 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
     last = float(np.quantile(people["time"], 0.9))
     step = 50 if last <= 300 else 100 if last <= 600 else 250
     marks = np.arange(0, last + 1e-9, step)
-    times = np.unique(np.concatenate((marks, people["time"][people["time"] <= last])))
+    times = rank_values(np.concatenate((marks, people["time"][people["time"] <= last])))[0]
     table = pd.DataFrame({"time_day": times})
     w = None if weights is None else np.asarray(weights, dtype=float)
     for value, arm in TREATED_ARMS:

@@ -17,6 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.distinct_values import rank_values
+
 __all__ = ["Ties", "TwoGroupCox"]
 
 Ties = Literal["efron", "breslow"]
@@ -76,11 +78,11 @@ class TwoGroupCox:
         t = np.asarray(time, dtype=float)
         of_stratum = np.zeros(len(t), dtype=np.int64)
         if strata is not None:
-            of_stratum = np.unique(np.asarray(strata), return_inverse=True)[1].astype(np.int64)
+            of_stratum = rank_values(strata)[1]
         # Strata without an event, such as most matched pairs, do not affect the likelihood.
         eventful = np.bincount(of_stratum, np.asarray(event).astype(bool)) > 0
         rows = np.flatnonzero(eventful[of_stratum])
-        order = rows[np.lexsort((-t[rows], of_stratum[rows]))]
+        order = rows[_latest_first(t[rows], of_stratum[rows])]
         t, stratum = t[order], of_stratum[order]
         died = np.asarray(event)[order].astype(bool)
         arm = np.asarray(treated)[order].astype(bool)
@@ -119,7 +121,14 @@ class TwoGroupCox:
     def gradient(self, log_rr: ArrayLike) -> NDArray:
         """Compute its derivative at each log hazard ratio."""
         b = np.atleast_1d(np.asarray(log_rr, dtype=float))
-        return self.in_target - self.events @ self._share(b)
+        return self.in_target - self.events @ self._share(b, self._log_sum(b))
+
+    def value_and_gradient(self, log_rr: ArrayLike) -> tuple[NDArray, NDArray]:
+        """Compute the log partial likelihood and its derivative at each log hazard ratio."""
+        b = np.atleast_1d(np.asarray(log_rr, dtype=float))
+        log_sum = self._log_sum(b)
+        value = b * self.in_target - self.events @ log_sum
+        return value, self.in_target - self.events @ self._share(b, log_sum)
 
     def _log_sum(self, b: NDArray) -> NDArray:
         """Compute log(n1 e^b + n0), shape (m, B)."""
@@ -128,13 +137,14 @@ class TwoGroupCox:
                 np.log(self.target)[:, None] + b, np.log(self.comparator)[:, None] + 0 * b
             )
 
-    def _share(self, b: NDArray) -> NDArray:
-        """Compute the target arm's share of the hazard, shape (m, B)."""
-        return np.exp(np.log(np.maximum(self.target, 1e-300))[:, None] + b - self._log_sum(b))
+    def _share(self, b: NDArray, log_sum: NDArray) -> NDArray:
+        """Compute the target arm's share of the hazard, shape (m, B), from `_log_sum`."""
+        return np.exp(np.log(np.maximum(self.target, 1e-300))[:, None] + b - log_sum)
 
     def share(self, log_rr: float) -> NDArray:
         """Compute the target arm's share of the hazard at each event time, shape (m,)."""
-        return self._share(np.array([log_rr]))[:, 0]
+        b = np.array([log_rr])
+        return self._share(b, self._log_sum(b))[:, 0]
 
     def maximum(self) -> float:
         """Find the log hazard ratio of largest likelihood; infinite if only one arm has events.
@@ -155,7 +165,7 @@ class TwoGroupCox:
     def _polished(self, b: float) -> float:
         """Refine a root of the gradient by Newton steps to the last digit."""
         for _ in range(5):
-            share = self._share(np.array([b]))[:, 0]
+            share = self.share(b)
             step = float(self.gradient(b)[0]) / float(self.events @ (share * (1 - share)))
             b += step
             if abs(step) < 1e-14:
@@ -164,7 +174,7 @@ class TwoGroupCox:
 
     def information(self, log_rr: float) -> float:
         """Compute minus the second derivative."""
-        share = self._share(np.array([log_rr]))[:, 0]
+        share = self.share(log_rr)
         return float(self.events @ (share * (1 - share)))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -189,6 +199,15 @@ class TwoGroupCox:
             else:
                 ends.append(float(brentq(above, *sorted((at, far)), xtol=1e-13)))
         return ends[0], ends[1]
+
+
+def _latest_first(time: NDArray, stratum: NDArray) -> NDArray:
+    """Sort by stratum, then by descending time; equal rows keep their order."""
+    if not stratum.any():  # Small whole numbers are sorted by their digits.
+        distinct, place = rank_values(time)
+        later = len(distinct) - 1 - place
+        return np.argsort(later.astype(np.min_scalar_type(len(distinct))), kind="stable")
+    return np.lexsort((-time, stratum))
 
 
 def _running(values: NDArray, stratum: NDArray) -> NDArray:

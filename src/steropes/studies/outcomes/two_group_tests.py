@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.distinct_values import rank_values
 from steropes.data.kaplan_meier import product_limit
 from steropes.studies.outcomes.two_group_cox import TwoGroupCox
 
@@ -84,7 +85,7 @@ def robust_error(
     w = np.ones(len(t)) if weight is None else np.asarray(weight, dtype=float)
     stratum = np.zeros(len(t), dtype=np.int64)
     if strata is not None:
-        stratum = np.unique(np.asarray(strata), return_inverse=True)[1].astype(np.int64)
+        stratum = rank_values(strata)[1]
     share = groups.share(log_rr)
     with np.errstate(divide="ignore"):
         total = np.logaddexp(np.log(groups.target) + log_rr, np.log(groups.comparator))
@@ -93,12 +94,16 @@ def robust_error(
     order = np.lexsort((groups.time, groups.stratum))
     span = max(float(t.max(initial=0.0)), 0.0) + 1.0
     places = groups.stratum[order] * span + groups.time[order]
-    at = np.searchsorted(places, stratum * span + t)
-    mine = np.minimum(at, max(len(places) - 1, 0))
+    own = stratum * span + t
+    mine = np.minimum(np.searchsorted(places, own), max(len(places) - 1, 0))
+    # The event times of each person's stratum up to the person's own time.
+    first = np.searchsorted(groups.stratum[order], stratum, side="left")
+    last = np.maximum(np.searchsorted(places, own, side="right"), first)
     parts = []
     for x in (1.0, 0.0):
         lost = (hazard * math.exp(log_rr * x) * (x - share))[order]
-        part = _within(lost, groups.stratum[order], places, stratum, span, t)
+        running = np.concatenate(([0.0], np.cumsum(lost)))
+        part = running[last] - running[first]
         if len(places):  # tied events are at risk of a part of their own time's hazard only
             part = part - np.where(died, _at_time(lost * groups.departed[order], places)[mine], 0.0)
         parts.append(part)
@@ -109,7 +114,7 @@ def robust_error(
         score = score + np.where(died, arm - mean[mine], 0.0)
     score = w * score
     if clusters is not None:
-        number = np.unique(np.asarray(clusters), return_inverse=True)[1]
+        number = rank_values(clusters)[1]
         score = np.bincount(number, score)
     return math.sqrt(float(score @ score)) / groups.information(log_rr)
 
@@ -119,13 +124,3 @@ def _at_time(values: NDArray, places: NDArray) -> NDArray:
     first = np.flatnonzero(np.diff(places, prepend=-np.inf))
     counts = np.diff(np.append(first, len(places)))
     return np.repeat(np.add.reduceat(values, first), counts)
-
-
-def _within(
-    lost: NDArray, of: NDArray, places: NDArray, stratum: NDArray, span: float, t: NDArray
-) -> NDArray:
-    """Sum over the event times of each person's stratum up to the person's own time."""
-    running = np.concatenate(([0.0], np.cumsum(lost)))
-    first = np.searchsorted(of, stratum, side="left")
-    last = np.searchsorted(places, stratum * span + t, side="right")
-    return running[np.maximum(last, first)] - running[first]
