@@ -208,7 +208,12 @@ def scratch_database() -> tuple[Workspace, ScratchFolder]:
     """Open an in-memory DuckDB database that may spill into its own temporary folder."""
     duckdb = need("duckdb")
     spill = ScratchFolder()
-    return Workspace(duckdb.connect(config={"temp_directory": str(spill.path)})), spill
+    config = {
+        "temp_directory": str(spill.path),
+        # Otherwise, DuckDB keeps most of the memory of its largest query.
+        "allocator_background_threads": "true",
+    }
+    return Workspace(duckdb.connect(config=config)), spill
 
 
 def close_scratch(home: Workspace, spill: ScratchFolder | None) -> None:
