@@ -77,7 +77,9 @@ def follow_up(people: pd.DataFrame) -> dict[str, object]:
     for value, arm in TREATED_ARMS:
         of_arm = people["treated"] == value
         days = people["time"][of_arm].to_numpy(dtype=float)
-        at = np.quantile(days, [*QUANTILES.values()]) if len(days) else [math.nan] * len(QUANTILES)
+        at = np.full(len(QUANTILES), math.nan)
+        if len(days):
+            at = np.quantile(days, [*QUANTILES.values()])
         found |= {f"{arm}_{name}_days": float(d) for name, d in zip(QUANTILES, at, strict=True)}
         starts = people["start"][of_arm]
         found[f"{arm}_min_date"] = starts.min().date() if len(starts) else None
