@@ -9,14 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from steropes.studies.disclosure.prediction_people import (
+    COUNTED,
+    TRAIN,
+    EvaluatedPeople,
+    evaluated_people,
+    has_rare_outcomes,
+    rules_of_entries,
+)
 from steropes.studies.disclosure.rounding import significant, to_unit
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.strategus.prediction_calibration import STRATA, calibration_line
 from steropes.studies.strategus.prediction_models import PredictionResult, standardized
-from steropes.studies.strategus.prediction_population import outside_training
 from steropes.studies.strategus.prediction_thresholds import classification_measures
 
-__all__ = ["has_rare_outcomes", "released_intercept", "released_result"]
+__all__ = ["released_intercept", "released_result"]
 
 # Statistics with steps that hide the smallest count of people.
 STEPPED = ("Eavg", "E90", "Emax")
@@ -24,7 +31,6 @@ STEPPED = ("Eavg", "E90", "Emax")
 PRECISION = ("AUPRC", "Average Precision")
 # Limits whose distance follows from the number of people with the outcome.
 LIMITS, LIMIT_UNIT = ("95% lower AUROC", "95% upper AUROC"), 0.01
-COUNTED = ("populationSize", "outcomeCount")
 HUNDREDTHS = 100  # Released thresholds have at least so large a part of the people between them.
 QUANTILES = {
     "p_05": 0.05, "p_25": 0.25, "median": 0.5, "p_50": 0.5, "p_75": 0.75, "p_95": 0.95,
@@ -32,39 +38,8 @@ QUANTILES = {
 GROUPS = ("", "with_no_outcome_", "with_outcome_")
 # Columns of covariates that are used for the release and are not part of it.
 EXACT = ["binary", "outcome_people", *(f"{name}people" for name in GROUPS)]
-TRAIN, CV, TEST = "Train", "CV", "Test"
 FINEST = 1e-4  # Released statistics are rounded to it, so that zero is not a rounding error.
 Tables = dict[str, pd.DataFrame]
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The people of an evaluation, exact and as released.
-
-    Attributes
-    ----------
-    people, cases : int
-        Exact numbers of all people and of those with the outcome.
-    shown_people, shown_cases : int
-        Released numbers, which follow from those of the whole population.
-    few : bool
-        Whether few people have the outcome, or few do not have it.
-    """
-
-    people: int
-    cases: int
-    shown_people: int
-    shown_cases: int
-    few: bool
-
-    @property
-    def shift(self) -> float:
-        """The log odds of the released share with the outcome, less those of the exact share."""
-        shares = (self.shown_cases / max(self.shown_people, 1), self.cases / max(self.people, 1))
-        if not all(0 < share < 1 for share in shares):
-            return 0.0
-        shown, exact = (math.log(share / (1 - share)) for share in shares)
-        return shown - exact
 
 
 def released_result(result: PredictionResult, rules: DisclosureRules, rare: bool = False) -> Tables:
@@ -111,8 +86,8 @@ def released_result(result: PredictionResult, rules: DisclosureRules, rare: bool
     if rules.open:
         return {name: table.drop(columns=EXACT, errors="ignore") for name, table in tables.items()}
     rare = rare or has_rare_outcomes(result, rules)
-    rules = _of_entries(result, rules)
-    parts = _parts(result, rules)
+    rules = rules_of_entries(result, rules)
+    parts = evaluated_people(result, rules)
     risks = _Risks(parts, parts[TRAIN].shift, rules, rare)
     calibration = _calibration(result.calibration, risks)
     return {
@@ -126,69 +101,14 @@ def released_result(result: PredictionResult, rules: DisclosureRules, rare: bool
     }
 
 
-def has_rare_outcomes(result: PredictionResult, rules: DisclosureRules) -> bool:
-    """Check whether the total number of people with the outcome must be withheld.
-
-    Few people of a part of the population have the outcome, or few do not have it, or all risks of
-    the training data are equal, so that they are the share with the outcome.
-    """
-    if rules.open:
-        return False
-    rules = _of_entries(result, rules)
-    cases, others = _totals(result)
-    split = result.design.split
-    unused = (outside_training(n, split)[1] for n in (cases, others))
-    few = any(part.few for part in _parts(result, rules).values())
-    own = result.distribution[result.distribution["evaluation"] == TRAIN]
-    spread = own["max_predicted_probability"].max() - own["min_predicted_probability"].min()
-    return few or any(map(rules.small, unused)) or not spread > 1e-9
-
-
 def released_intercept(result: PredictionResult, rules: DisclosureRules, rare: bool) -> float:
     """Return the intercept with which risks sum to the released number with the outcome."""
     if rules.open:
         return result.intercept
     if rare or has_rare_outcomes(result, rules):
         return math.nan
-    shift = _parts(result, _of_entries(result, rules))[TRAIN].shift
+    shift = evaluated_people(result, rules_of_entries(result, rules))[TRAIN].shift
     return significant(result.intercept + shift)
-
-
-def _of_entries(result: PredictionResult, rules: DisclosureRules) -> DisclosureRules:
-    """Return rules for entries, of which a person may have several.
-
-    So many entries are those of as many people as the smallest count. The largest number of entries
-    of a person is rounded up to a power of two, because it is that of a single person.
-    """
-    most = 2 ** math.ceil(math.log2(max(result.most_entries, 1)))
-    return DisclosureRules(rules.name, (rules.least - 1) * most + 1)
-
-
-def _totals(result: PredictionResult) -> tuple[int, int]:
-    """Return the numbers of the population with and without the outcome."""
-    last = result.attrition.iloc[-1]
-    return int(last["outcomes"]), int(last["target_count"] - last["outcomes"])
-
-
-def _parts(result: PredictionResult, rules: DisclosureRules) -> dict[str, _Part]:
-    """Return the people of each evaluation."""
-    cases, others = _totals(result)
-    shown = (rules.coarse(cases), rules.coarse(cases + others) - rules.coarse(cases))
-    shown_parts: dict[str, list[int]] = {TRAIN: [], CV: [], TEST: []}
-    for n in (max(x, 0) for x in shown):
-        tested, unused = outside_training(n, result.design.split)
-        for name in shown_parts:
-            shown_parts[name].append(tested if name == TEST else n - tested - unused)
-    value = result.statistics.set_index(["evaluation", "metric"])["value"]
-    found = {}
-    for name, (own_cases, own_others) in shown_parts.items():
-        if (name, "populationSize") not in value:
-            continue
-        people, of_people = (int(value[name, metric]) for metric in COUNTED)
-        few = any(map(rules.small, (of_people, people - of_people, own_cases, own_others)))
-        all_shown = max(rules.coarse(own_cases + own_others), 0)
-        found[name] = _Part(people, of_people, all_shown, max(rules.coarse(own_cases), 0), few)
-    return found
 
 
 def _attrition(table: pd.DataFrame, rules: DisclosureRules, rare: bool) -> pd.DataFrame:
@@ -221,7 +141,7 @@ def _statistics(table: pd.DataFrame, calibration: pd.DataFrame, risks: _Risks) -
 
 
 def _measures(
-    value: pd.Series, part: _Part, strata: pd.DataFrame, risks: _Risks, trained: bool
+    value: pd.Series, part: EvaluatedPeople, strata: pd.DataFrame, risks: _Risks, trained: bool
 ) -> dict[str, float]:
     """Compute the measures of shifted risks and of the released numbers with the outcome.
 
@@ -266,7 +186,7 @@ class _Risks:
 
     Attributes
     ----------
-    parts : mapping of str to _Part
+    parts : mapping of str to EvaluatedPeople
         The people of each evaluation.
     shift : float
         The number that is added to the log odds of all risks.
@@ -276,7 +196,7 @@ class _Risks:
         Whether all risks are withheld.
     """
 
-    parts: Mapping[str, _Part]
+    parts: Mapping[str, EvaluatedPeople]
     shift: float
     rules: DisclosureRules
     rare: bool

@@ -9,11 +9,8 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.disclosure.prediction_release import (
-    has_rare_outcomes,
-    released_intercept,
-    released_result,
-)
+from steropes.studies.disclosure.prediction_people import has_rare_outcomes
+from steropes.studies.disclosure.prediction_release import released_intercept, released_result
 from steropes.studies.disclosure.rounding import significant
 from steropes.studies.strategus.prediction_models import PredictionResult
 from steropes.studies.strategus.prediction_plan import PredictionDesign
