@@ -91,7 +91,8 @@ def test_the_file_keeps_who_was_studied_and_says_that_it_is_blinded(hidden, show
     for line in blind["hazard_ratios"]:
         assert line["note"] == "not shown: a diagnostic failed"
         assert {line[k] for k in ("hr", "lower", "upper", "p", "log_hr", "se")} == {None}
-    assert {line[k] for line in blind["rates"] for k in ("events", "rate", "rate_upper")} == {None}
+    gone = ("events", "rate", "rate_upper", "person_years")
+    assert {line[k] for line in blind["rates"] for k in gone} == {None}
     assert {line["hr"] for line in blind["other_adjustments"]} == {None}
     assert blind["survival"] == {}
     assert blind["e_value"] is blind["proportional_hazards_p"] is None

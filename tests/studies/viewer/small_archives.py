@@ -62,6 +62,7 @@ def small_archive(
         tables["subgroup"].append(
             {**own, "interaction_covariate_id": 8532001, "level": 1, "rr": ratio + 0.01}
         )
+        tables["cm_follow_up_dist"].append({**own, "target_p_10_days": round(300 / ratio, 1)})
         tables["effect_by_period"] += [
             {**own, "first_day": first, "last_day": last, **_estimate(ratio + 0.01)}
             for first, last in ((1, 30), (31, None))
@@ -128,4 +129,8 @@ def _estimate(ratio: float) -> dict[str, float]:
     effect = {"rr": ratio, "ci_95_lb": low, "ci_95_ub": high, "p": 0.01, "log_rr": np.log(ratio)}
     effect |= {"se_log_rr": 0.1, "calibrated_rr": ratio * 1.001}
     people = {"target_subjects": 500, "comparator_subjects": 600}
+    people |= {
+        "target_days": 182_500 - int(1000 * np.nan_to_num(ratio)),
+        "comparator_days": 219_000,
+    }
     return {**effect, **people, "target_outcomes": 57, "comparator_outcomes": 61}

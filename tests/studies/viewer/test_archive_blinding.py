@@ -61,6 +61,14 @@ def test_a_hidden_estimate_and_what_it_follows_from_are_not_in_the_page(sources)
     assert data["estimates", "status"] == ["shown", "not shown: a diagnostic failed"]
 
 
+def test_days_at_risk_that_end_with_hidden_outcomes_are_not_in_the_page(sources):
+    data = embedded(sources)
+    assert sorted(map(str, data["estimates", "target_days"])) == ["181250", "181612", "None"]
+    assert sorted(map(str, data["estimates", "comparator_days"])) == ["219000", "219000", "None"]
+    assert data["follow-up", "target_p_10_days"] == [240, 337.8]
+    assert 178_723 in embedded(sources, unblind=True)["estimates", "target_days"]
+
+
 def test_controls_are_shown_as_on_pages(sources):
     assert numbers_near(embedded(sources), CONTROL)
 

@@ -35,13 +35,15 @@ EFFECT = (
     *("calibrated_one_sided_p", "calibrated_log_rr", "calibrated_se_log_rr"),
 )
 OUTCOMES = ("target_outcomes", "comparator_outcomes")
+# Days at risk end with the outcome, so that the days that an arm lacks grow with its outcomes.
+DAYS = ("target_days", "comparator_days")
 # Tables of a comparative grid whose rows are about the effect or about outcomes.
 OF_EFFECT = ("absolute_effect", "cm_kaplan_meier_dist", "subgroup", "effect_by_period")
 NOTES = ("e_value", "e_value_limit", "limit_ratio", "proportional_p")
 
 
 def without_effects(results: pd.DataFrame, outcomes: tuple[str, ...]) -> pd.DataFrame:
-    """Remove the effects and outcomes of results whose flag ``unblind`` is 0.
+    """Remove the effects, outcomes and days at risk of results whose flag ``unblind`` is 0.
 
     Parameters
     ----------
@@ -50,9 +52,10 @@ def without_effects(results: pd.DataFrame, outcomes: tuple[str, ...]) -> pd.Data
     outcomes : tuple of str
         Columns of numbers of outcomes from which an effect follows.
     """
-    found = results.astype(dict.fromkeys(outcomes, "Int64"))
+    days = [c for c in DAYS if c in results]
+    found = results.astype({**dict.fromkeys(outcomes, "Int64"), **dict.fromkeys(days, "float64")})
     hidden = found["unblind"] == 0
-    found.loc[hidden, [c for c in EFFECT if c in found]] = float("nan")
+    found.loc[hidden, [*(c for c in EFFECT if c in found), *days]] = float("nan")
     found.loc[hidden, list(outcomes)] = pd.NA
     return found
 

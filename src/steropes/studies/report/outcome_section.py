@@ -226,8 +226,10 @@ def _people(
                     comparison.names[arm],
                     counted(line[f"{arm}_subjects"]),
                     "all" if math.isnan(lost) else percent(1 - lost, 0),
-                    counted(line[f"{arm}_outcomes"]) if _visible(view, line) else "not shown",
-                    counted(line[f"{arm}_days"]),
+                    *(
+                        counted(line[f"{arm}_{of}"]) if _visible(view, line) else "not shown"
+                        for of in ("outcomes", "days")
+                    ),
                     "{} ({} to {})".format(*(counted(v) for v in spread)),
                 )
             )

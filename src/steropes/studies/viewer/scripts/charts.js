@@ -212,10 +212,10 @@ const Charts = (() => {
       const known = part.filter((d) => d.log_likelihood !== null);
       const top = Math.max(...known.map((d) => d.log_likelihood));
       const near = known.map((d) => ({ rr: Math.exp(d.log_rr), fall: d.log_likelihood - top }))
-        .filter((d) => d.fall > -8).sort((a, b) => a.rr - b.rr);
+        .filter((d) => d.fall > -8 && d.rr >= 0.001 && d.rr <= 1000).sort((a, b) => a.rr - b.rr);
       return near.length > 1 && plot({
         width: 380, height: 240, marginLeft: 46, ariaLabel: `Likelihood: ${title(part)}`,
-        x: ratioAxis(near[0].rr, near.at(-1).rr, "ratio"),
+        x: ratioAxis(Math.min(near[0].rr, 0.9), Math.max(near.at(-1).rr, 1.1), "ratio"),
         y: { label: "log-likelihood below the maximum", grid: true },
         marks: [Plot.ruleX([1], { strokeOpacity: 0.5 }), Plot.ruleY([-1.92], { strokeDasharray: "4 3" }),
           Plot.lineY(near, { x: "rr", y: "fall", stroke: TARGET })],
