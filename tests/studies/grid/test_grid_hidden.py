@@ -166,7 +166,8 @@ def all_failed(results):
 
 
 def test_outcomes_of_blinded_results_are_in_no_output(results, tmp_path):
-    blind, columns = all_failed(results), ["target_outcomes", "comparator_outcomes"]
+    blind = all_failed(results)
+    columns = [f"{arm}_{of}" for of in ("outcomes", "days") for arm in ("target", "comparator")]
     assert blind.estimates()[columns].isna().all(axis=None)
     shown = blind.estimates(unblind=True).query("outcome_id == 13")
     assert shown[columns].notna().all(axis=None)
@@ -178,9 +179,10 @@ def test_outcomes_of_blinded_results_are_in_no_output(results, tmp_path):
         .all(axis=None)
     )
     assert not [*(tmp_path / "release" / "figures").glob("survival-*")]
-    assert page.count(">not shown</td>") == 2 * 2 * 2  # outcomes x analyses x arms
+    # Outcomes and days of both arms, for two outcomes and two analyses.
+    assert page.count(">not shown</td>") == 2 * 2 * 2 * 2
     label = 'data-label="With the outcome">'
-    for count in shown[columns].to_numpy().ravel():
+    for count in shown[columns[:2]].to_numpy().ravel():
         assert f"{label}{count}</td>" not in page
         assert f"{label}{count}</td>" in grid_page(View(blind, True))
 

@@ -96,8 +96,8 @@ def test_the_command_writes_the_page_and_names_it(tmp_path, capsys):
     assert run(["view", str(path), "--output", str(page), "--no-open"]) == 0
     assert capsys.readouterr().out.strip() == str(page)
     listed = json.loads(re.search(r'id="views">(.*?)</script>', page.read_text())[1])
-    assert [view["name"] for view in listed][:4] == [
-        "estimates", "diagnostics", "attrition", "balance",
+    assert [view["name"] for view in listed][:5] == [
+        "estimates", "diagnostics", "further-diagnostics", "attrition", "balance",
     ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.disclosure.cells import share_units
+from steropes.studies.disclosure.exclusive_groups import withheld_complements
 from steropes.studies.disclosure.rounding import (
     in_ratio,
     log_unit,
@@ -50,11 +51,13 @@ def released_balance(
     people becomes a bound, minus that unit, and is missing if fewer people lack the covariate. The
     mean of both arms would reveal the mean of one arm, and is also a bound or missing if that is. A
     standardised difference is missing if one of its two means is, because the missing mean could be
-    solved for (a quadratic equation).
+    solved for (a quadratic equation). Of covariates of which every person has exactly one, such as
+    ages, a further share is missing where the others would narrow a hidden one.
     """
     if table.empty or rules.open:
         return table.drop(columns=_sizes(table))
     least, binary = rules.least, _are_binary(table["covariate_id"], covariates)
+    groups = _exclusive(table, covariates)
     released: dict[str, NDArray] = {}
     # Whether the mean of each arm, or of one of them, is hidden before or after adjustment.
     moved = dict.fromkeys((*ARMS, "both"), np.zeros(len(table), bool))
@@ -64,6 +67,11 @@ def released_balance(
         means = {arm: table[f"{arm}_mean_{when}"].to_numpy(float) for arm in ARMS}
         hidden = {arm: _hidden(means[arm], n[arm], binary, least) for arm in ARMS}
         shares = {arm: _shares(means[arm], n[arm], binary, rules) for arm in ARMS}
+        for arm in ARMS if not rules.rounds else ():
+            counts = np.where(binary, np.rint(means[arm] * n[arm]), 0).astype(np.int64)
+            further = withheld_complements(groups, counts, hidden[arm], n[arm], least)
+            hidden[arm] = hidden[arm] | further
+            shares[arm] = np.where(further, math.nan, shares[arm])
         fewest = np.maximum(np.minimum(n["target"], n["comparator"]), 1)
         closed = hidden["target"] | hidden["comparator"]
         # A hidden share is a bound already; another one lies within a unit of its rounded value.
@@ -105,6 +113,14 @@ def _are_binary(ids: pd.Series, covariates: pd.DataFrame) -> NDArray:
     kinds = covariates.drop_duplicates("covariate_id").set_index("covariate_id")
     analysis = ids.map(kinds["covariate_analysis_id"])
     return ~analysis.isin([n for n, a in ANALYSES.items() if not a.binary]).to_numpy()
+
+
+def _exclusive(table: pd.DataFrame, covariates: pd.DataFrame) -> pd.DataFrame:
+    """Return what identifies the covariates of one kind in one population."""
+    kinds = covariates.drop_duplicates("covariate_id").set_index("covariate_id")
+    kind = table["covariate_id"].map(kinds["covariate_analysis_id"])
+    place = [c for c in ("target_comparator_id", "outcome_id", "analysis_id") if c in table]
+    return table[place].assign(kind=kind)
 
 
 def _hidden(mean: NDArray, n: NDArray, binary: NDArray, least: int) -> NDArray:
