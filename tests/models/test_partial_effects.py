@@ -233,3 +233,14 @@ def test_arguments_that_are_no_values_are_refused_in_a_sentence(formula):
     named = LogisticRegression().fit(D[["age"]].rename(columns={"age": "se"}), D["y"])
     with pytest.raises(DataError, match="'se' is a column of the table"):
         named.partial_effect("se")
+
+
+def test_a_nomogram_has_no_scale_for_an_offset():
+    given = {"y": D["y"], "offset": np.full(N, 3.0)}
+    plain = LogisticRegression().fit(D[["age", "sex"]], **given)
+    formula = LogisticRegression.from_formula("y ~ age", D, offset=given["offset"])
+    for model in (plain, formula):
+        with pytest.raises(DataError, match="no scale for the offset of the fit"):
+            plots.nomogram(model)
+    held = LogisticRegression.from_formula("y ~ age + n", D, fixed={"n": 0.1})
+    assert len(plots.nomogram(held).texts) > 10

@@ -216,6 +216,10 @@ def _variables(model: Any) -> Mapping[str, Any]:
     if not isinstance(model, PartialEffects):
         raise DataError(f"{type(model).__name__} has no effects that a nomogram could show.")
     variables: Mapping[str, Any] = model._typical_variables()
+    problem = getattr(model, "_problem", None)
+    if problem is not None and problem.offset is not None and model._fixed is None:
+        # Fixed coefficients are part of the offset, too.
+        raise DataError("A nomogram has no scale for the offset of the fit.")
     if formula is None:
         return variables
     if formula.offsets:

@@ -111,6 +111,15 @@ def test_small_counts_of_r_do_not_follow_from_others_of_their_row(tmp_path):
     pd.testing.assert_frame_equal(again, released["plp_covariate_summary"])
 
 
+def test_few_people_without_the_outcome_do_not_follow_from_those_with_it(tmp_path):
+    folder = write_predictions(tmp_path, "north", TARGET, OUTCOME)
+    (path,) = folder.glob("*evaluation_statistics.csv")
+    path.write_text(path.read_text().replace(",171", ",998"))
+    row = views_of(folder)["prediction"].data().iloc[0]
+    assert row["people"] == 1000
+    assert row[["outcomes", "auroc", "brier"]].isna().all()
+
+
 def test_details_of_a_fit_show_no_counts(tmp_path):
     found = views_of(write_predictions(tmp_path, "north", TARGET, OUTCOME))
     assert found["prediction"].data()["train_details"].tolist() == ['{"modelName": "lasso"}']

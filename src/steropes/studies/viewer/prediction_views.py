@@ -101,14 +101,20 @@ def _performance(sources: Sequence[NamedTables]) -> View:
         values = values.rename(columns={name: c.name for name, c in STATISTICS.items()})
         first = found.drop(columns=["metric", "value"]).drop_duplicates(key)
         table = first.merge(values.reset_index(), on=key)
-        for count in ("people", "outcomes"):
-            few = table.get(count, pd.Series(math.nan, index=table.index)).between(
-                1, source.least - 1
-            )
-            table.loc[few, count] = -source.least
-            # With all digits, even areas under curves are fractions of the numbers of pairs.
-            shares = [c.name for c in STATISTICS.values() if c.kind != "count"]
-            table.loc[few, [c for c in shares if c in table]] = math.nan
+        unknown = pd.Series(math.nan, index=table.index)
+        people, outcomes = (table.get(name, unknown) for name in ("people", "outcomes"))
+        # With all digits, even areas under curves are fractions of the numbers of pairs.
+        shares = [c.name for c in STATISTICS.values() if c.kind != "count" and c.name in table]
+        for name, count, shown in (
+            ("people", people, -source.least),
+            ("outcomes", outcomes, -source.least),
+            # Few people without the outcome would follow from those with it.
+            ("outcomes", (people - outcomes).where(people.ge(0) & outcomes.ge(0)), math.nan),
+        ):
+            few = count.between(1, source.least - 1)
+            if few.any():
+                table.loc[few, name] = shown
+                table.loc[few, shares] = math.nan
         models = source.tables["prediction"]
         columns = ["population", "covariates", "split", "learner", "train_details", "plp_version"]
         settings = models.reindex(columns=["performance_id", *columns])
