@@ -337,7 +337,7 @@ class ShardedDesign(PlainColumns, TextInHtml):
         D : (p, B) array
             Vectors over columns.
         backend : Backend
-            Ignored; blocks compute on the CPU.
+            Ignored; blocks multiply on the CPU, or on the device of the fit.
 
         Returns
         -------
@@ -360,7 +360,7 @@ class ShardedDesign(PlainColumns, TextInHtml):
         R : (n, B) array
             Vectors over rows.
         backend : Backend
-            Ignored; blocks compute on the CPU.
+            Ignored; blocks multiply on the CPU, or on the device of the fit.
         chosen : (k,) int array, optional
             Positions of columns. Default: all.
 
