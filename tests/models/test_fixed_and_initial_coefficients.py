@@ -199,6 +199,11 @@ def test_where_they_do_not_go_is_said(rng):
         CoxRegression(time_varying={0: [0.5]}).fit(X, surv, fixed={1: 0.0})
     with pytest.raises(DataError, match="start_at is too far off"):
         CoxRegression().fit(X * 1e6, surv, start_at=[1e6, -1e6])
+
+
+@pytest.mark.host
+def test_coordinate_descent_leaves_fixed_coefficients_where_they_are(rng):
+    X, y = rng.normal(size=(60, 2)), np.tile([0, 1], 30)
     m = LogisticRegression(prior=Laplace(), solver="ccd", tol=1e-6)
     assert m.fit(X, y, fixed={0: 0.5}).coef_[0] == 0.5
 

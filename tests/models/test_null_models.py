@@ -86,7 +86,14 @@ def test_other_families():
     close(curve["incidence"], theirs, rtol=0.1)  # 1 − exp(−Λ) is not the product limit
 
 
-@pytest.mark.parametrize("given", [{"prior": Laplace()}, {"prior": Jeffreys()}, {"solver": "ccd"}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"prior": Laplace()},
+        {"prior": Jeffreys()},
+        pytest.param({"solver": "ccd"}, marks=pytest.mark.host),
+    ],
+)
 def test_settings_that_have_nothing_to_act_on(given):
     m = CoxRegression.from_formula("Surv(t, e) ~ 1", DATA, **given)
     close(m.log_likelihood_, -10.450452223)

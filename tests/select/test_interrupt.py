@@ -33,6 +33,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.host  # its process fits on the CPU
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_an_interrupted_cross_validation_leaves_nothing_broken():
     process = subprocess.Popen(
