@@ -229,6 +229,17 @@ def test_a_run_is_repeated_to_the_byte_and_another_one_refused(db, tmp_path):
         run_specification(db, specification_plan(given), tmp_path)
 
 
+def test_reasons_of_failures_show_no_small_count(tmp_path, monkeypatch):
+    from steropes.studies import synthetic_database
+    from steropes.studies.strategus import specification_run
+
+    faults = {"cohort 3": "fitting: 3 people have the outcome (n_samples = 382)"}
+    monkeypatch.setattr(specification_run, "_new_faults", lambda *_: faults)
+    plan = specification_plan({"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]})
+    found = run_specification(synthetic_database(100), plan, tmp_path)
+    assert found.failed == {"cohort 3": "fitting: <5 people have the outcome"}
+
+
 def test_small_cohorts_are_not_counted(db, tmp_path):
     from steropes.studies import CohortTable
     from steropes.studies.disclosure import DisclosureRules

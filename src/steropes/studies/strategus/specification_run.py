@@ -13,6 +13,7 @@ from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import DisclosureRules, applied_rules, site_rules
+from steropes.studies.disclosure.counts_in_text import released_text
 from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.disclosure.release_folder import RELEASE, write_release
 from steropes.studies.disclosure.strategus_tables import (
@@ -200,7 +201,8 @@ def run_specification(
     for module, of in tables.items():
         texts |= module_files(module, of)
     write_release(folder, texts, rules, exact=True)
-    return SpecificationResults(folder / RELEASE, tables, failed, plan)
+    reasons = {part: released_text(why, rules) for part, why in failed.items()}
+    return SpecificationResults(folder / RELEASE, tables, reasons, plan)
 
 
 def run_synthesis(
