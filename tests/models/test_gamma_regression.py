@@ -304,3 +304,15 @@ def test_outcomes_far_from_one_are_fitted_without_an_intercept(unit, drawn):
     found = model.fit(ones, y * unit)
     expected = np.append(known.intercept_ + np.log(unit), known.coef_)
     np.testing.assert_allclose(found.coef_, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_the_explained_deviance_with_an_offset_is_that_of_statsmodels(rng):
+    X, offset = rng.normal(size=(200, 2)), rng.normal(size=200)
+    y, w = rng.gamma(2.0, np.exp(0.3 * X[:, 0] + offset)), rng.integers(1, 4, 200).astype(float)
+    family = sm.families.Gamma(sm.families.links.Log())
+    Z = sm.add_constant(X)
+    theirs = sm.GLM(y, Z, family=family, offset=offset, freq_weights=w).fit()
+    m = GammaRegression().fit(X, y, offset=offset, sample_weight=w)
+    expected = 1.0 - theirs.deviance / theirs.null_deviance
+    assert m.score(X, y, w, offset=offset) == pytest.approx(expected, rel=1e-6)
+    assert m.score(X, np.exp(offset), offset=offset) == 0.0

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..data import check_response, check_weights, refuse_other_order
 from ..data.input_types import VectorLike
+from ..data.vector_checks import check_offset
 from ..priors import Prior
 from .average_effects import AverageEffects
 from .base import PenalizedModel
@@ -99,17 +100,22 @@ class MeanRegression(RegressorMixin, GeneralizedLinearModel):
         Returns
         -------
         float
-            1 at best, and 0 if the model predicts no better than the weighted mean μ₀ of y. If y
-            is constant, 1 if it is predicted exactly and otherwise 0.
+            1 at best, and 0 if the model predicts no better than μ₀: the weighted mean of y or, with
+            an offset, exp(offset) times the best factor, as in R and statsmodels. If μ₀ equals y,
+            1 if it is predicted exactly and otherwise 0.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         mean = self.predict(X, offset=offset)
         n = len(mean)
         y, w = self._read_response(y, n), check_weights(sample_weight, n)
+        own = np.zeros(n)
+        if (known := check_offset(self._formula_vector("offset", X, offset), n)) is not None:
+            own = known
         used = w > 0
-        y, w, mean = y[used], w[used], mean[used]
+        y, w, mean, own = y[used], w[used], mean[used], own[used]
         residual = float(w @ self._distribution.unit_deviance(y, mean))
-        if (y == y[0]).all():
+        ratio = y / np.exp(own)
+        if (ratio == ratio[0]).all():
             return float(residual == 0.0)
-        null = np.full(len(y), np.average(y, weights=w))
+        null = np.exp(own) * np.average(ratio, weights=w)
         return 1.0 - residual / float(w @ self._distribution.unit_deviance(y, null))
