@@ -100,9 +100,9 @@ class MeanRegression(RegressorMixin, GeneralizedLinearModel):
         Returns
         -------
         float
-            1 at best, and 0 if the model predicts no better than μ₀: the weighted mean of y or, with
-            an offset, exp(offset) times the best factor, as in R and statsmodels. If μ₀ equals y,
-            1 if it is predicted exactly and otherwise 0.
+            1 at best, and 0 if the model predicts no better than μ₀: the weighted mean of y or,
+            with an offset, exp(offset) times the best factor, as in R and statsmodels. If μ₀ equals
+            y, 1 if it is predicted exactly and otherwise 0.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         mean = self.predict(X, offset=offset)
