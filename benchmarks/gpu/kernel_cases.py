@@ -20,7 +20,7 @@ from steropes.backends.pytorch.kernels import (
     risk_set_sweeps,
     segment_reductions,
 )
-from steropes.backends.pytorch.kernels.line_pieces import cut_pieces
+from steropes.backends.pytorch.kernels.sparse_line_pieces import cut_pieces
 
 __all__ = ["KernelCase", "failures", "kernel_cases"]
 

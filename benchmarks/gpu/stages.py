@@ -81,7 +81,7 @@ def _kernels(options: Namespace) -> dict[str, Any]:
     """Compare kernels with their twins; on the CPU, in Triton's interpreter."""
     if options.device == "torch-cpu":
         os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
-    from steropes.backends.pytorch.kernels.triton_language import tl
+    from steropes.backends.pytorch.kernels.triton_or_twin import tl
 
     if tl is None:
         return {"ok": options.device == "torch-cpu", "error": "Triton is not installed"}

@@ -74,7 +74,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
             "subproblem.preconditioner.kept_corrections": 2,
             "subproblem.preconditioner.kept_unit_share": 0.0,
         },
-        "solve.subproblem.preconditioners.inactive_columns": {"COLUMNS_TOGETHER": 3},
+        "solve.subproblem.preconditioners.inactive_column_corrections": {"COLUMNS_TOGETHER": 3},
     }),
     (0.5, {"solve.solver_constants": {
         "subproblem.preconditioner.min_lacking": 2, "subproblem.preconditioner.spare_share": 0.3,
@@ -85,7 +85,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
             "ROWS_PER_TASK": 5, "PARTIAL_SUMS": 3, "CACHED_ROWS": 3,
         },
         "solve.quasi_newton.growable_matrix": {"ROWS_PER_TASK": 5},
-        "design.row_matrix": {"STORAGE.mirrored_rows": 5, "STORAGE.squared_rows": 11},
+        "design.working_columns_by_row": {"STORAGE.mirrored_rows": 5, "STORAGE.squared_rows": 11},
     }),
     (0.8, {"backends.cpu.cpu_chunk_sizes": {
         "frequent_share": 0.1, "min_frequent_columns": 2, "min_pairs_per_entry": 0,
@@ -105,13 +105,13 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
             "MIN_POOLED_COLUMNS": 2, "MIN_POOLED_PARAMETERS": 10, "PARAMETER_GROUPS": 7,
         },
         "solve.hessian.grouped_hessian": {"MAX_GROUP_SUMS": 100},
-        "solve.hessian.channel_hessian": {"PEOPLE_AT_ONCE": 7},
+        "solve.hessian.multi_predictor_hessian": {"PEOPLE_AT_ONCE": 7},
         "solve.optimality.certificate": {"MAX_COLUMNS": 3, "MAX_ENTRIES": 64},
         "likelihoods.pooled_logistic_likelihood": {"CHUNK_SIZES.people": 11},
         "likelihoods.nuisance_hessian": {"CHUNK_SIZES.right_hand_sides": 3},
     }),
     (0.5, {"fit.outcome_batches": {"OUTCOMES.min_near_columns": 1}}),
-    (0.5, {"design.packed_block": {
+    (0.5, {"design.compressed_row_numbers": {
         "STORAGE.min_packed_entries": 1, "STORAGE.max_band_share": 10.0,
         "STORAGE.packed_at_once": 7,
     }}),

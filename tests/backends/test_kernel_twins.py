@@ -14,9 +14,9 @@ from steropes.backends.pytorch.kernels import (
     conditional_recursion,
     gather_products,
     gram_panels,
-    line_pieces,
     logistic_losses,
     segment_reductions,
+    sparse_line_pieces,
 )
 from steropes.likelihoods import CoxLikelihood
 
@@ -38,7 +38,7 @@ def test_gather_equals_a_dense_product(B, valued):
     case = random_case(1, 70, 30, 0.4, valued, False)
     starts, ends, indices, data = lines_of(case)
     D = case.rng.normal(size=(30, B))
-    pieces = line_pieces.cut_pieces(starts, ends, 5)
+    pieces = sparse_line_pieces.cut_pieces(starts, ends, 5)
     close(gather_products.gather(pieces, indices, data, send(D)).numpy(), case.dense @ D)
 
 
@@ -52,7 +52,7 @@ def test_gather_of_bands_equals_a_product_of_row_numbers(rng):
     rows = np.sort(rng.choice(200_000, 500, replace=False))
     R = rng.normal(size=(200_000, 3))
     cuts = np.searchsorted(rows, np.arange(0, 200_001 + 65_536, 65_536))
-    pieces = line_pieces.cut_pieces(
+    pieces = sparse_line_pieces.cut_pieces(
         send(cuts[:-1]), send(cuts[1:]), 64, send(65_536 * np.arange(len(cuts) - 1))
     )
     low = send((rows % 65_536).astype(np.uint16))
@@ -81,7 +81,7 @@ def test_segment_reductions_equal_those_of_the_cpu(rng):
     n, pointers = 900, np.array([0, 0, 5, 700, 700, 900])
     x, w = rng.normal(size=(n, 4)), (rng.random((n, 4)) < 0.5).astype(float)
     scale = rng.random((5, 4)) * (rng.random((5, 4)) < 0.7)
-    pieces = line_pieces.cut_pieces(send(pointers[:-1]), send(pointers[1:]), 64)
+    pieces = sparse_line_pieces.cut_pieces(send(pointers[:-1]), send(pointers[1:]), 64)
     close(segment_reductions.segment_sum(send(x), pieces).numpy(), CPU.segment_sum(x, pointers))
     largest = segment_reductions.segment_max(send(x), pieces).numpy()
     np.testing.assert_array_equal(largest, CPU.segment_max(x, pointers))

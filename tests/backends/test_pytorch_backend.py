@@ -10,8 +10,8 @@ from kernel_cases import check, check_grams, random_case
 import steropes
 from steropes.backends import MIN_GPU_WORK, get_backend, pytorch
 from steropes.backends.cpu import NO_DATA, Lines
-from steropes.backends.pytorch import device_lines, segments, torch_backend
-from steropes.backends.pytorch.transfers import TRANSFERS
+from steropes.backends.pytorch import device_segment_sums, device_sparse_lines, torch_backend
+from steropes.backends.pytorch.host_device_transfers import TRANSFERS
 
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU")
 
@@ -24,8 +24,8 @@ def backend():
 @pytest.fixture(params=[256, 3])
 def piece(request, monkeypatch):
     """Small data have lines and segments of several pieces if pieces have three rows."""
-    monkeypatch.setattr(segments, "PIECE", request.param)
-    monkeypatch.setattr(device_lines, "PIECE", request.param)
+    monkeypatch.setattr(device_segment_sums, "PIECE", request.param)
+    monkeypatch.setattr(device_sparse_lines, "PIECE", request.param)
 
 
 @pytest.mark.usefixtures("piece")

@@ -24,7 +24,7 @@ from steropes.backends import get_backend
 from steropes.backends.cpu import Lines
 from steropes.backends.pytorch import torch_backend
 from steropes.backends.pytorch.kernels.gather_products import gather_with_triton
-from steropes.backends.pytorch.kernels.line_pieces import cut_pieces
+from steropes.backends.pytorch.kernels.sparse_line_pieces import cut_pieces
 
 
 def beyond_32_bits(folder: str) -> list[str]:

@@ -7,9 +7,9 @@ from scipy import sparse
 from steropes.backends.cpu import NO_DATA, CpuBackend, Lines, sparse_lines
 from steropes.backends.cpu.append_columns import append_lines
 from steropes.backends.thread_pool import ThreadPool
-from steropes.design import row_matrix as rows_module
+from steropes.design import working_columns_by_row as rows_module
 from steropes.design.from_data import as_design
-from steropes.design.row_matrix import RowMatrix
+from steropes.design.working_columns_by_row import RowMatrix
 
 
 @pytest.fixture

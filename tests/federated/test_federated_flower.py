@@ -20,9 +20,9 @@ from owners import owners_of
 
 from steropes.errors import DataError
 from steropes.federated import FederatedSite, Owner, Round
-from steropes.federated.lead_program import LeadProgram
 from steropes.federated.message_files import decode
 from steropes.federated.request_envelope import pack_envelope, read_envelope
+from steropes.federated.resumable_lead_program import LeadProgram
 from steropes.studies.federation.flower import _reply, write_flower_app
 
 TABLES = site_tables("linear", sites={"north": 120, "south": 140, "west": 100})

@@ -62,7 +62,7 @@ def test_loss_gradient_and_curvature_by_their_definitions(ties, tied, late, stra
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 def test_sums_that_begin_anew_at_every_event_time_are_the_same(ties, monkeypatch):
     """Late entry: whether what has left is taken out, or the sum made again from who is there."""
-    from steropes.likelihoods import risk_set_stream
+    from steropes.likelihoods import risk_set_row_order
 
     time, event, entry, strata, w, eta = _data(4, 60)
     backend = get_backend("cpu")
@@ -71,7 +71,7 @@ def test_sums_that_begin_anew_at_every_event_time_are_the_same(ties, monkeypatch
     rows = as_design(np.eye(60)).by_rows(np.arange(60), None, backend)
     lines, H = [], []
     for left in (np.inf, 0.0):
-        monkeypatch.setattr(risk_set_stream, "LEFT", left)
+        monkeypatch.setattr(risk_set_row_order, "LEFT", left)
         curvature = model.curvature(eta[model.order][:, None], bound, exact=True)
         lines.append(len(curvature.runs))
         H.append(hessian(rows, curvature))

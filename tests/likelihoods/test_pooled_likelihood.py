@@ -6,7 +6,7 @@ from scipy import sparse
 
 from steropes.backends import get_backend
 from steropes.design import as_design
-from steropes.design.channel_design import ChannelDesign
+from steropes.design.pooled_logistic_design import ChannelDesign
 from steropes.design.time_basis import baseline_basis, channels
 from steropes.likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood
 from steropes.solve.hessian import hessian

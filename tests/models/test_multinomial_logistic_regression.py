@@ -35,7 +35,7 @@ from steropes import (
 )
 from steropes.backends import get_backend
 from steropes.design import as_design
-from steropes.design.class_design import ClassDesign
+from steropes.design.multinomial_design import ClassDesign
 from steropes.likelihoods.multinomial_likelihood import MultinomialLikelihood
 from steropes.solve.hessian import hessian
 

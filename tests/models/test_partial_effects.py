@@ -16,8 +16,8 @@ from steropes import (
     Surv,
     plots,
 )
-from steropes.models import formula_variables
-from steropes.models.formula_variables import summarize_variables
+from steropes.models import variable_ranges
+from steropes.models.variable_ranges import summarize_variables
 
 mpl.use("Agg")
 RNG = np.random.default_rng(13)
@@ -190,7 +190,7 @@ def test_fixed_coefficients_and_many_columns_have_no_typical_row(monkeypatch):
     fixed = LogisticRegression().fit(D[["age", "n"]], D["y"], fixed={"n": 0.1})
     with pytest.raises(DataError, match="fixed coefficients"):
         fixed.partial_effect("age")
-    monkeypatch.setattr(formula_variables, "MAX_COLUMNS", 1)
+    monkeypatch.setattr(variable_ranges, "MAX_COLUMNS", 1)
     many = LogisticRegression().fit(D[["age", "n"]], D["y"])
     with pytest.raises(DataError, match="has 2 columns"):
         many.partial_effect("age")

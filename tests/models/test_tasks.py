@@ -13,13 +13,13 @@ import pytest
 import steropes
 from steropes import CrossValidation, Laplace
 from steropes.fit import parallel_tasks as tasks
-from steropes.fit.result_folder import Packing, ResultFolder
-from steropes.models import resampling
+from steropes.fit.fit_checkpoints import Packing, ResultFolder
+from steropes.models import estimator_bootstrap
 
 
 @pytest.fixture
 def data(monkeypatch):
-    monkeypatch.setattr(resampling, "DRAWS_PER_TASK", 4)
+    monkeypatch.setattr(estimator_bootstrap, "DRAWS_PER_TASK", 4)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 4))
     y = (rng.random(120) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
@@ -40,7 +40,7 @@ def test_an_interrupted_bootstrap_goes_on(data, tmp_path, monkeypatch):
     X, y = data
     model = steropes.LogisticRegression(prior=Laplace(1.0)).fit(X, y)
     whole = model.bootstrap(10, random_state=1, store=tmp_path / "a").coef
-    calls, real = [], resampling.fit_draws
+    calls, real = [], estimator_bootstrap.fit_draws
 
     def counted(*given):
         if len(calls) == 1:
@@ -49,7 +49,7 @@ def test_an_interrupted_bootstrap_goes_on(data, tmp_path, monkeypatch):
         calls.append("done")
         return real(*given)
 
-    monkeypatch.setattr(resampling, "fit_draws", counted)
+    monkeypatch.setattr(estimator_bootstrap, "fit_draws", counted)
     with pytest.raises(KeyboardInterrupt):
         model.bootstrap(10, random_state=1, store=tmp_path / "b")
     again = model.bootstrap(10, random_state=1, store=tmp_path / "b").coef
@@ -89,7 +89,7 @@ STUDY = """
 import os, sys
 from pathlib import Path
 import joblib, numpy as np, steropes
-from steropes.fit.result_folder import ResultFolder
+from steropes.fit.fit_checkpoints import ResultFolder
 
 store, stop, wanted = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 rng = np.random.default_rng(0)

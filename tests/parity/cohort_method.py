@@ -14,9 +14,9 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import condition_cohorts, drug_era_cohorts
 from steropes.studies.comparative.cohort_method_presets import cohort_method_demo
 from steropes.studies.comparative.demo import DEMO, demo_database
+from steropes.studies.comparative.grid_questions_and_analyses import Outcome, Question
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
 from steropes.studies.comparative.score_matching import match_scores
-from steropes.studies.comparative.settings import Outcome, Question
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.execution.analysis_cache import Workbench
 from steropes.studies.outcomes.effect_estimate import estimate_effect

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import steropes
 from steropes import CrossValidation, Laplace, Surv
-from steropes.backends.pytorch.transfers import TRANSFERS
+from steropes.backends.pytorch.host_device_transfers import TRANSFERS
 from steropes.infer.bootstrap_draws import Draws
 from steropes.select.folds import TrainingRows, WithAllRows, cut
 from steropes.solve.data_term import weights_of_rows

@@ -9,12 +9,12 @@ import torch
 from every_family import EVERY, case
 from steropes import CrossValidation, Laplace, Normal
 from steropes.backends.pytorch.device_array import DeviceArray
+from steropes.backends.pytorch.device_symmetric_matrix import TorchMatrix
+from steropes.backends.pytorch.host_device_transfers import TRANSFERS
 from steropes.backends.pytorch.quadratic_minimiser import (
     DenseProducts,
     QuadraticMinimiser,
 )
-from steropes.backends.pytorch.torch_matrix import TorchMatrix
-from steropes.backends.pytorch.transfers import TRANSFERS
 from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.optimality.certificate import violations
 from steropes.solve.subproblem import (

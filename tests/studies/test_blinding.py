@@ -21,7 +21,7 @@ from steropes.studies.comparative.study_specification import MAIN, MATCHED
 from steropes.studies.diagnostics.result_blinding import EFFECT, NO_NOTE, blinded
 from steropes.studies.disclosure.one_question_release import publish
 from steropes.studies.report.formatting import decimals
-from steropes.studies.report.study_numbers import study_json, study_tables
+from steropes.studies.report.study_json_and_csv import study_json, study_tables
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study
 

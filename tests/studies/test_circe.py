@@ -17,7 +17,7 @@ from steropes.studies import (
     drug_era_cohorts,
     read_spec,
 )
-from steropes.studies._extras import MissingExtraError
+from steropes.studies._optional_packages import MissingExtraError
 from steropes.studies.cohorts.circe import entry_records
 
 pytest.importorskip("duckcdm")
@@ -207,7 +207,7 @@ def test_no_definition_is_refused(db):
 
 
 def test_without_the_package_its_extra_is_named(db, monkeypatch):
-    import steropes.studies._extras as extras
+    import steropes.studies._optional_packages as extras
 
     def missing(module):
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)

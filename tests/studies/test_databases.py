@@ -20,7 +20,7 @@ from steropes.studies import (
     comparative_study,
     synthetic_database,
 )
-from steropes.studies._extras import MissingExtraError
+from steropes.studies._optional_packages import MissingExtraError
 from steropes.studies.cli.command_line import run
 from steropes.studies.database.open_database import open_source
 from steropes.studies.database.protocols import RecordsOf
@@ -152,7 +152,7 @@ def test_what_is_no_database_is_refused():
     ],
 )
 def test_a_driver_that_is_missing_is_named_with_its_extra(url, extra, monkeypatch):
-    import steropes.studies._extras as extras
+    import steropes.studies._optional_packages as extras
 
     def missing(module):
         raise ModuleNotFoundError(f"No module named {module!r}", name=module.partition(".")[0])

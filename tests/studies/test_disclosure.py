@@ -49,7 +49,7 @@ from steropes.studies.disclosure.one_question_release import publish
 from steropes.studies.execution.step_groups import run_in_processes
 from steropes.studies.report.formatting import title_case
 from steropes.studies.report.study_checks import checks
-from steropes.studies.report.study_pictures import study_pictures
+from steropes.studies.report.study_page_pictures import study_pictures
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study
 from steropes.studies.sccs.exposure_contrast import require_contrast

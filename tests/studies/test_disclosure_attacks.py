@@ -34,9 +34,9 @@ from steropes.studies import (
 from steropes.studies.comparative.propensity_scores import PropensityRules
 from steropes.studies.comparative.score_matching import Match
 from steropes.studies.disclosure import DisclosureRules, site_rules
+from steropes.studies.disclosure.disclosive_digit_rounding import STEPS
 from steropes.studies.disclosure.release_folder import MANIFEST
-from steropes.studies.disclosure.rounding import STEPS
-from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.comparative_grid_run import run_grid
 from steropes.studies.execution.specification import CohortSources
 
 LEAST, ARMS = 5, ("target", "comparator")

@@ -21,9 +21,9 @@ from steropes.studies import (
     run_grid,
     synthetic_database,
 )
-from steropes.studies.disclosure.effect_secrecy import Secrecy
+from steropes.studies.disclosure.disclosure_rules import site_rules
+from steropes.studies.disclosure.effect_suppression import Secrecy
 from steropes.studies.disclosure.grid_effects_by_period import released_periods
-from steropes.studies.disclosure.rules import site_rules
 from steropes.studies.report.comparative_grid_page import write_grid_report
 
 SPLIT = (10, 25)

@@ -10,7 +10,7 @@ import pytest
 
 from steropes.errors import DataError
 from steropes.studies.evidence import Profile, combine_profiles, random_effects
-from steropes.studies.evidence.archives import combine_archives
+from steropes.studies.evidence.archive_synthesis import combine_archives
 from steropes.studies.outcomes.effect_estimate import estimate_effect
 from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.outcomes.two_group_cox import TwoGroupCox

@@ -10,8 +10,8 @@ from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics import diagnostic_catalogue
 from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS, Diagnostic
 from steropes.studies.report.comparative_grid_page import grid_page
+from steropes.studies.report.grid_report_view import View
 from steropes.studies.report.grid_terminal import print_grid
-from steropes.studies.report.report_view import View
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study
 

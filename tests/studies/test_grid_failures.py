@@ -20,10 +20,10 @@ from steropes.studies import (
     TimeAtRisk,
 )
 from steropes.studies.comparative.demo import demo_database
-from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.comparative_grid_run import run_grid
 from steropes.studies.execution.specification import CohortSources
 from steropes.studies.report.comparative_grid_page import grid_page
-from steropes.studies.report.report_view import View
+from steropes.studies.report.grid_report_view import View
 
 pytest.importorskip("duckcdm")
 

@@ -108,7 +108,7 @@ def test_files_of_a_specification_are_in_its_folder(tmp_path, how):
 
 
 def test_an_archive_that_grows_to_gigabytes_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("steropes.studies.evidence.archives.MOST_BYTES", 1000)
+    monkeypatch.setattr("steropes.studies.evidence.archive_synthesis.MOST_BYTES", 1000)
     path = tmp_path / "results.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("cm_result.csv", "x" * 100_000)

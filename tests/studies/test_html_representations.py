@@ -14,7 +14,7 @@ import steropes
 import steropes.datasets
 import steropes.federated
 import steropes.studies
-from steropes.data.html_facts import FieldsInHtml, TextInHtml
+from steropes.data.html_representations import FieldsInHtml, TextInHtml
 from steropes.studies import StudySettings, condition_cohorts, read_cohorts
 
 PUBLIC = {

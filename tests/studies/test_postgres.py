@@ -37,7 +37,7 @@ from steropes.studies import (
 from steropes.studies.cli.command_line import run
 from steropes.studies.covariates.feature_extraction import FeatureRules, extract_features
 from steropes.studies.database.omop import RecordsOf
-from steropes.studies.database.results import write_results
+from steropes.studies.database.result_upload import write_results
 
 dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
 PASSWORD = postgres_server.PASSWORD
@@ -241,7 +241,7 @@ def test_of_the_vocabulary_only_what_is_met_is_read(url):
 
 
 def test_links_are_missed_on_a_server_without_reading_its_tables(url, server):
-    from steropes.studies.database.descendants import Descendants, has_links
+    from steropes.studies.database.concept_descendants import Descendants, has_links
 
     bleeding, drugs = 192671, ["drug_era"]
     with OmopDatabase(url) as db:

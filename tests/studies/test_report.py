@@ -18,9 +18,9 @@ from steropes.studies.disclosure import site_rules
 from steropes.studies.disclosure.one_question_release import publish
 from steropes.studies.report.formatting import decimals, p_value, risk_period, shown_value
 from steropes.studies.report.study_checks import checks
-from steropes.studies.report.study_pictures import study_pictures
+from steropes.studies.report.study_page_pictures import study_pictures
+from steropes.studies.report.study_page_rows import found
 from steropes.studies.report.study_report import study_page
-from steropes.studies.report.study_rows import found
 from steropes.studies.report.study_terminal import print_study
 
 

@@ -18,9 +18,13 @@ from steropes.studies import (
 )
 from steropes.studies.cli.command_line import run
 from steropes.studies.sccs import sccs_figures as pictures
-from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates
 from steropes.studies.sccs.drug_forest import drug_forest, forest_lines
 from steropes.studies.sccs.estimate_text import ratio_text, shown_estimates
+from steropes.studies.sccs.exposure_blinding import (
+    blinding_text,
+    hidden_covariates,
+    public_estimates,
+)
 from steropes.studies.sccs.sccs_terminal import print_series
 
 OTHER = 2

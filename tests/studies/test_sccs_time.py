@@ -12,6 +12,14 @@ from tests.studies.conftest import OUTCOME, TARGET
 
 from steropes import DataError
 from steropes.studies import case_series, case_series_settings, demo_database
+from steropes.studies.sccs.calendar_time_splines import (
+    TimeEffect,
+    bspline,
+    cyclic_spline,
+    first_day,
+    month_of,
+    segmented,
+)
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.event_dependent_observation import (
     MODELS,
@@ -29,14 +37,6 @@ from steropes.studies.sccs.event_timing import (
 )
 from steropes.studies.sccs.sccs_diagnostics import time_stability
 from steropes.studies.sccs.settings import Spline
-from steropes.studies.sccs.splines import (
-    TimeEffect,
-    bspline,
-    cyclic_spline,
-    first_day,
-    month_of,
-    segmented,
-)
 
 
 def test_bspline_is_that_of_r():

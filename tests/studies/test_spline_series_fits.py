@@ -8,12 +8,12 @@ import pytest
 import steropes
 import steropes.studies.sccs.series_fits_and_profiles as series_fits
 from steropes.studies import case_series, case_series_settings, synthetic_database
+from steropes.studies.sccs.calendar_time_splines import month_of
 from steropes.studies.sccs.sccs_model import fit_model
 from steropes.studies.sccs.series_fits_and_profiles import log_likelihood
 from steropes.studies.sccs.settings import Spline
 from steropes.studies.sccs.spline_series_fits import MonthlyFits
 from steropes.studies.sccs.spline_series_likelihood import monthly_likelihood
-from steropes.studies.sccs.splines import month_of
 
 SPLINES = {"season": Spline(5, True), "calendar": Spline(5, True)}
 NUMBERS = ["log_rr", "lower", "upper", "p", "llr"]

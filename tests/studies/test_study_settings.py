@@ -268,7 +268,7 @@ def test_the_default_time_at_risk_is_one():
 
 
 def test_dropped_people_are_whole_numbers_in_the_table_of_attrition(database):
-    from steropes.studies.report.study_numbers import study_tables
+    from steropes.studies.report.study_json_and_csv import study_tables
 
     study = steropes.comparative_study(
         database, StudySettings(**DEMO, **FEW), disclosure="ohdsi:60"

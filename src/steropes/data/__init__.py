@@ -1,6 +1,6 @@
 """Validated outcomes and row vectors; every error message names the row and the remedy."""
 
-from .row_labels import refuse_other_order
+from .row_label_checks import refuse_other_order
 from .survival_outcome import Surv, SurvivalOutcome, check_survival
 from .vector_checks import (
     check_classes,

@@ -15,11 +15,11 @@ from scipy.special import ndtri
 
 from steropes.errors import DataError
 
-from .group_labels import check_groups, count_people
-from .html_facts import facts_html
+from .group_checks_and_counts import check_groups, count_people
+from .html_representations import facts_html
 from .input_types import LabelsLike, VectorLike
 from .kaplan_meier import product_limit
-from .row_labels import refuse_other_order
+from .row_label_checks import refuse_other_order
 from .survival_outcome import check_survival
 from .vector_checks import check_level, check_vector, check_weights
 

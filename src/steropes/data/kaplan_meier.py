@@ -14,10 +14,10 @@ from steropes.errors import DataError
 
 from .array_conversion import as_numbers
 from .distinct_values import rank_values
-from .group_labels import check_groups, count_people
+from .group_checks_and_counts import check_groups, count_people
 from .input_types import LabelsLike, VectorLike
 from .range_sums import sums_over_ranges
-from .row_labels import refuse_other_order
+from .row_label_checks import refuse_other_order
 from .survival_curve import Floats, KaplanMeier
 from .survival_outcome import check_survival
 from .vector_checks import check_vector, check_weights

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from steropes.errors import DataError
 
 from .array_conversion import as_numbers
-from .curve_crossing import first_crossings
-from .html_facts import facts_html
+from .html_representations import facts_html
+from .survival_curve_quantiles import first_crossings
 from .vector_checks import check_level, check_vector
 
 __all__ = ["Floats", "KaplanMeier", "RestrictedMean"]

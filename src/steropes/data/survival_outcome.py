@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..errors import DataError
 from .array_conversion import refuse_lazy_query, unmasked
 from .ordered_categories import refuse_other_category_order
-from .row_labels import refuse_other_order
+from .row_label_checks import refuse_other_order
 from .vector_checks import check_vector
 
 __all__ = ["Surv", "SurvivalOutcome", "check_survival"]

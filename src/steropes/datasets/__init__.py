@@ -3,7 +3,7 @@
 from .case_series_data import simulate_case_series
 from .confounded_cohort import simulate_confounded_cohort
 from .regression_data import simulate_regression
-from .simulated import Simulated
+from .simulation_result import Simulated
 from .teaching_data import (
     load_bone_marrow_transplants,
     load_breast_cancer,

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import DataError
-from .simulated import Simulated, check_sizes, draw_truth
+from .simulation_result import Simulated, check_sizes, draw_truth
 
 __all__ = ["simulate_case_series"]
 

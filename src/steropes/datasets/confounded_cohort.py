@@ -6,7 +6,7 @@ import numpy as np
 
 from ..data import Surv
 from ..errors import DataError
-from .simulated import Simulated, check_sizes, draw_indicators, draw_truth
+from .simulation_result import Simulated, check_sizes, draw_indicators, draw_truth
 
 __all__ = ["simulate_confounded_cohort"]
 

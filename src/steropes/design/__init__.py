@@ -10,8 +10,8 @@ from .from_data import (
     has_names,
     null_design,
 )
-from .private_copies import copy_shared_arrays
-from .row_matrix import RowMatrix
+from .private_array_copies import copy_shared_arrays
+from .working_columns_by_row import RowMatrix
 
 __all__ = [
     "Design",
@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .channel_design import ChannelDesign, ChannelRows
-    from .class_design import ClassDesign
+    from .multinomial_design import ClassDesign
     from .piecewise_design import PiecewiseDesign, PiecewiseRows
+    from .pooled_logistic_design import ChannelDesign, ChannelRows
     from .protocols import ChannelLike, ColumnStore, DesignLike, PieceLike, RowsLike
 
     # The assignments let a type checker verify that the classes satisfy the protocols.

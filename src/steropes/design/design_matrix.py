@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backends.protocols import Backend
 from ..backends.tall_reductions import transposed_product
-from ..data.html_facts import TextInHtml
+from ..data.html_representations import TextInHtml
 from ..data.input_types import LabelsLike, TableLike
 from ..errors import DataError
 from .category_coding import CategoryCoding
@@ -18,8 +18,8 @@ from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock
 from .from_entries import block_of_entries
 from .from_long import blocks_of_long
 from .memory_estimate import Columns
-from .plain_columns import PlainColumns
 from .protocols import RowsLike
+from .single_predictor_design import PlainColumns
 
 __all__ = ["Design"]
 
@@ -368,7 +368,7 @@ class Design(PlainColumns, TextInHtml):
         RowMatrix
             The columns by rows.
         """
-        from .row_matrix import RowMatrix  # avoids a circular import
+        from .working_columns_by_row import RowMatrix  # avoids a circular import
 
         return RowMatrix(self, chosen, order, backend)
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..backends.protocols import Array, Backend, SparseLines
 from .column_storage import Block
 from .design_matrix import Design
-from .row_matrix import RowMatrix
+from .working_columns_by_row import RowMatrix
 
 __all__ = ["DeviceDesign", "DeviceRows", "on_device"]
 

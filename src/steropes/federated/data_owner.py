@@ -17,7 +17,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..data.html_facts import TextInHtml
+from ..data.html_representations import TextInHtml
 from ..errors import DataError
 from .answer_ledger import Ledger
 from .message_files import read_bytes, write_new

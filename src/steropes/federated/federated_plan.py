@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..data.html_facts import FieldsInHtml
+from ..data.html_representations import FieldsInHtml
 from ..errors import DataError
 from ..priors import Laplace, Normal, Prior
 from ..select import CrossValidation
-from .field_types import read_fields
+from .field_type_checks import read_fields
 from .messages import Ask
 
 __all__ = ["LEAST_SITES", "PER_SITE", "FederatedPlan", "Method", "Model"]

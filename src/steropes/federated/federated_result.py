@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..data.html_facts import TextInHtml
+from ..data.html_representations import TextInHtml
 from ..models.coefficient_tables import coefficient_table
 from .federated_plan import FederatedPlan
 from .message_exchange import RoundRecord

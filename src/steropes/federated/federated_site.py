@@ -11,13 +11,12 @@ from functools import partial
 import numpy as np
 
 from ..backends.blas_threads import single_threaded_blas
-from ..data.html_facts import TextInHtml
+from ..data.html_representations import TextInHtml
 from ..errors import DataError, SeparationError
 from .answer_layout import layout, masked, pack
 from .data_owner import Owner
 from .federated_plan import PER_SITE, SURVIVAL, FederatedPlan
 from .fixed_point_sums import BYTES
-from .lead_program import HonestRequests
 from .local_fits import local_estimate, local_profiles
 from .message_exchange import Round
 from .messages import Kind, Message, Value
@@ -25,6 +24,7 @@ from .owner_rules import OwnerRules
 from .pooled_censoring import leaving_times
 from .request_admission import Admission, RefusedError
 from .request_verification import refuse_dishonest
+from .resumable_lead_program import HonestRequests
 from .site_description import description
 from .site_intercept import refuse_no_intercept
 from .site_keys import PublicKeys

@@ -10,13 +10,13 @@ from ..infer.information_matrix import refuse_collinear
 from ..solve import Batch
 from ..solve.optimality.certificate import floored_curvature, units, violations
 from .federated_constants import CONVERGENCE
+from .federated_cross_validation import Chosen, choose_variance
 from .federated_result import FederatedResult
 from .federated_solver_model import FederatedModel
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription, describe
 from .pooled_evaluations import Evaluations, SummedEvaluations
 from .risk_set_evaluations import RiskSetEvaluations
-from .variance_by_folds import Chosen, choose_variance
 
 __all__ = ["evaluations_of", "fit_in_rounds"]
 

@@ -10,10 +10,10 @@ import numpy as np
 from ..errors import DataError
 from .federated_plan import FederatedPlan
 from .federated_site import FederatedSite
-from .lead_program import HonestRequests, LeadProgram, LeadResult
 from .message_exchange import Round, check_answer
 from .messages import Message
 from .request_verification import refuse_unsigned
+from .resumable_lead_program import HonestRequests, LeadProgram, LeadResult
 from .site_keys import PublicKeys
 
 __all__ = ["Answering", "run_in_memory"]

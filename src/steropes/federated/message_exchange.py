@@ -2,7 +2,7 @@
 
 The lead's computation is deterministic and performs no input or output. Each request is passed to a
 function `converse`, which returns the finished `Round`. A transport provides this function, or a
-site that recomputes the lead's steps from earlier rounds (`lead_program`).
+site that recomputes the lead's steps from earlier rounds (`resumable_lead_program`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..data.html_facts import FieldsInHtml
+from ..data.html_representations import FieldsInHtml
 from ..errors import DataError
 from .answer_layout import Totals, refuse_contents, total_of
 from .federated_constants import ADMISSION

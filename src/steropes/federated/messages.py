@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..data.html_facts import FieldsInHtml
+from ..data.html_representations import FieldsInHtml
 from ..errors import DataError
 from .message_encoding import (
     NOT_FINITE,

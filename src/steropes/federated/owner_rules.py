@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data.html_facts import FieldsInHtml
+from ..data.html_representations import FieldsInHtml
 from ..errors import DataError
 from .federated_plan import LEAST_SITES, FederatedPlan, Method
-from .field_types import read_fields
+from .field_type_checks import read_fields
 from .message_files import read_bytes
 from .messages import Ask
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..data.group_labels import count_distinct
+from ..data.group_checks_and_counts import count_distinct
 from ..errors import DataError
 from .answer_layout import layout, numbers_in
 from .answer_ledger import Answered, PlanRecord, count_disclosed, grids, refuse_differences

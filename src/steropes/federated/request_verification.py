@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from ..errors import DataError
 from .data_owner import Owner
 from .federated_plan import FederatedPlan
-from .lead_program import HonestRequests
 from .message_exchange import Round, check_answer, same_request
 from .messages import Message
+from .resumable_lead_program import HonestRequests
 from .site_keys import PublicKeys
 
 __all__ = ["refuse_dishonest", "refuse_unsigned"]

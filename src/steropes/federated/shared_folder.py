@@ -19,11 +19,11 @@ from pathlib import Path
 
 from ..errors import DataError
 from .federated_plan import FederatedPlan
-from .lead_program import LeadProgram, LeadResult
 from .message_exchange import Round, WaitingError, check_answer, same_request
 from .message_files import encode, read_bytes, read_message, write_new
 from .messages import SCHEMA, Message
 from .request_verification import refuse_unsigned
+from .resumable_lead_program import LeadProgram, LeadResult
 from .site_keys import PublicKeys
 
 __all__ = ["history", "read_plan", "run_in_folder", "start_folder", "write_answer"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..data.group_labels import count_distinct
+from ..data.group_checks_and_counts import count_distinct
 from .federated_plan import FederatedPlan
 from .messages import Message
 from .pooled_censoring import censoring_counts

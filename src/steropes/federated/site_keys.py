@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..data.html_facts import FieldsInHtml, TextInHtml
+from ..data.html_representations import FieldsInHtml, TextInHtml
 from ..errors import DataError
 from .fixed_point_sums import BYTES, add, from_bytes, negate
 

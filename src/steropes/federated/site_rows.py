@@ -37,7 +37,7 @@ from ..likelihoods import (
     MatchedCoxLikelihood,
     PoissonLikelihood,
 )
-from ..likelihoods.cox_shares import Ties
+from ..likelihoods.cox_risk_set_sums import Ties
 from ..select.folds import cut
 from .federated_plan import WITHIN, FederatedPlan
 

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from ..data.group_labels import count_distinct
+from ..data.group_checks_and_counts import count_distinct
 from ..design.column_storage import DenseBlock, SparseBlock
 from ..errors import listed
 from .federated_constants import ADMISSION

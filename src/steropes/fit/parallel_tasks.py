@@ -27,8 +27,8 @@ import joblib
 from joblib.parallel import get_active_backend
 
 from .dask_transfer import scatter_to_worker
+from .fit_checkpoints import ResultFolder
 from .multi_fit_constants import REPLICATES, TRANSFER
-from .result_folder import ResultFolder
 
 __all__ = ["has_parallel_backend", "run_tasks"]
 

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from ..design.class_design import ClassDesign
+from ..design.multinomial_design import ClassDesign
 from ..design.protocols import DesignLike
 from ..errors import DataError
 from ..likelihoods import Likelihood
@@ -37,7 +37,7 @@ from ..solve.information_determinant import LogDeterminant
 from ..solve.linear_predictor import bound_weights
 from ..solve.quasi_newton.shared_hessian import SharedHessian
 from .multi_fit_constants import REPLICATES
-from .shifted_smooth_term import ShiftedSmoothTerm
+from .padded_smooth_term import ShiftedSmoothTerm
 
 __all__ = ["Problem"]
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from ..data import check_weights, refuse_other_order
 from ..data.aalen_johansen import aalen_johansen
 from ..data.array_conversion import as_numbers
-from ..data.group_labels import count_people
+from ..data.group_checks_and_counts import count_people
 from ..data.input_types import VectorLike
 from ..data.kaplan_meier import product_limit
 from ..data.survival_curve import KaplanMeier

@@ -9,9 +9,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from ..data.group_labels import check_groups, count_people
+from ..data.group_checks_and_counts import check_groups, count_people
 from ..data.input_types import LabelsLike
-from ..data.row_labels import refuse_other_order
+from ..data.row_label_checks import refuse_other_order
 from ..data.survival_outcome import check_survival
 from ..errors import DataError
 from .wald_statistic import wald_statistic

@@ -20,13 +20,13 @@ import numpy as np
 from ..backends.protocols import Array, Backend
 from .base import Part
 from .cox_residuals import CoxResiduals
-from .cox_shares import Ties, WeightsOfShares
+from .cox_risk_set_sums import Ties, WeightsOfShares
 from .curvature import Curvature, GroupedCurvature
 from .event_time_bins import merge_hazards
 from .informative_strata import parts_of_strata
 from .likelihood_constants import HAZARD_BINS
+from .risk_set_row_order import risk_set_lines
 from .risk_set_scaling import scale_small_risk_sets
-from .risk_set_stream import risk_set_lines
 from .sharded_partial_likelihood import ShardedPartialLikelihood
 
 __all__ = ["CoxLikelihood"]
@@ -169,7 +169,7 @@ class CoxLikelihood(CoxResiduals):
         """Return pairs (f, c), (m,) each, of the terms −Σ_g c_g (N_g + f_g E_g)(N_g + f_g E_g)'.
 
         They belong to the Hessian of one replicate with the given shares and hazards; see
-        `risk_set_stream`.
+        `risk_set_row_order`.
         """
         S, h, f = S[:, :1], h[:, :1], weights.fraction
         c = h / self.backend.xp.where(h > 0, S, 1.0)

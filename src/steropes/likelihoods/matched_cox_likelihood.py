@@ -10,7 +10,7 @@ import numpy as np
 from ..backends.protocols import Array, Backend
 from .base import Part
 from .cox_likelihood import CoxLikelihood
-from .cox_shares import Ties
+from .cox_risk_set_sums import Ties
 from .informative_strata import gather_strata, lone_rows, parts_of_strata, single_rows
 
 __all__ = ["MatchedCoxLikelihood"]

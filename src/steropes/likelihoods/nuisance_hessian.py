@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg as splinalg
 
-from ..backends.cpu import threshold_chain
+from ..backends.cpu import tridiagonal_threshold_kernels
 from .likelihood_constants import CHUNK_SIZES
 
 __all__ = ["Block", "Chain", "SparseBlock"]
@@ -55,23 +55,23 @@ class Chain:
     def __init__(self, u: np.ndarray, W: np.ndarray) -> None:
         self.K, self.u, self.W = len(u), u, W
         self.d = np.empty(self.K)
-        self.positive = bool(threshold_chain.factor(u, W, self.d))
+        self.positive = bool(tridiagonal_threshold_kernels.factor(u, W, self.d))
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         """See `Block.solve`."""
         out = np.array(B[:, None] if B.ndim == 1 else B, np.float64, order="C", copy=True)
-        threshold_chain.solve(self.W, self.d, out)
+        tridiagonal_threshold_kernels.solve(self.W, self.d, out)
         return out[:, 0] if B.ndim == 1 else out
 
     def solve_in_place(self, B: np.ndarray) -> np.ndarray:
         """See `Block.solve_in_place`."""
-        threshold_chain.solve(self.W, self.d, B)
+        tridiagonal_threshold_kernels.solve(self.W, self.d, B)
         return B
 
     def inverse_diagonal(self) -> np.ndarray:
         """See `Block.inverse_diagonal`."""
         out = np.empty(self.K)
-        threshold_chain.inverse_diagonal(self.W, self.d, out)
+        tridiagonal_threshold_kernels.inverse_diagonal(self.W, self.d, out)
         return out
 
 

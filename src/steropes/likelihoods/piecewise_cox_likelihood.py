@@ -12,7 +12,7 @@ import numpy as np
 from ..backends.protocols import Array, Backend
 from .base import Part
 from .cox_likelihood import CoxLikelihood
-from .cox_shares import Ties
+from .cox_risk_set_sums import Ties
 from .sharded_partial_likelihood import ShardedPartialLikelihood
 
 __all__ = ["PiecewiseCoxLikelihood", "cut_at"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data.vector_checks import refuse_extreme_weights
 from ..errors import DataError
-from .fitted_model import FittedModel
+from .estimator_mixin_base import FittedModel
 from .setting_types import ClassWeight
 
 __all__ = ["ClassWeights", "weights_of_classes"]

@@ -16,7 +16,7 @@ from ..data import (
     check_weights,
     refuse_other_order,
 )
-from ..data.group_labels import count_people
+from ..data.group_checks_and_counts import count_people
 from ..data.input_types import LabelsLike, VectorLike
 from ..errors import DataError
 from ..infer.proportional_hazards_test import proportionality_test
@@ -24,7 +24,7 @@ from ..likelihoods import CoxLikelihood
 from ..likelihoods.piecewise_cox_likelihood import cut_at
 from .assumption_checks import AssumptionCheck, describe_changes
 from .discrimination import auc_table, concordance_with_se, pair_weights, times_of_events
-from .expected_times import CoxExpectations
+from .restricted_means_and_expected_events import CoxExpectations
 from .setting_types import MatrixLike
 
 __all__ = ["CoxEvaluation"]

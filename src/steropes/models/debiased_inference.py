@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.input_types import LabelsLike
 from ..errors import DataError
-from ..fit.shards.model_columns_by_block import sharded_x
+from ..fit.shards.time_dependent_columns_by_block import sharded_x
 from ..infer.bootstrap_draws import sampling_units
 from ..infer.debiased_lasso import DebiasedLasso, debias
 from ..infer.robust_covariance import refuse_single_unit

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.time_grid import TimeIntervals
 from ..design import Design
-from ..design.channel_design import ChannelDesign
+from ..design.pooled_logistic_design import ChannelDesign
 from ..design.time_basis import baseline_basis, channels
 from ..errors import DataError
 

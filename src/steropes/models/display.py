@@ -17,7 +17,7 @@ from sklearn.utils import estimator_html_repr
 
 from ..errors import DataError
 from ..priors import Prior
-from .fitted_model import FittedModel
+from .estimator_mixin_base import FittedModel
 
 __all__ = ["fit_html", "fit_mimebundle", "fit_text"]
 

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from ..data import check_strata, check_survival, check_weights, refuse_other_order
-from ..data.group_labels import count_people
+from ..data.group_checks_and_counts import count_people
 from ..data.input_types import LabelsLike, VectorLike
 from .discrimination import auc_table, competing_concordance_with_se, times_of_events
 from .proportional_hazards import ProportionalHazardsModel

@@ -25,7 +25,7 @@ from ..errors import DataError
 from ..fit import Problem
 from ..fit.shards import ShardedDesign, sharded_problem
 from ..infer import refuse_separated, refuse_undetermined
-from ..infer.weak_information import refuse_weak_information
+from ..infer.negligible_information_errors import refuse_weak_information
 from ..likelihoods import Likelihood
 from ..priors import INFINITE_PENALTY, KeptColumns, LimitedPenalty, Prior, PriorColumns
 from ..select import CrossValidation, InformationCriterion

@@ -14,13 +14,13 @@ from ..design import Design, has_names, null_design
 from ..design.from_data import column_names
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
-from .fitted_model import FittedModel
+from .estimator_mixin_base import FittedModel
 from .formula_data_types import as_pandas_table, drop_unused_categories, widen_numbers
 from .formula_evaluation import evaluate_expression
 from .formula_parsing import Formula, read_formula
 from .formula_safety import MAX_CHARACTERS
-from .formula_variables import summarize_variables
 from .setting_types import MatrixLike
+from .variable_ranges import summarize_variables
 
 __all__ = ["FormulaMixin"]
 

@@ -29,7 +29,7 @@ from .formula_evaluation import (
 from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
 from .formula_splines import short_name, transforms
 from .formula_time_effects import read_time_effect
-from .formula_variables import FormulaVariable
+from .variable_ranges import FormulaVariable
 
 __all__ = [
     "Formula",

@@ -17,7 +17,7 @@ from ..data import (
     check_weights,
     refuse_other_order,
 )
-from ..data.group_labels import check_groups
+from ..data.group_checks_and_counts import check_groups
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.ordered_categories import ordered_categories
 from ..data.survival_outcome import SurvivalOutcome

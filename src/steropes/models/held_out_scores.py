@@ -15,8 +15,8 @@ from sklearn.metrics import get_scorer, mean_gamma_deviance, mean_poisson_devian
 from ..data.survival_outcome import Surv, SurvivalOutcome
 from ..data.weighted_quantiles import weighted_quantiles
 from ..design import Design
-from ..design.channel_design import ChannelDesign
-from ..design.class_design import ClassDesign
+from ..design.multinomial_design import ClassDesign
+from ..design.pooled_logistic_design import ChannelDesign
 from ..errors import DataError
 from ..fit import Problem
 from ..infer.baseline_hazard import Baseline

@@ -16,9 +16,9 @@ from ..fit import Problem
 from ..infer.bootstrap_draws import Draws, sampling_units
 from ..select.folds import random_generator
 from .calibration_curves import CalibrationCurve, calibration_frame
+from .estimator_bootstrap import Resampling
 from .multinomial_performance import log_odds_of_class
 from .performance import ValidationData, outcome_of_rows, performance, predictor_of_rows
-from .resampling import Resampling
 from .setting_types import Seed
 
 __all__ = ["InternalValidation", "refuse_without_measures"]

@@ -23,10 +23,10 @@ from ..data.ordered_categories import OrderedCategories, ordered_categories
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
+from ..fit.fit_checkpoints import Packing, ResultFolder
 from ..fit.multi_fit_constants import REPLICATES
 from ..fit.outcome_batches import OutcomeFit, fit_outcomes
 from ..fit.parallel_tasks import has_parallel_backend, run_tasks
-from ..fit.result_folder import Packing, ResultFolder
 from ..fit.shards import ShardedDesign
 from ..infer import refuse_separated, refuse_undetermined
 from .base import PenalizedModel

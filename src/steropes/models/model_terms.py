@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from .fitted_model import FittedModel
+from .estimator_mixin_base import FittedModel
 
 __all__ = ["ModelTerm", "columns_of_terms", "model_terms"]
 

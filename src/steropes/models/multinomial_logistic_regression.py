@@ -14,7 +14,7 @@ from ..data import check_classes
 from ..data.column_lookup import ColumnLookup
 from ..data.input_types import CoefficientsByColumn, VectorLike
 from ..design import Design
-from ..design.class_design import ClassDesign
+from ..design.multinomial_design import ClassDesign
 from ..errors import DataError, listed
 from ..fit import Problem
 from ..likelihoods.multinomial_likelihood import MultinomialLikelihood
@@ -24,8 +24,8 @@ from .base import PenalizedModel
 from .class_weights import ClassWeights
 from .logistic_regression import LogisticRegression
 from .multinomial_inputs import read_class_offset, read_class_start, read_fixed_of_classes
+from .multinomial_prediction_tables import MultinomialTables, MultinomialTermTests
 from .multinomial_residuals import MultinomialResiduals
-from .multinomial_tables import MultinomialTables, MultinomialTermTests
 from .row_arguments import FitInputs
 from .setting_types import Chooser, ClassWeight, Device, Seed, Solver
 from .sklearn_base import ClassifierMixin

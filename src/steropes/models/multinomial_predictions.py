@@ -13,7 +13,7 @@ from ..data.input_types import VectorLike
 from ..design import Design
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
-from .fitted_model import FittedModel
+from .estimator_mixin_base import FittedModel
 from .multinomial_inputs import read_class_offset
 from .performance import share_correct
 from .setting_types import MatrixLike

@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from .fitted_model import FittedModel
+from .estimator_mixin_base import FittedModel
 from .multinomial_performance import class_predictors, class_probabilities
 from .residuals import (
     Params,

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..design import Design
-from ..design.class_design import ClassDesign
+from ..design.multinomial_design import ClassDesign
 from ..errors import DataError
-from .formula_variables import FormulaVariable, summarize_columns, typical_rows
 from .prediction_tables import PredictionTables, Scale
+from .variable_ranges import FormulaVariable, summarize_columns, typical_rows
 
 __all__ = ["PartialEffects"]
 

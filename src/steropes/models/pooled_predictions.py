@@ -12,7 +12,7 @@ from ..backends import host_backend
 from ..backends.protocols import Backend
 from ..data import check_survival, check_weights, refuse_other_order
 from ..data.array_conversion import as_numbers
-from ..data.group_labels import count_people
+from ..data.group_checks_and_counts import count_people
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.vector_checks import check_vector
 from ..errors import DataError
@@ -20,7 +20,7 @@ from ..likelihoods.pooled_logistic_likelihood import interval_log_odds, survival
 from .computed_attributes import computed_attribute
 from .discrete_time import DiscreteTime
 from .discrimination import auc_table, concordance_with_se, pair_weights, times_of_events
-from .fitted_model import FittedModel
+from .estimator_mixin_base import FittedModel
 from .setting_types import MatrixLike
 from .step_functions import StepFunction
 

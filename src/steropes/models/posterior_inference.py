@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..convergence_warning import NotConvergedWarning
 from ..errors import DataError, listed
 from ..fit import Problem
-from ..fit.shards.model_columns_by_block import sharded_x
+from ..fit.shards.time_dependent_columns_by_block import sharded_x
 from ..infer.inference_constants import POSTERIOR
 from ..infer.posterior import Posterior, effective_sample_size, split_r_hat
 from ..infer.posterior_sampling import sample_posterior

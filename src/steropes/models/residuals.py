@@ -24,7 +24,7 @@ from ..infer.survival_residuals import (
     schoenfeld,
 )
 from .coefficient_tables import coefficient_positions
-from .fitted_model import FittedModel
+from .estimator_mixin_base import FittedModel
 
 __all__ = [
     "GeneralizedResiduals",

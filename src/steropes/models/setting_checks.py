@@ -12,7 +12,7 @@ from ..backends.thread_pool import count_threads
 from ..errors import DataError
 from ..priors import Prior
 from ..select.folds import random_generator
-from .fitted_model import FittedModel
+from .estimator_mixin_base import FittedModel
 from .setting_types import Device, Solver
 from .sklearn_base import BaseEstimator
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from ..data.input_types import TableLike
 from ..design import Design
 from ..fit.shards import ShardedDesign
-from ..likelihoods.cox_shares import Ties
+from ..likelihoods.cox_risk_set_sums import Ties
 from ..select import CrossValidation, InformationCriterion
 from ..select.folds import Seed
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..data.html_facts import TextInHtml
+from ..data.html_representations import TextInHtml
 from ..errors import DataError
 
 __all__ = ["StepFunction"]

@@ -10,10 +10,10 @@ import pandas as pd
 
 from ..data.input_types import LabelsLike
 from ..errors import DataError
-from .formula_variables import FormulaVariable, typical_rows
 from .hypothesis_tests import HypothesisTests, Test
 from .model_terms import ModelTerm, model_terms
 from .setting_types import Kind
+from .variable_ranges import FormulaVariable, typical_rows
 
 __all__ = ["TermTests"]
 

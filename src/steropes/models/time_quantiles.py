@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..data.curve_crossing import first_crossings
+from ..data.survival_curve_quantiles import first_crossings
 from ..data.vector_checks import check_vector
 from ..infer.baseline_hazard import Baseline
 

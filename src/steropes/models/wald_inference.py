@@ -20,7 +20,7 @@ from ..infer.robust_covariance import refuse_single_unit, robust_covariance
 from ..likelihoods import IndependentRowsLikelihood
 from ..priors import LimitedPenalty, LimitedPrior
 from .coefficient_tables import cluster_codes, coefficient_positions, coefficient_table
-from .fitted_model import FittedModel
+from .estimator_mixin_base import FittedModel
 from .fixed_and_initial_coefficients import FixedCoefficients
 from .setting_types import Kind
 

@@ -232,7 +232,7 @@ def _variables(model: Any) -> Mapping[str, Any]:
 
 def _center(model: Any) -> pd.DataFrame:
     """Return a row with all variables at their typical values."""
-    from ..models.formula_variables import typical_rows
+    from ..models.variable_ranges import typical_rows
 
     return typical_rows(model._typical_variables(), {})
 

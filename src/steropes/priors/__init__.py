@@ -9,8 +9,8 @@ from .group_and_fused_laplace import FusedLaplace, GroupLaplace
 from .group_penalty import GroupPenalty
 from .hierarchical import Hierarchical
 from .jeffreys import Jeffreys
-from .limited_penalty import LimitedPenalty
 from .penalty import INFINITE_PENALTY, Penalty, SmoothTerm
+from .penalty_within_limits import LimitedPenalty
 from .separable_priors import ElasticNet, Laplace, Normal
 
 __all__ = [

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DataError
 from .base import Prior
-from .limited_penalty import LimitedPenalty
+from .penalty_within_limits import LimitedPenalty
 
 __all__ = ["Limit", "LimitedPrior"]
 

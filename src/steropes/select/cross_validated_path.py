@@ -22,7 +22,7 @@ from .path_start import beginning, smooth_curvature
 from .path_tolerances import Tolerances
 from .protocols import FoldSettings
 from .score_statistics import readable, standard_error
-from .silent_folds import refuse_silent_folds
+from .uninformative_folds import refuse_silent_folds
 from .variance_path_constants import PathPolicy
 from .variance_prediction import Foreseen, look_ahead
 from .variance_search import FoldScore, Progress, Selection, VariancePath

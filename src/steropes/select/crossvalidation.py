@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..data.html_facts import FieldsInHtml
+from ..data.html_representations import FieldsInHtml
 from ..errors import DataError
 from ..fit import Problem
-from .candidates import check_compared, choose_among
 from .cyclops_search import CyclopsSearch
 from .folds import Seed, random_generator
+from .prior_candidates import check_compared, choose_among
 from .variance_search import FoldScore, Progress, Selection
 
 __all__ = ["LIKELIHOOD_SCORES", "CrossValidation", "check_search"]

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..data.html_facts import FieldsInHtml
+from ..data.html_representations import FieldsInHtml
 from ..design import Design
 from ..design.column_storage import ConstantBlock, DenseBlock, SparseBlock
 from ..design.protocols import DesignLike

@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from ..data.html_facts import FieldsInHtml
+from ..data.html_representations import FieldsInHtml
 from ..errors import DataError
 from ..fit import Problem, solve_under_prior
 from ..priors import Penalty
 from ..solve import Fit
-from .candidates import check_compared, choose_among
 from .crossvalidation import check_search
 from .cyclops_search import CyclopsSearch
 from .path_start import beginning
+from .prior_candidates import check_compared, choose_among
 from .score_statistics import best_of, readable
 from .variance_search import Progress, Selection, VariancePath
 

@@ -2,6 +2,6 @@
 
 from .fit_result import Fit
 from .proximal_newton.batch import Batch
-from .shared_curvature import Common
+from .shared_working_set_and_hessian import Common
 
 __all__ = ["Batch", "Common", "Fit"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._extras import need
+from ._optional_packages import need
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
     from ..federated import FederatedPlan, FederatedResult, FederatedSite, Owner, OwnerRules
@@ -31,6 +31,12 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .cohorts.study_population import PopulationRules
     from .comparative.covariate_balance import Balance, covariate_balance
     from .comparative.demo import DEMO, demo_database
+    from .comparative.grid_questions_and_analyses import (
+        BalanceFilter,
+        Outcome,
+        Question,
+        StudyAnalysis,
+    )
     from .comparative.one_question import ComparativeStudy, comparative_study
     from .comparative.outcome_analysis import AnalysisResult
     from .comparative.pair_matching import match_pairs
@@ -41,7 +47,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .comparative.score_matching import Match, match_scores, matched_weights
     from .comparative.score_strata import Stratify, score_strata
     from .comparative.score_trimming import Trim, trim
-    from .comparative.settings import BalanceFilter, Outcome, Question, StudyAnalysis
     from .comparative.study_settings import StudySettings, read_study, study_schema
     from .comparative.table_one import table_one
     from .controls import (
@@ -65,15 +70,15 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .database.synthetic_database import synthetic_database
     from .diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
     from .evidence import Profile, combine_normal, combine_profiles, random_effects
-    from .evidence.archives import combine_archives
+    from .evidence.archive_synthesis import combine_archives
     from .execution.analysis_cache import Workbench
+    from .execution.comparative_grid_run import GridResults, run_grid
     from .execution.frozen_protocol import (
         Protocol,
         ProtocolStatement,
         freeze_protocol,
         read_protocol,
     )
-    from .execution.runner import GridResults, run_grid
     from .execution.specification import (
         CohortSources,
         ControlSet,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.studies.grid.tiny_spec import SPEC
 
-from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.comparative_grid_run import run_grid
 from steropes.studies.execution.specification_file import read_spec
 
 

@@ -14,11 +14,11 @@ from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.grid_covariates_and_scores import hidden_names, released_balance
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.comparative_grid_run import run_grid
 from steropes.studies.execution.store import archive_of
 from steropes.studies.report.comparative_grid_page import grid_page, write_grid_report
-from steropes.studies.report.report_view import View
-from steropes.studies.results.shared_tables import balance_rows
+from steropes.studies.report.grid_report_view import View
+from steropes.studies.results.tables_shared_by_outcomes import balance_rows
 from steropes.studies.viewer.result_sources import read_sources
 from steropes.studies.viewer.results_page import results_views
 

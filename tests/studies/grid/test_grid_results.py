@@ -14,8 +14,8 @@ from tests.studies.grid.tiny_spec import SPEC
 from steropes.errors import DataError
 from steropes.studies.cli.command_line import run as command
 from steropes.studies.controls import ErrorModel
-from steropes.studies.evidence.archives import combine_archives
-from steropes.studies.execution.runner import run_grid
+from steropes.studies.evidence.archive_synthesis import combine_archives
+from steropes.studies.execution.comparative_grid_run import run_grid
 from steropes.studies.execution.specification_file import read_spec
 from steropes.studies.report.comparative_grid_page import write_grid_report
 from steropes.studies.results.calibrated_results import _fill

@@ -23,10 +23,10 @@ from steropes.studies import (
     StudyAnalysis,
 )
 from steropes.studies.comparative import outcome_analysis as answer
-from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.comparative_grid_run import run_grid
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.report.comparative_grid_page import grid_page
-from steropes.studies.report.report_view import View
+from steropes.studies.report.grid_report_view import View
 
 
 def checksum(path):

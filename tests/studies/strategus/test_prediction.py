@@ -14,8 +14,8 @@ from steropes import Laplace, LogisticRegression
 from steropes.errors import DataError
 from steropes.studies import CohortTable, OmopDatabase, demo_database, drug_era_cohorts
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.disclosure.cells import share_unit
 from steropes.studies.disclosure.prediction_release import released_result
+from steropes.studies.disclosure.small_cell_suppression import share_unit
 from steropes.studies.strategus.prediction_calibration import (
     calibration_line,
     calibration_table,

@@ -19,7 +19,7 @@ from tests.studies.strategus.small_specification import (
 from steropes.errors import DataError
 from steropes.studies import Outcome, Question
 from steropes.studies.cohorts.study_population import PopulationRules
-from steropes.studies.comparative.settings import BalanceFilter
+from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter
 from steropes.studies.execution.specification import Exclusion
 from steropes.studies.execution.validated_types import LONGEST
 from steropes.studies.sccs.grid_settings import SeriesExclusion, SeriesQuestion

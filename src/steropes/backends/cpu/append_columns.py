@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from ..thread_pool import ThreadPool, balanced_chunks
-from .kernel_options import OPTIONS
+from .kernel_compiler_options import OPTIONS
 from .sparse_lines import CHUNKS, NO_DATA, Lines
 from .unchecked_indexing import entry, put
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .kernel_options import OPTIONS
+from .kernel_compiler_options import OPTIONS
 from .unchecked_indexing import entry, put
 
 __all__ = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from .kernel_options import OPTIONS
+from .kernel_compiler_options import OPTIONS
 from .unchecked_indexing import entry, put
 
 __all__ = ["add_columns", "column_sums", "sweep_columns"]

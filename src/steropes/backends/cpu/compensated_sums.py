@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .kernel_options import ORDERED
+from .kernel_compiler_options import ORDERED
 
 __all__ = ["EXACT", "sum_of", "two_sum"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from .conditional_bernoulli import _block, _collect, _largest, _tilt
-from .kernel_options import ORDERED
+from .kernel_compiler_options import ORDERED
 
 __all__ = ["differentiate_twice"]
 

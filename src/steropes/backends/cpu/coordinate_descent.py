@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .kernel_options import OPTIONS
+from .kernel_compiler_options import OPTIONS
 from .simd_registers import add_scaled, load, store
 
 __all__ = ["descend_alone", "descend_panel", "panel_room"]

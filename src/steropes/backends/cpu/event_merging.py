@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from .kernel_options import ORDERED
+from .kernel_compiler_options import ORDERED
 
 __all__ = ["merge_events"]
 

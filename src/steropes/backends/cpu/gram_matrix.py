@@ -14,7 +14,7 @@ from numba import njit
 
 from ..thread_pool import ThreadPool, balanced_chunks
 from .cpu_chunk_sizes import CpuPolicy
-from .kernel_options import OPTIONS
+from .kernel_compiler_options import OPTIONS
 from .sparse_lines import Lines
 from .unchecked_indexing import entry, put
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from .compensated_sums import two_sum
-from .kernel_options import ORDERED
+from .kernel_compiler_options import ORDERED
 
 __all__ = [
     "REACH",

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from .kernel_options import ORDERED
+from .kernel_compiler_options import ORDERED
 
 __all__ = ["third_derivative"]
 

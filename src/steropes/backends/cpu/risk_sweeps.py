@@ -16,7 +16,7 @@ from numba import njit
 
 from ..thread_pool import ThreadPool, balanced_chunks
 from .compensated_sums import sum_of, two_sum, with_errors
-from .kernel_options import ORDERED
+from .kernel_compiler_options import ORDERED
 from .segmented_sums import scan
 
 __all__ = ["RiskSweeps"]

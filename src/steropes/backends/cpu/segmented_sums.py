@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from .compensated_sums import sum_of, two_sum
-from .kernel_options import ORDERED
+from .kernel_compiler_options import ORDERED
 
 __all__ = ["range_sum", "scan", "take_out_groups"]
 

@@ -28,7 +28,7 @@ from numba.core.typing import Context
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, is_jitted, models, register_model
 
-from steropes.backends.cpu.intrinsic_types import Intrinsic
+from steropes.backends.cpu.numba_intrinsic_types import Intrinsic
 
 __all__ = [
     "add", "add_scaled", "load", "load_single", "store", "widen", "zero", "zero_single",

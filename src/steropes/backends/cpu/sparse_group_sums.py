@@ -14,7 +14,7 @@ from numba import njit
 
 from ..thread_pool import balanced_chunks
 from .cpu_chunk_sizes import CpuPolicy
-from .kernel_options import ORDERED
+from .kernel_compiler_options import ORDERED
 from .unchecked_indexing import entry, put
 
 __all__ = ["Batch", "batches", "group_sums"]

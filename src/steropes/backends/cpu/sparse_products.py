@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .kernel_options import OPTIONS
+from .kernel_compiler_options import OPTIONS
 from .simd_registers import add, add_scaled, load, store, zero
 from .unchecked_indexing import entry, put
 

@@ -19,7 +19,7 @@ from numba.core.typing import Context
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, is_jitted
 
-from steropes.backends.cpu.intrinsic_types import Intrinsic
+from steropes.backends.cpu.numba_intrinsic_types import Intrinsic
 
 __all__ = ["exp_negative", "log1p_unit"]
 

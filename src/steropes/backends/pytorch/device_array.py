@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
 
-from .transfers import TRANSFERS, upload
+from .host_device_transfers import TRANSFERS, upload
 
 __all__ = ["DeviceArray", "numpy_dtype", "tensor_of", "torch_dtype"]
 

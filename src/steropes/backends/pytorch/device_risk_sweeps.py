@@ -7,11 +7,11 @@ import torch
 from numpy.typing import NDArray
 
 from .device_array import DeviceArray
+from .host_device_transfers import upload
 from .kernels.chunked_scans import ScanLayout, scan
-from .kernels.line_pieces import Pieces, cut_pieces
 from .kernels.risk_set_sweeps import HIGHEST, gradient, rate_sums
 from .kernels.segment_reductions import segment_sum
-from .transfers import upload
+from .kernels.sparse_line_pieces import Pieces, cut_pieces
 
 __all__ = ["DeviceRiskSweeps"]
 

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from .device_array import DeviceArray
-from .transfers import download, upload
+from .host_device_transfers import download, upload
 
 __all__ = [
     "DenseProducts",

@@ -13,17 +13,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ..protocols import Lines
 from ..shape_checks import require_rows, require_square, require_weights
 from ..thread_pool import ThreadPool
-from .array_functions import ArrayFunctions
 from .device_array import DeviceArray
-from .device_lines import DeviceLines, ranges
+from .device_array_functions import ArrayFunctions
 from .device_risk_sweeps import DeviceRiskSweeps
-from .kernels.conditional_recursion import MatchedSets, conditional
-from .kernels.gram_panels import panel_with_triton, product_of_panels
-from .kernels.logistic_losses import logistic_losses
-from .kernels.segment_reductions import LONG, softmax_with_triton
-from .kernels.triton_language import use_triton
-from .quadratic_minimiser import OperatorProducts
-from .segments import (
+from .device_segment_sums import (
     Bags,
     Segments,
     bag_sums,
@@ -32,8 +25,15 @@ from .segments import (
     segment_max,
     segment_sums,
 )
-from .torch_matrix import TorchMatrix, TorchMinimiser
-from .transfers import download, upload
+from .device_sparse_lines import DeviceLines, ranges
+from .device_symmetric_matrix import TorchMatrix, TorchMinimiser
+from .host_device_transfers import download, upload
+from .kernels.conditional_recursion import MatchedSets, conditional
+from .kernels.gram_panels import panel_with_triton, product_of_panels
+from .kernels.logistic_losses import logistic_losses
+from .kernels.segment_reductions import LONG, softmax_with_triton
+from .kernels.triton_or_twin import use_triton
+from .quadratic_minimiser import OperatorProducts
 
 __all__ = ["TorchBackend"]
 

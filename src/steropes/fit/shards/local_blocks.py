@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..multi_fit_constants import TRANSFER
 from .block_sources import BlockRecipe
-from .mapped_design import MappedDesign, write_design
+from .memory_mapped_columns import MappedDesign, write_design
 from .row_block import RowBlock
 
 __all__ = ["LocalBlocks"]

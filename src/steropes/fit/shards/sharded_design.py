@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ...backends.protocols import Backend
-from ...data.html_facts import TextInHtml
+from ...data.html_representations import TextInHtml
 from ...design import design_of_numbers
 from ...design.memory_estimate import Columns
-from ...design.plain_columns import PlainColumns
+from ...design.single_predictor_design import PlainColumns
 from ...errors import DataError
 from ..multi_fit_constants import TRANSFER
 from .block_sources import FunctionSource, MatrixSource, Source, parquet_sources

@@ -28,10 +28,15 @@ from ...solve.data_term.sharded.in_process_shards import ShardBindings
 from ...solve.data_term.sharded.shard_messages import Answer, Request, ShardContext
 from ...solve.quasi_newton.shared_hessian import SharedHessian
 from ..problem import Problem
-from .model_columns_by_block import ColumnMaker, column_makers, eta_rows_by_block, sharded_x
 from .protocols import Blocks
 from .sharded_rows import split_by_block
 from .symmetric_packing import unpack_symmetric
+from .time_dependent_columns_by_block import (
+    ColumnMaker,
+    column_makers,
+    eta_rows_by_block,
+    sharded_x,
+)
 
 _numbers = itertools.count()  # distinguishes the stored data of several models of one design
 
@@ -47,7 +52,8 @@ class BlockLikelihoods:
     parts : sequence of callables
         Functions that create the likelihood of each block's rows; see `Likelihood.parts`.
     column_makers : sequence of callables, optional
-        Functions that create the model's columns in each block; see `model_columns_by_block`.
+        Functions that create the model's columns in each block; see
+        `time_dependent_columns_by_block`.
     eta : list of int arrays, optional
         The rows of η of each block, if these are not the rows of X.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from ...backends.cpu import threshold_chain
+from ...backends.cpu import tridiagonal_threshold_kernels
 from ...backends.protocols import Backend
 from ..curvature import ProfiledCurvature
 from ..likelihood_constants import CHUNK_SIZES
@@ -53,7 +53,7 @@ class Thresholds:
     def build(cls, start: float, at: int, delta: np.ndarray) -> Thresholds:
         """Build thresholds from their differences and the value of one of them."""
         alpha = np.empty(len(delta))
-        threshold_chain.integrate(start, at, delta, alpha)
+        tridiagonal_threshold_kernels.integrate(start, at, delta, alpha)
         return cls(alpha, delta)
 
     def moved(self, step: np.ndarray, t: float, floor: float = 0.2) -> Thresholds:
@@ -61,7 +61,7 @@ class Thresholds:
         d = np.diff(step, prepend=0.0)
         d[0] = 0.0
         delta = np.empty_like(d)
-        threshold_chain.retract(self.delta, d, t, floor, delta)
+        tridiagonal_threshold_kernels.retract(self.delta, d, t, floor, delta)
         at = len(d) // 2
         return Thresholds.build(float(self.alpha[at] + t * step[at]), at, delta)
 
@@ -168,7 +168,7 @@ class CumulativeRows:
     def to_thresholds(self, x_up: np.ndarray, x_low: np.ndarray) -> np.ndarray:
         """Sum x_up over the rows by upper threshold plus x_low by lower threshold, (K,)."""
         out = np.zeros(self.K)
-        threshold_chain.accumulate(self.levels.low, self.levels.up, x_up, x_low, out)
+        tridiagonal_threshold_kernels.accumulate(self.levels.low, self.levels.up, x_up, x_low, out)
         return out
 
     def to_rows(self, t: np.ndarray, x_up: np.ndarray, x_low: np.ndarray) -> np.ndarray:
@@ -181,7 +181,7 @@ class CumulativeRows:
         levels, u = self.levels, self.to_thresholds(ev.ua, ev.ub)
         if levels.chain:
             W = np.zeros(self.K)
-            threshold_chain.chain(levels.low, levels.up, ev.w, W)
+            tridiagonal_threshold_kernels.chain(levels.low, levels.up, ev.w, W)
             return Chain(u, W)
         inner = (levels.low >= 0) & (levels.up < self.K)
         return SparseBlock(u, levels.low[inner], levels.up[inner], ev.w[inner])

@@ -19,7 +19,7 @@ from ...errors import DataError, listed
 from ...fit import Problem
 from ...fit.shards import ShardedDesign
 from ...infer.inference_constants import IDENTIFICATION
-from ...infer.weak_information import has_tiny_weights, weak_information_error
+from ...infer.negligible_information_errors import has_tiny_weights, weak_information_error
 from ...likelihoods.cumulative import (
     CODES,
     CumulativeLikelihood,

@@ -14,7 +14,7 @@ from numbers import Real
 
 import numpy as np
 
-from ...data.html_facts import FieldsInHtml
+from ...data.html_representations import FieldsInHtml
 from ...errors import DataError
 
 __all__ = [

@@ -17,7 +17,7 @@ from ...data.vector_checks import check_vector
 from ...errors import DataError, SeparationError
 from ...infer.ordinal_diagnostics import equality_test, influence, scale_residuals
 from ..coefficient_tables import critical_value
-from ..fitted_model import FittedModel
+from ..estimator_mixin_base import FittedModel
 from ..setting_types import MatrixLike
 from .ordinal_outcomes import read_new_outcome
 

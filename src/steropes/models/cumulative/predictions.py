@@ -21,7 +21,7 @@ from ...infer.cumulative_predictions import (
     threshold_at,
 )
 from ..coefficient_tables import critical_value
-from ..fitted_model import FittedModel
+from ..estimator_mixin_base import FittedModel
 from ..setting_types import Kind, MatrixLike
 
 __all__ = ["CumulativePredictions", "Prediction"]

@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data.input_types import LabelsLike
 from ...errors import DataError
-from ...infer.cumulative_information import CumulativeInformation, SubsetFit, robust_covariance
 from ...infer.cumulative_robust_variances import RobustInformation
+from ...infer.cumulative_variances import CumulativeInformation, SubsetFit, robust_covariance
 from ...infer.divide_and_combine_information import subset_positions
 from ...infer.divide_and_combine_variances import FastSubsetInformation
 from ..coefficient_tables import critical_value

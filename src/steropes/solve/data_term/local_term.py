@@ -18,8 +18,8 @@ from ...priors import Prior
 from .. import solver_constants as policies
 from ..hessian import centred, device_product, diagonal, eta_product, hessian
 from ..subproblem import ColumnOperator
-from .column_cache import ColumnCache
 from .column_hessian import ColumnHessian
+from .column_sum_cache import ColumnCache
 from .device_columns import DeviceColumns
 from .protocols import Accuracy, CurvatureAt, Trial
 from .row_subsampling import effective_rows, thinned

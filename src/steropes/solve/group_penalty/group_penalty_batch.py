@@ -18,7 +18,7 @@ from ..proximal_newton.line_search import backtrack, rounding_slack
 from ..quasi_newton.hessian_modification import make_positive_definite
 from ..quasi_newton.shared_hessian import SharedHessian
 from .group_penalty_model import minimise_group_model
-from .limited_model import minimise_limited_model
+from .minimum_within_limits import minimise_limited_model
 
 __all__ = ["GroupPenaltyBatch"]
 

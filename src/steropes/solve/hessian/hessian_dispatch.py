@@ -15,11 +15,11 @@ from ...likelihoods.curvature import (
     SubdistributionCurvature,
 )
 from . import (
-    channel_hessian,
     grouped_hessian,
-    interval_hessian,
+    multi_predictor_hessian,
     operator_hessian,
     profiled_hessian,
+    step_effect_hessian,
     subdistribution_hessian,
 )
 
@@ -43,13 +43,13 @@ def hessian(
             if rows.layout == "rows":
                 return grouped_hessian.hessian(rows, curvature, first, rough)
             if rows.layout == "pieces":
-                return interval_hessian.hessian(rows, curvature, first)
+                return step_effect_hessian.hessian(rows, curvature, first)
         case SubdistributionCurvature():
             if rows.layout == "rows":
                 return subdistribution_hessian.hessian(rows, curvature, first)
         case ChannelCurvature():
             if rows.layout == "channels":
-                return channel_hessian.hessian(rows, curvature, first)
+                return multi_predictor_hessian.hessian(rows, curvature, first)
         case OperatorCurvature():
             return operator_hessian.hessian(rows, curvature, first)
         case ProfiledCurvature():
@@ -67,7 +67,7 @@ def diagonal(rows: ColumnsByRows, curvature: Curvature) -> Array:
             if rows.layout == "rows":
                 return grouped_hessian.diagonal(rows, curvature)
             if rows.layout == "pieces":
-                return interval_hessian.diagonal(rows, curvature)
+                return step_effect_hessian.diagonal(rows, curvature)
         case SubdistributionCurvature():
             if rows.layout == "rows":
                 return subdistribution_hessian.diagonal(rows, curvature)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import linalg
 
-from ...backends.cpu import threshold_chain
+from ...backends.cpu import tridiagonal_threshold_kernels
 from ...backends.protocols import Array
 from ...backends.thread_pool import ThreadPool, balanced_chunks
 from ...design.protocols import ColumnsByRows, RowsLike
@@ -131,7 +131,7 @@ def _weighted_gram(X: np.ndarray, v: np.ndarray, pool: ThreadPool) -> np.ndarray
         if k > CACHED_GRAM_COLUMNS:
             return (X[i0:i1] * v[i0:i1, None]).T @ X[i0:i1]
         g = np.zeros((k, k))
-        threshold_chain.gram_dense(X, v, g, i0, i1)
+        tridiagonal_threshold_kernels.gram_dense(X, v, g, i0, i1)
         return g
 
     for g in pool.map(part, [(i, min(i + step, n)) for i in range(0, n, step)]):
@@ -165,12 +165,12 @@ def _fill(
         here = out[a - k0 : b - k0]
         if rows.dense is not None:
             D = here if whole else np.zeros((b - a, rows.dense.shape[1]))
-            threshold_chain.cross_dense(rows.dense, at, u, w, pointers, a, b, D)
+            tridiagonal_threshold_kernels.cross_dense(rows.dense, at, u, w, pointers, a, b, D)
             if not whole:
                 here[:, rows.dense_at] = D
         if rows.lines is not None:
             x = rows.lines
-            threshold_chain.cross_lines(
+            tridiagonal_threshold_kernels.cross_lines(
                 x.starts, x.ends, x.indices, x.data, at, u, w, pointers, a, b, here
             )
 
@@ -206,7 +206,7 @@ def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> I
     for k0 in range(0, block.K, size):
         Z = store[: min(size, block.K - k0)]
         _fill(rows, curvature, at, k0, k0 + len(Z), Z)
-        threshold_chain.eliminate(Z, block.W, block.d, carry, k0)
+        tridiagonal_threshold_kernels.eliminate(Z, block.W, block.d, carry, k0)
         yield Z
 
 
@@ -242,7 +242,7 @@ def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.nd
     middle = (edges[:-1] + edges[1:] - 1) // 2
     slack = (1.0 / block.W[1:])[: middle[-1]]
     W = np.concatenate([[0.0], 1.0 / np.add.reduceat(slack, middle[:-1])])
-    if not threshold_chain.factor(u, W, d):
+    if not tridiagonal_threshold_kernels.factor(u, W, d):
         return None
     a, b = curvature.a, curvature.b
     if at is not None:
@@ -250,7 +250,7 @@ def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.nd
         a[at], b[at] = curvature.a, curvature.b
         pointers = np.append(at, rows.n)[pointers]  # Rows in between have no weight.
     Z = -rows.sums(a, pointers[edges]) - rows.sums(b, pointers[edges + 1])
-    threshold_chain.eliminate(Z, W, d, np.zeros(rows.k), 0)
+    tridiagonal_threshold_kernels.eliminate(Z, W, d, np.zeros(rows.k), 0)
     return Z
 
 

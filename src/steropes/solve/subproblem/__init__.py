@@ -7,7 +7,7 @@ and penalties, and returns steps.
 from .columnwise_reduced_hessian import ColumnOperator, ColumnwiseReducedHessian
 from .dense_reduced_hessian import DenseReducedHessian
 from .device_reduced_hessian import DeviceReducedHessian
-from .low_rank import LowRank
+from .low_rank_hessian_terms import LowRank
 from .quadratic_model import QuadraticModel
 from .reduced_hessian import ReducedHessian
 

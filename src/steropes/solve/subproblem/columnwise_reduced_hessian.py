@@ -11,7 +11,7 @@ from ...backends.protocols import ModelMinimiser
 from ...backends.tall_reductions import column_any
 from ...backends.thread_pool import ThreadPool
 from .coordinate_sweeps import own_terms
-from .low_rank import LowRank
+from .low_rank_hessian_terms import LowRank
 from .preconditioners.correlated_pairs import allocate_squares
 from .reduced_hessian import SINGLE_ROUNDING, ReducedHessian, Sweeps
 from .subproblem_constants import PreconditionerPolicy, SubproblemPolicy

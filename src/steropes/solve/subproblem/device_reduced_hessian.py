@@ -9,7 +9,7 @@ import numpy as np
 from ...backends.protocols import DeviceMatrix
 from ...backends.thread_pool import ThreadPool
 from .dense_reduced_hessian import DenseReducedHessian
-from .low_rank import LowRank
+from .low_rank_hessian_terms import LowRank
 from .reduced_hessian import ReducedHessian, Sweeps
 from .subproblem_constants import SubproblemPolicy
 

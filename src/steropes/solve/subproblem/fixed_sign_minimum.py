@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from .low_rank import LowRank
+from .low_rank_hessian_terms import LowRank
 from .reduced_hessian import ReducedHessian
 
 __all__ = ["MIN_PIVOT", "Factor", "cholesky_factor", "cholesky_solve", "fixed_sign_minimum"]

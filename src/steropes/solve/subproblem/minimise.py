@@ -23,7 +23,7 @@ from ...backends.tall_reductions import (
 from ..optimality.certificate import violations
 from .conjugate_gradients import support_steps
 from .fixed_sign_minimum import fixed_sign_minimum
-from .low_rank import LowRank
+from .low_rank_hessian_terms import LowRank
 from .preconditioners.preconditioner_cache import PreconditionerCache
 from .reduced_hessian import Part, ReducedHessian
 

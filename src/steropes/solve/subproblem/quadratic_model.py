@@ -12,7 +12,7 @@ from ...backends.protocols import ModelMinimiser
 from ...backends.tall_reductions import row_any
 from ..optimality.certificate import violations
 from .fixed_sign_minimum import MIN_PIVOT, Factor, cholesky_factor
-from .low_rank import LowRank
+from .low_rank_hessian_terms import LowRank
 from .minimise import Minimiser, ModelBatch
 from .preconditioners.preconditioner_cache import PreconditionerCache
 from .reduced_hessian import Part, ReducedHessian

@@ -12,7 +12,7 @@ from scipy import linalg
 
 from ...backends.protocols import ModelMinimiser
 from ...backends.thread_pool import ThreadPool
-from .low_rank import LowRank
+from .low_rank_hessian_terms import LowRank
 from .subproblem_constants import SubproblemPolicy
 
 __all__ = ["SINGLE_ROUNDING", "MatrixEntries", "Part", "ReducedHessian", "Sweeps"]

@@ -19,7 +19,7 @@ from steropes.studies.cli.protocol_options import (
 from steropes.studies.report.plain_text import csv_text
 
 if TYPE_CHECKING:
-    from steropes.studies.execution.runner import GridResults
+    from steropes.studies.execution.comparative_grid_run import GridResults
 
 __all__ = ["DATABASE", "Disclosure", "Jobs", "Memory", "Quiet", "add_commands"]
 
@@ -76,7 +76,7 @@ def grid(
     An interrupted run is resumed when the same command is given again.
     """
     from steropes.studies.database.open_database import require_database
-    from steropes.studies.database.results import require_results_server, write_results
+    from steropes.studies.database.result_upload import require_results_server, write_results
     from steropes.studies.execution.specification_file import (
         grid_schema,
         read_spec,
@@ -128,7 +128,7 @@ def run_and_report(
     """Run a grid, write its report, and print a summary."""
     from steropes.studies.database.omop import opened
     from steropes.studies.disclosure import applied_rules, site_rules
-    from steropes.studies.execution.runner import run_grid
+    from steropes.studies.execution.comparative_grid_run import run_grid
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.comparative_grid_page import write_grid_report
     from steropes.studies.report.controls_page import write_controls_report
@@ -199,7 +199,7 @@ def combine(
     quiet: Quiet = False,
 ) -> None:
     """Combine the results of databases by fixed and random effects."""
-    from steropes.studies.evidence.archives import combine_archives
+    from steropes.studies.evidence.archive_synthesis import combine_archives
     from steropes.studies.report.atomic_files import write_files
     from steropes.studies.report.grid_terminal import print_combined
 

@@ -11,7 +11,7 @@ import typer
 from steropes.errors import DataError
 
 if TYPE_CHECKING:
-    from steropes.studies.execution.runner import GridResults
+    from steropes.studies.execution.comparative_grid_run import GridResults
     from steropes.studies.execution.settings_classes import Settings
     from steropes.studies.sccs.sccs_grid import CaseSeriesGridResults
 

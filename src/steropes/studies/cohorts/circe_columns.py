@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from steropes.errors import DataError
-from steropes.studies._extras import need
-from steropes.studies.database.data_notes import DataNote
+from steropes.studies._optional_packages import need
+from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.database.protocols import MARK
 

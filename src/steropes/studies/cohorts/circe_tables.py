@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.irregular_rows import repeated_people
 from steropes.studies.database.observation_periods import joined_periods, joined_periods_note
 from steropes.studies.database.omop import OmopDatabase, Workspace

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_id
-from steropes.studies.database.data_notes import DataNote, distinct
-from steropes.studies.database.descendants import Descendants, recorded_tables
-from steropes.studies.database.domain_hints import domain_hint
+from steropes.studies.database.concept_descendants import Descendants, recorded_tables
+from steropes.studies.database.concept_domain_hints import domain_hint
+from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.irregular_rows import last_day, reversed_eras
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
 from steropes.studies.execution.settings_classes import Settings

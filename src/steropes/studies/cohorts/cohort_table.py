@@ -19,10 +19,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.array_conversion import refuse_lazy_query
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.private_people_frame import People
-from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.dates_and_ages import as_days
 from steropes.studies.database.omop import Workspace
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
@@ -31,7 +31,7 @@ from steropes.studies.cohorts.inclusion_rules import (
     within_study_dates,
 )
 from steropes.studies.cohorts.private_people_frame import People, rules_of_run
-from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.dates_and_ages import AgeRule
 from steropes.studies.database.observation_periods import DATED
 from steropes.studies.database.omop import OmopDatabase

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import Features
 

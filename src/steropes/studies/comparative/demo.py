@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from steropes.studies._extras import MissingExtraError
+from steropes.studies._optional_packages import MissingExtraError
 
 __all__ = ["DEMO", "demo_controls", "demo_database", "demo_grid"]
 
@@ -83,7 +83,7 @@ def demo_grid(min_cell: int | None = None) -> Any:
     from steropes.studies.cohorts.cohort_builders import ConceptSet
     from steropes.studies.cohorts.study_population import TimeAtRisk
     from steropes.studies.comparative.cohort_method_presets import cohort_method_demo
-    from steropes.studies.comparative.settings import Outcome, Question
+    from steropes.studies.comparative.grid_questions_and_analyses import Outcome, Question
     from steropes.studies.execution.specification import CohortSources, ControlSet, GridSpec
 
     drugs = (DEMO["target"], DEMO["comparator"])
@@ -123,8 +123,8 @@ def demo_controls(min_cell: int | None = None) -> Any:
     Angeles; positive controls follow Schuemie and others (2018), PNAS 115:2571.
     """
     from steropes.studies.cohorts.cohort_builders import ConceptSet
+    from steropes.studies.comparative.grid_questions_and_analyses import Outcome, Question
     from steropes.studies.comparative.positive_controls import PositiveControls
-    from steropes.studies.comparative.settings import Outcome, Question
     from steropes.studies.execution.specification import CohortSources, ControlSet, GridSpec
 
     drugs = (DEMO["target"], DEMO["comparator"])
@@ -148,11 +148,11 @@ def _both_models(competing: int) -> tuple[Any, ...]:
     """Create analyses with Cox's model (ids from 1) and Fine and Gray's (ids from 101)."""
     from steropes.studies.cohorts.comparison import ComparisonRules
     from steropes.studies.cohorts.study_population import TimeAtRisk
+    from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
     from steropes.studies.comparative.propensity_scores import PropensityRules
     from steropes.studies.comparative.score_matching import Match
     from steropes.studies.comparative.score_strata import Stratify
     from steropes.studies.comparative.score_trimming import Trim
-    from steropes.studies.comparative.settings import StudyAnalysis
     from steropes.studies.outcomes.settings import OutcomeModel
 
     scored: dict[str, Any] = {"propensity": PropensityRules(variance=0.01)}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steropes.backends.blas_threads import single_threaded_blas
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.comparative.question_analyses import (
     QuestionAnalyses,
@@ -87,7 +87,7 @@ class ComparativeStudy(ExactStudy, TextInHtml):
 
     def __repr__(self) -> str:
         from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-        from steropes.studies.disclosure.effect_secrecy import WITHHELD
+        from steropes.studies.disclosure.effect_suppression import WITHHELD
 
         public = self.release
         line = next(h for h in public.hazard_ratios if h["analysis"] == "matched, stratified")
@@ -110,7 +110,7 @@ class ComparativeStudy(ExactStudy, TextInHtml):
         dict
             Values that can be written as JSON.
         """
-        from steropes.studies.report.study_numbers import study_numbers
+        from steropes.studies.report.study_json_and_csv import study_numbers
 
         return study_numbers(self.release)
 

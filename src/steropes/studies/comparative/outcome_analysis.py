@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_table import CohortTable
@@ -21,13 +21,13 @@ from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.cohorts.study_population import StudyPopulation, study_population
 from steropes.studies.comparative.adjustment import Adjusted, adjust
 from steropes.studies.comparative.covariate_balance import Balance, covariate_balance
+from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.propensity_scores import PropensityScores
 from steropes.studies.comparative.propensity_weights import set_weights
-from steropes.studies.comparative.settings import Question, StudyAnalysis
 from steropes.studies.comparative.tied_scores import tied_share
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
-from steropes.studies.diagnostics.convergence import convergence, quiet_fits
+from steropes.studies.diagnostics.convergence_diagnostic import convergence, quiet_fits
 from steropes.studies.diagnostics.diagnostic_catalogue import ComparedPeople, further
 from steropes.studies.outcomes.absolute_effects import AbsoluteEffect, absolute_effect
 from steropes.studies.outcomes.effect_estimate import (

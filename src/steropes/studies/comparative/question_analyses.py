@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.models.progress import counted_steps
 from steropes.studies.comparative.covariate_balance import Balance, covariate_balance
+from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepared
 from steropes.studies.comparative.propensity_model import Propensity
 from steropes.studies.comparative.propensity_scores import PropensityScores
@@ -22,7 +23,6 @@ from steropes.studies.comparative.question_cohorts import (
     make_question_cohorts,
 )
 from steropes.studies.comparative.score_matching import OrderedScores
-from steropes.studies.comparative.settings import StudyAnalysis
 from steropes.studies.comparative.study_settings import StudySettings
 from steropes.studies.comparative.study_specification import (
     COMPARATOR,
@@ -36,7 +36,7 @@ from steropes.studies.comparative.tied_scores import TieOrders, try_tie_orders
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import Tidied
-from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.specification import GridSpec
 from steropes.studies.execution.step_groups import REFUSED, Tables, run_in_processes
@@ -50,8 +50,8 @@ from steropes.studies.results.comparative_result_rows import (
     result_key,
     specification_tables,
 )
-from steropes.studies.results.shared_tables import shared_tables
 from steropes.studies.results.table_layouts import EXACT, EXACT_KEYS
+from steropes.studies.results.tables_shared_by_outcomes import shared_tables
 
 SHIFTS = ("target_smd", "comparator_smd", "both_smd")  # Differences of arms to before matching.
 DEMOGRAPHIC = {1: "sex", 3: "age", 6: "index year"}

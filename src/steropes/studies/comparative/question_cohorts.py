@@ -16,9 +16,9 @@ from steropes.studies.comparative.study_specification import (
     study_roles,
     study_specification,
 )
-from steropes.studies.database.data_notes import DataNote, explained
-from steropes.studies.database.descendants import Descendants
-from steropes.studies.database.domain_hints import domain_hint
+from steropes.studies.database.concept_descendants import Descendants
+from steropes.studies.database.concept_domain_hints import domain_hint
+from steropes.studies.database.data_quality_notes import DataNote, explained
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.analysis_cache import Workbench
 from steropes.studies.execution.specification import GridSpec

@@ -17,9 +17,9 @@ from steropes.studies.comparative.study_specification import (
     OUTCOME,
     TARGET,
 )
-from steropes.studies.disclosure.cells import Bound, small, total
-from steropes.studies.disclosure.rounding import significant
-from steropes.studies.disclosure.table_rows import cell
+from steropes.studies.disclosure.disclosive_digit_rounding import significant
+from steropes.studies.disclosure.released_table_rows import cell
+from steropes.studies.disclosure.small_cell_suppression import Bound, small, total
 from steropes.studies.outcomes.arm_summaries import DAYS_PER_YEAR, poisson_rate
 
 __all__ = [

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.studies.cohorts.cohort_builders import ConceptSet, Indication
 from steropes.studies.cohorts.comparison import ComparisonRules
+from steropes.studies.comparative.grid_questions_and_analyses import (
+    Outcome,
+    Question,
+    StudyAnalysis,
+)
 from steropes.studies.comparative.propensity_scores import PropensityRules
 from steropes.studies.comparative.score_matching import Match
 from steropes.studies.comparative.score_strata import Stratify
-from steropes.studies.comparative.settings import Outcome, Question, StudyAnalysis
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.covariates.preprocessing import TidyRules

@@ -31,7 +31,7 @@ from steropes.studies.comparative.study_settings import StudySettings
 from steropes.studies.comparative.study_specification import CRUDE, MAIN
 from steropes.studies.comparative.supplementary_results import SupplementaryResults
 from steropes.studies.comparative.tied_scores import TieOrders
-from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.disclosure import DisclosureRules, applied_rules
 from steropes.studies.execution.frozen_protocol import ProtocolStatement

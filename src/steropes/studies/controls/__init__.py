@@ -7,12 +7,6 @@ from steropes.studies.controls.empirical_calibration import (
     fit_systematic_error,
     leave_one_out,
 )
-from steropes.studies.controls.error_model import (
-    ErrorModel,
-    calibrate_interval,
-    fit_error_model,
-    leave_one_group_out,
-)
 from steropes.studies.controls.performance_metrics import (
     ControlEstimates,
     control_performance,
@@ -23,6 +17,12 @@ from steropes.studies.controls.signal_injection import (
     Synthesis,
     add_outcomes,
     outcome_rates,
+)
+from steropes.studies.controls.systematic_error_model import (
+    ErrorModel,
+    calibrate_interval,
+    fit_error_model,
+    leave_one_group_out,
 )
 
 __all__ = [

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from steropes.data.html_facts import FieldsInHtml
+from steropes.data.html_representations import FieldsInHtml
 from steropes.errors import DataError
 
 __all__ = [

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, whole_numbers
 from steropes.studies.covariates.analysis_catalogue import ANALYSES, DEFAULT, Analysis
@@ -23,9 +23,9 @@ from steropes.studies.covariates.covariate_columns import Columns
 from steropes.studies.covariates.covariate_names import CUSTOM, covariate_table
 from steropes.studies.covariates.covariate_sql import Statements
 from steropes.studies.covariates.vocabulary_checks import check_vocabulary
-from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.database.concept_descendants import Descendants, recorded_tables
+from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.dates_and_ages import as_days
-from steropes.studies.database.descendants import Descendants, recorded_tables
 from steropes.studies.database.irregular_rows import repeated_people, repeated_visits, reversed_eras
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.execution.settings_classes import Settings

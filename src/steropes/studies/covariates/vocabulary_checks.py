@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from steropes.errors import DataError
 from steropes.studies.covariates.analysis_catalogue import ANALYSES, Analysis
-from steropes.studies.database.data_notes import DataNote
-from steropes.studies.database.descendants import has_links
+from steropes.studies.database.concept_descendants import has_links
+from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
 
 __all__ = ["FINDING", "check_vocabulary"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.database.descendants import has_links
+from steropes.studies.database.concept_descendants import has_links
 from steropes.studies.database.omop import Naming, OmopDatabase, RecordsOf
 from steropes.studies.disclosure import shown_count
 from steropes.studies.execution.validated_types import Whole

@@ -9,7 +9,7 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from steropes.errors import DataError
-from steropes.studies._extras import need
+from steropes.studies._optional_packages import need
 from steropes.studies.database.column_types import conformed
 from steropes.studies.database.protocols import (
     Condition,
@@ -20,7 +20,7 @@ from steropes.studies.database.protocols import (
     confine,
     quoted,
 )
-from steropes.studies.database.scratch import ScratchFolder
+from steropes.studies.database.temporary_folder import ScratchFolder
 
 __all__ = ["DuckDBSource"]
 

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
 __all__ = ["last_day", "repeated_people", "repeated_visits", "reversed_eras"]

@@ -7,7 +7,7 @@ day counts twice.
 
 from __future__ import annotations
 
-from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
 __all__ = ["DATED", "joined_periods", "joined_periods_note", "joined_spells", "undated_periods"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.database.column_types import require_time_zone
 from steropes.studies.database.open_database import open_source

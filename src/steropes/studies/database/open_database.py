@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies._extras import need
+from steropes.studies._optional_packages import need
 from steropes.studies.database.duckdb_tables import DuckDBSource
 from steropes.studies.database.protocols import TableSource
 from steropes.studies.database.server_address import Address

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies._extras import need
+from steropes.studies._optional_packages import need
 
 __all__ = [
     "MARK",

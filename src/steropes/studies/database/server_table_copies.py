@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from steropes.errors import DataError
-from steropes.studies._extras import need
+from steropes.studies._optional_packages import need
 from steropes.studies.database.column_types import conformed
 from steropes.studies.database.duckdb_tables import close_scratch, scratch_database
 from steropes.studies.database.protocols import (

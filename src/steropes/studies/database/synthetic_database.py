@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies._extras import need
+from steropes.studies._optional_packages import need
 from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.validated_types import Whole

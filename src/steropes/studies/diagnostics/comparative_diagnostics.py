@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from steropes.data.html_facts import FieldsInHtml
+from steropes.data.html_representations import FieldsInHtml
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.diagnostic_catalogue import Verdict
 from steropes.studies.execution.settings_classes import Settings

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from steropes.studies.disclosure.cells import Bound
-from steropes.studies.report.digits import Relation, crossing, limit_text, passes
+from steropes.studies.disclosure.small_cell_suppression import Bound
+from steropes.studies.report.distinguishing_digits import Relation, crossing, limit_text, passes
 
 if TYPE_CHECKING:
     import pandas as pd

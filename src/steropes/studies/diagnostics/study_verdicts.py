@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
-from steropes.studies.disclosure.cells import Bound, largest_count
-from steropes.studies.disclosure.table_rows import cell
+from steropes.studies.disclosure.released_table_rows import cell
+from steropes.studies.disclosure.small_cell_suppression import Bound, largest_count
 
 if TYPE_CHECKING:
     from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, Verdict

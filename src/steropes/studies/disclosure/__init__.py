@@ -1,12 +1,20 @@
 """Disclosure control of all numbers that leave a study.
 
-The tables for release are made from the exact ones by ``grid`` for comparative studies, of one
-question or of many, and by ``series`` for case series. ``rules`` has the rule sets; ``cells``,
-``rounding``, ``effect_secrecy`` and ``curves`` apply them to counts, shares, effects and curves.
-``release_folder`` writes the folder ``release`` with its manifest.
+The tables for release are made from the exact ones by `grid_release` for comparative studies, of
+one question or of many, and by `series_table_release` for case series. `disclosure_rules` has the
+rule sets. `small_cell_suppression`, `disclosive_digit_rounding`, `effect_suppression` and
+`released_curves` apply them to counts, shares, effects and curves. `release_folder` writes the
+folder ``release`` with its manifest.
 """
 
-from steropes.studies.disclosure.cells import (
+from steropes.studies.disclosure.disclosure_rules import (
+    DisclosureRules,
+    applied_rules,
+    rules_in_force,
+    shown_count,
+    site_rules,
+)
+from steropes.studies.disclosure.small_cell_suppression import (
     Bound,
     apart,
     falling,
@@ -16,13 +24,6 @@ from steropes.studies.disclosure.cells import (
     small,
     small_cells,
     total,
-)
-from steropes.studies.disclosure.rules import (
-    DisclosureRules,
-    applied_rules,
-    rules_in_force,
-    shown_count,
-    site_rules,
 )
 
 __all__ = [

@@ -6,8 +6,8 @@ import re
 
 import pandas as pd
 
-from steropes.studies.disclosure.rounding import significant
-from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.disclosure.disclosive_digit_rounding import significant
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 
 __all__ = ["released_notes_column", "released_text"]
 

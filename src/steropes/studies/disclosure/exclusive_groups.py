@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.studies.disclosure.cells import share_unit
+from steropes.studies.disclosure.small_cell_suppression import share_unit
 
 __all__ = ["further_hidden", "withheld_complements"]
 

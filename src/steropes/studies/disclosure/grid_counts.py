@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.arms import ARMS
-from steropes.studies.disclosure.cells import Bound, small
-from steropes.studies.disclosure.rules import DisclosureRules
-from steropes.studies.disclosure.table_rows import column
+from steropes.studies.arm_names import ARMS
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.released_table_rows import column
+from steropes.studies.disclosure.small_cell_suppression import Bound, small
 
 __all__ = ["GridCounts", "released_counts"]
 

@@ -10,9 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
-from steropes.studies.disclosure.cells import share_units
-from steropes.studies.disclosure.exclusive_groups import withheld_complements
-from steropes.studies.disclosure.rounding import (
+from steropes.studies.disclosure.disclosive_digit_rounding import (
     in_ratio,
     log_unit,
     significant,
@@ -20,7 +18,9 @@ from steropes.studies.disclosure.rounding import (
     to_digits,
     to_units,
 )
-from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.exclusive_groups import withheld_complements
+from steropes.studies.disclosure.small_cell_suppression import share_units
 from steropes.studies.report.score_density import density_of_bars
 
 __all__ = [

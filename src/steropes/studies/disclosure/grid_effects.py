@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.arms import ARMS
-from steropes.studies.disclosure.effect_secrecy import (
+from steropes.studies.arm_names import ARMS
+from steropes.studies.disclosure.disclosive_digit_rounding import (
+    in_ratio,
+    significant,
+)
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.effect_suppression import (
     WITHHELD,
     Secrecy,
     effect_columns,
@@ -20,12 +25,7 @@ from steropes.studies.disclosure.effect_secrecy import (
 )
 from steropes.studies.disclosure.grid_counts import KEY, GridCounts
 from steropes.studies.disclosure.grid_effects_by_period import released_periods
-from steropes.studies.disclosure.rounding import (
-    in_ratio,
-    significant,
-)
-from steropes.studies.disclosure.rules import DisclosureRules
-from steropes.studies.disclosure.table_rows import column, each_row
+from steropes.studies.disclosure.released_table_rows import column, each_row
 
 __all__ = ["GridEffects", "released_grid_effects"]
 

@@ -34,20 +34,20 @@ from steropes.studies.comparative.study_specification import ALTERNATIVES, CRUDE
 from steropes.studies.comparative.supplementary_results import e_values
 from steropes.studies.comparative.tied_scores import MANY_TIED
 from steropes.studies.comparative.unreleased_study import ExactStudy
-from steropes.studies.database.data_notes import published_notes
+from steropes.studies.database.data_quality_notes import published_notes
 from steropes.studies.diagnostics.result_blinding import (
     redacted_results,
     redacted_study,
     without_lone_crude,
 )
 from steropes.studies.diagnostics.study_verdicts import Judged, judge
-from steropes.studies.disclosure.cells import Bound, share_unit, total
 from steropes.studies.disclosure.counts_in_text import released_text
-from steropes.studies.disclosure.effect_secrecy import Secrecy, rounded_effect
-from steropes.studies.disclosure.grid import release_grid
-from steropes.studies.disclosure.rounding import log_unit, significant, to_unit
-from steropes.studies.disclosure.rules import DisclosureRules
-from steropes.studies.disclosure.table_rows import cell, column
+from steropes.studies.disclosure.disclosive_digit_rounding import log_unit, significant, to_unit
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.effect_suppression import Secrecy, rounded_effect
+from steropes.studies.disclosure.grid_release import release_grid
+from steropes.studies.disclosure.released_table_rows import cell, column
+from steropes.studies.disclosure.small_cell_suppression import Bound, share_unit, total
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.outcome_summaries import informative_events
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.strategus.prediction_models import PredictionResult
 from steropes.studies.strategus.prediction_population import outside_training
 

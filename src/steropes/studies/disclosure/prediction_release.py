@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from steropes.studies.disclosure.disclosive_digit_rounding import significant, to_unit
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.prediction_people import (
     COUNTED,
     TRAIN,
@@ -17,8 +19,6 @@ from steropes.studies.disclosure.prediction_people import (
     has_rare_outcomes,
     rules_of_entries,
 )
-from steropes.studies.disclosure.rounding import significant, to_unit
-from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.strategus.prediction_calibration import STRATA, calibration_line
 from steropes.studies.strategus.prediction_models import PredictionResult, standardized
 from steropes.studies.strategus.prediction_thresholds import classification_measures

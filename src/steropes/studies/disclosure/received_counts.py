@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from steropes.studies.disclosure.cells import small_cells
-from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.small_cell_suppression import small_cells
 
 __all__ = ["with_suppressed_counts"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.report.atomic_files import write_files
 from steropes.version import __version__
 

@@ -9,10 +9,15 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.studies.disclosure.cells import Bound
-from steropes.studies.disclosure.effect_secrecy import Secrecy
-from steropes.studies.disclosure.rounding import STEPS, effect_step, log_unit, withheld
-from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.disclosure.disclosive_digit_rounding import (
+    STEPS,
+    effect_step,
+    log_unit,
+    withheld,
+)
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.effect_suppression import Secrecy
+from steropes.studies.disclosure.small_cell_suppression import Bound
 
 __all__ = ["KEY", "OUTCOMES", "SET", "CovariateCounts", "Key", "key_of", "released_covariates"]
 

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
-from steropes.studies.disclosure.rounding import significant
-from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.disclosure.disclosive_digit_rounding import significant
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 
 __all__ = [
     "released_baseline",

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.infer.profile_search import is_flat_at_end
 

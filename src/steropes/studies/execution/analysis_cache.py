@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison, compare_cohorts
 from steropes.studies.cohorts.study_population import everyone, study_population
+from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import (
     AnalysisResult,
     Prepared,
@@ -22,11 +23,10 @@ from steropes.studies.comparative.outcome_analysis import (
     balance_of,
 )
 from steropes.studies.comparative.propensity_scores import PropensityScores, fit_scores
-from steropes.studies.comparative.settings import Question, StudyAnalysis
 from steropes.studies.covariates.feature_extraction import FeatureRules, Features, extract_features
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
-from steropes.studies.diagnostics.convergence import quiet_fits
+from steropes.studies.diagnostics.convergence_diagnostic import quiet_fits
 
 __all__ = ["Workbench"]
 

@@ -21,7 +21,7 @@ from steropes.studies.cohorts.cohort_builders import (
     read_cohorts,
 )
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.database.descendants import Descendants
+from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.settings_reader import Source

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from steropes.data.html_facts import FieldsInHtml
+from steropes.data.html_representations import FieldsInHtml
 from steropes.errors import DataError
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.report.atomic_files import write_files

@@ -12,13 +12,13 @@ import pandas as pd
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import Prepared
 from steropes.studies.comparative.positive_controls import add_positive_controls
-from steropes.studies.comparative.settings import Question, StudyAnalysis
-from steropes.studies.database.data_notes import DataNote, distinct, note_rows
+from steropes.studies.database.data_quality_notes import DataNote, distinct, note_rows
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.disclosure.grid import release_grid
+from steropes.studies.disclosure.grid_release import release_grid
 from steropes.studies.execution.analysis_cache import Workbench
 from steropes.studies.execution.cohort_sources import MadeCohorts
 from steropes.studies.execution.specification import GridSpec
@@ -36,8 +36,8 @@ from steropes.studies.results.comparative_result_rows import (
     refused_tables,
     specification_tables,
 )
-from steropes.studies.results.shared_tables import comparison_id, shared_tables
 from steropes.studies.results.table_layouts import EXACT, EXACT_KEYS
+from steropes.studies.results.tables_shared_by_outcomes import comparison_id, shared_tables
 
 __all__ = ["ComparativeDesign"]
 

@@ -20,7 +20,7 @@ from pydantic_core import (
     core_schema,
 )
 
-from steropes.data.html_facts import FieldsInHtml
+from steropes.data.html_representations import FieldsInHtml
 from steropes.errors import DataError
 from steropes.studies.execution.settings_reader import Place, Source, place_name
 from steropes.studies.execution.validated_types import READING, fault

@@ -11,8 +11,12 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet
 from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.comparative.cohort_method_presets import cohort_method
+from steropes.studies.comparative.grid_questions_and_analyses import (
+    Outcome,
+    Question,
+    StudyAnalysis,
+)
 from steropes.studies.comparative.positive_controls import PositiveControls
-from steropes.studies.comparative.settings import Outcome, Question, StudyAnalysis
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.execution.cohort_sources import CohortSources, MadeCohorts

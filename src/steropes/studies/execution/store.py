@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies._extras import need
+from steropes.studies._optional_packages import need
 from steropes.studies.report.plain_text import csv_text
 
 __all__ = ["ResultStore", "Rows", "archive_of"]

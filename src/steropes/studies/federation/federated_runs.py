@@ -17,7 +17,7 @@ from steropes.federated import (
     WaitingError,
 )
 from steropes.federated.in_process_run import Answering, run_in_memory
-from steropes.federated.lead_program import LeadResult, Profiles
+from steropes.federated.resumable_lead_program import LeadResult, Profiles
 from steropes.federated.shared_folder import (
     history,
     read_plan,

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, Message, Owner, Round
-from steropes.federated.lead_program import LeadProgram
 from steropes.federated.message_exchange import check_answer
 from steropes.federated.message_files import decode, encode, write_new
 from steropes.federated.request_envelope import pack_envelope, read_envelope
+from steropes.federated.resumable_lead_program import LeadProgram
 from steropes.studies.federation.federated_runs import combined
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, Message, RoundRecord
 from steropes.federated.federated_result import TELLS
-from steropes.federated.lead_program import Profiles
+from steropes.federated.resumable_lead_program import Profiles
 from steropes.studies.evidence import (
     Combined,
     Profile,

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.distinct_values import rank_values
-from steropes.data.html_facts import FieldsInHtml
+from steropes.data.html_representations import FieldsInHtml
 from steropes.studies.comparative.input_checks import require_people, require_weights
 from steropes.studies.normal_quantile import Z
 

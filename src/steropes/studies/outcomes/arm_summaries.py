@@ -13,7 +13,7 @@ import pandas as pd
 
 from steropes.data.kaplan_meier import product_limit
 from steropes.data.survival_curve import KaplanMeier
-from steropes.studies.arms import TREATED_ARMS
+from steropes.studies.arm_names import TREATED_ARMS
 from steropes.studies.comparative.input_checks import require_people
 from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError, SeparationError
 from steropes.studies.comparative.input_checks import require_people, require_weights
 from steropes.studies.covariates.feature_extraction import Features

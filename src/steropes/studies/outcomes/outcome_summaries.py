@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.distinct_values import rank_values
 from steropes.data.kaplan_meier import product_limit
-from steropes.studies.arms import TREATED_ARMS
+from steropes.studies.arm_names import TREATED_ARMS
 from steropes.studies.comparative.input_checks import require_people, require_weights
 from steropes.studies.normal_quantile import Z
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from steropes.studies.report.canvas import Axes, Canvas, Picture, ticks
 from steropes.studies.report.formatting import decimals
+from steropes.studies.report.svg_canvas import Axes, Canvas, Picture, ticks
 
 __all__ = ["balance_scatter", "love_plot"]
 

@@ -7,9 +7,9 @@ from collections import defaultdict
 import pandas as pd
 
 from steropes.studies.comparative.table_one import characteristics
-from steropes.studies.report.digits import number
+from steropes.studies.report.distinguishing_digits import number
+from steropes.studies.report.grid_report_view import Comparison, View
 from steropes.studies.report.page_parts import Rows
-from steropes.studies.report.report_view import Comparison, View
 
 __all__ = ["characteristics_of_arms", "characteristics_table"]
 

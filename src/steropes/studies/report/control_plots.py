@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.normal_quantile import Z
-from steropes.studies.report.canvas import Axes, Canvas, Picture
 from steropes.studies.report.formatting import decimals
+from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
 
 __all__ = ["calibration_plot"]
 

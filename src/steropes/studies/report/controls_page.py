@@ -13,7 +13,7 @@ from steropes.studies.report.rendering import render
 from steropes.studies.results.control_results import analysis_performance, control_estimates
 
 if TYPE_CHECKING:
-    from steropes.studies.execution.runner import GridResults
+    from steropes.studies.execution.comparative_grid_run import GridResults
 
 __all__ = ["controls_page", "write_controls_report"]
 

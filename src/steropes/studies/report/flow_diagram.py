@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from steropes.studies.report.canvas import Canvas, Picture
-from steropes.studies.report.digits import counted
+from steropes.studies.report.distinguishing_digits import counted
+from steropes.studies.report.svg_canvas import Canvas, Picture
 
 __all__ = ["attrition_diagram"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.studies.disclosure import Bound
 from steropes.studies.normal_quantile import Z
-from steropes.studies.report.digits import deciding, deciding_p, decimals, limit_text
+from steropes.studies.report.distinguishing_digits import deciding, deciding_p, decimals, limit_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.integrate import trapezoid
 
-from steropes.studies.report.canvas import Axes, Canvas, Picture
+from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
 
 __all__ = ["score_overlap"]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
-from steropes.studies.database.data_notes import table_sentences
-from steropes.studies.report.digits import Relation, crossing, deciding, limit_text
+from steropes.studies.database.data_quality_notes import table_sentences
+from steropes.studies.report.distinguishing_digits import Relation, crossing, deciding, limit_text
 
 if TYPE_CHECKING:
-    from steropes.studies.execution.study_design import DesignResults
+    from steropes.studies.execution.study_run import DesignResults
 
 __all__ = [
     "MOST_OPEN",

@@ -8,11 +8,11 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from steropes.studies._extras import need
+from steropes.studies._optional_packages import need
 from steropes.studies.disclosure.one_question_release import Published
 from steropes.studies.report.formatting import decimals, percent, title_case
 from steropes.studies.report.page_parts import Cell, Rows
-from steropes.studies.report.study_rows import (
+from steropes.studies.report.study_page_rows import (
     attrition_rows,
     hazard_rows,
     outcome_rows,

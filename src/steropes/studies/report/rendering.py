@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from steropes.studies._extras import need
+from steropes.studies._optional_packages import need
 from steropes.version import __version__
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from steropes.studies.disclosure.curves import merged_histogram
+from steropes.studies.disclosure.released_curves import merged_histogram
 
 __all__ = ["density_of_bars", "histogram"]
 

@@ -13,9 +13,9 @@ from steropes.studies.comparative.study_specification import MAIN
 from steropes.studies.diagnostics.diagnostic_catalogue import diagnostic
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
-from steropes.studies.disclosure.cells import Bound, largest_count
 from steropes.studies.disclosure.one_question_release import Published
-from steropes.studies.report.digits import decimals, limit_text
+from steropes.studies.disclosure.small_cell_suppression import Bound, largest_count
+from steropes.studies.report.distinguishing_digits import decimals, limit_text
 from steropes.studies.report.formatting import (
     analysis_name,
     count,

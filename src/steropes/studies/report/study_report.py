@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.comparative.study_specification import LARGEST_WEIGHT
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.disclosure.effect_secrecy import WITHHELD
+from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.disclosure.one_question_release import Published
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.report.formatting import (
@@ -32,9 +32,9 @@ from steropes.studies.report.paper_tables import latex_tables, paper_tables, wor
 from steropes.studies.report.record_pe import checklist_text
 from steropes.studies.report.rendering import render
 from steropes.studies.report.study_checks import checks, hidden
-from steropes.studies.report.study_numbers import study_json, study_numbers, study_tables
-from steropes.studies.report.study_pictures import PICTURES, study_pictures
-from steropes.studies.report.study_rows import (
+from steropes.studies.report.study_json_and_csv import study_json, study_numbers, study_tables
+from steropes.studies.report.study_page_pictures import PICTURES, study_pictures
+from steropes.studies.report.study_page_rows import (
     adjustment_rows,
     attrition_rows,
     balance_rows,
@@ -48,7 +48,7 @@ from steropes.studies.report.study_rows import (
 from steropes.version import __version__
 
 if TYPE_CHECKING:
-    from steropes.studies.report.canvas import Picture
+    from steropes.studies.report.svg_canvas import Picture
 
 __all__ = ["methods_text", "study_page", "write_paper", "write_report"]
 
@@ -126,7 +126,7 @@ def _methods(public: Published) -> dict[str, object]:
 def study_page(public: Published, pictures: Mapping[str, Picture] | None = None) -> str:
     """Return the study as one HTML page without outside references.
 
-    The pictures are those of `study_pictures` by default.
+    The pictures are those of `study_page_pictures` by default.
     """
     if pictures is None:
         pictures = study_pictures(public)

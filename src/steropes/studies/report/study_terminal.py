@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.disclosure.effect_secrecy import WITHHELD
+from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.disclosure.one_question_release import Published
-from steropes.studies.report.digits import effect
+from steropes.studies.report.distinguishing_digits import effect
 from steropes.studies.report.formatting import (
     analysis_name,
     count,

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from steropes.studies.arms import ARMS
-from steropes.studies.report.canvas import Picture
-from steropes.studies.report.digits import counted, effect
+from steropes.studies.arm_names import ARMS
+from steropes.studies.report.distinguishing_digits import counted, effect
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import p_value
+from steropes.studies.report.grid_report_view import KEY, Comparison, View
 from steropes.studies.report.page_parts import Rows
-from steropes.studies.report.report_view import KEY, Comparison, View
+from steropes.studies.report.svg_canvas import Picture
 
 __all__ = ["Subgroups", "subgroup_table", "subgroups"]
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.studies.arms import ARMS
-from steropes.studies.report.canvas import Axes, Canvas, Picture
-from steropes.studies.report.digits import counted
+from steropes.studies.arm_names import ARMS
+from steropes.studies.report.distinguishing_digits import counted
 from steropes.studies.report.formatting import decimals
+from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
 
 __all__ = ["survival_curves"]
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from steropes.studies.execution.study_design import DesignResults
+    from steropes.studies.execution.study_run import DesignResults
 
 __all__ = ["print_files", "simple_table", "table_of", "wide_console"]
 

@@ -9,7 +9,11 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.controls.empirical_calibration import LEAST_CONTROLS, fit_systematic_error
-from steropes.studies.controls.error_model import ErrorModel, calibrate_interval, fit_error_model
+from steropes.studies.controls.systematic_error_model import (
+    ErrorModel,
+    calibrate_interval,
+    fit_error_model,
+)
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.results.comparative_result_rows import diagnostics_row, read_diagnostics

@@ -1,7 +1,8 @@
 """Exact results in the tables of CohortMethod's results model.
 
-Names of tables and columns are those that OHDSI's viewer and meta-analysis read. `disclosure.grid`
-derives the released tables from these; some columns and tables exist only for that purpose.
+Names of tables and columns are those that OHDSI's viewer and meta-analysis read.
+`disclosure.grid_release` derives the released tables from these; some columns and tables exist only
+for that purpose.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
-from steropes.studies.comparative.settings import Question, StudyAnalysis
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.two_group_tests import TRANSFORM
 from steropes.studies.results.ratios import ratio_of
-from steropes.studies.results.shared_tables import Rows, balance_rows, comparison_id
 from steropes.studies.results.table_layouts import TABLES
+from steropes.studies.results.tables_shared_by_outcomes import Rows, balance_rows, comparison_id
 
 __all__ = [
     "outcome_tables",

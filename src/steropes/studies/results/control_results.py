@@ -10,7 +10,7 @@ from steropes.errors import DataError
 from steropes.studies.controls.performance_metrics import ControlEstimates, before_and_after
 
 if TYPE_CHECKING:
-    from steropes.studies.execution.runner import GridResults
+    from steropes.studies.execution.comparative_grid_run import GridResults
 
 __all__ = ["analysis_performance", "control_estimates"]
 

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR, birthday_sql
 from steropes.studies.database.irregular_rows import repeated_people
 from steropes.studies.database.observation_periods import (

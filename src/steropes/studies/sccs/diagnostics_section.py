@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from steropes.studies.report.digits import deciding
+from steropes.studies.report.distinguishing_digits import deciding
 from steropes.studies.report.formatting import title_case
 from steropes.studies.report.page_parts import Rows, verdict_word
 from steropes.studies.sccs.estimate_text import shown_estimates
 from steropes.studies.sccs.sccs_diagnostics import Diagnostics, Verdict, own_verdicts
 
 if TYPE_CHECKING:
-    from steropes.studies.disclosure.series_release import ReleasedSeries
+    from steropes.studies.disclosure.one_series_release import ReleasedSeries
 
 __all__ = ["DiagnosticsSection", "diagnostics_section"]
 

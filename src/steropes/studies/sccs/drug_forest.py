@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steropes.studies.report.canvas import Picture
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import title_case
-from steropes.studies.sccs.blinding import public_estimates
+from steropes.studies.report.svg_canvas import Picture
+from steropes.studies.sccs.exposure_blinding import public_estimates
 
 if TYPE_CHECKING:
-    from steropes.studies.disclosure.series_release import ReleasedSeries
+    from steropes.studies.disclosure.one_series_release import ReleasedSeries
 
 __all__ = ["drug_forest", "forest_lines"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.sccs.classes import drug_classes
+from steropes.studies.sccs.drug_classes import drug_classes
 from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
-from steropes.studies.database.data_notes import DataNote
-from steropes.studies.database.descendants import Descendants
+from steropes.studies.database.concept_descendants import Descendants
+from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.irregular_rows import last_day, reversed_eras
 from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace
 from steropes.studies.sccs.settings import CaseRules, ExposureWindow

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import Workspace
 from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow, Kind

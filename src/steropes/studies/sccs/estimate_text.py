@@ -6,15 +6,15 @@ import math
 from typing import TYPE_CHECKING
 
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.disclosure.effect_secrecy import WITHHELD
+from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.report.formatting import decimals
-from steropes.studies.sccs.blinding import hidden_covariates, public_estimates
+from steropes.studies.sccs.exposure_blinding import hidden_covariates, public_estimates
 from steropes.studies.sccs.sccs_diagnostics import FAIL
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steropes.studies.disclosure.series_release import ReleasedSeries
+    from steropes.studies.disclosure.one_series_release import ReleasedSeries
 
 __all__ = ["interval_text", "ratio_text", "shown_estimates", "unconverged_mark"]
 

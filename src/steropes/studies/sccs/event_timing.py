@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
+from steropes.studies.sccs.calendar_time_splines import TimeEffect, first_day, month_of
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.interval_splitting import case_day_key
-from steropes.studies.sccs.splines import TimeEffect, first_day, month_of
 
 __all__ = ["Exposures", "age_spans", "calendar_spans", "monthly_rates", "time_to_event"]
 

@@ -15,8 +15,8 @@ from steropes.studies.sccs.grid_settings import (
     SeriesAnalysis,
     SeriesQuestion,
 )
-from steropes.studies.sccs.results import exact_tables, window_rows
 from steropes.studies.sccs.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED
+from steropes.studies.sccs.sccs_result_tables import exact_tables, window_rows
 from steropes.studies.sccs.sccs_results_schema import TABLES
 from steropes.studies.sccs.sccs_study import CaseSeries
 

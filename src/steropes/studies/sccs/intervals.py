@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import steropes
-from steropes.data.group_labels import count_distinct
+from steropes.data.group_checks_and_counts import count_distinct
 from steropes.design.column_storage import SparseBlock
 from steropes.studies.disclosure import DisclosureRules, rules_in_force, shown_count
+from steropes.studies.sccs.calendar_time_splines import TimeEffects, month_of
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.era_covariates import CONTROL, Column, distinct_names, require_windows
 from steropes.studies.sccs.eras import Eras
@@ -29,7 +30,6 @@ from steropes.studies.sccs.interval_splitting import (
 from steropes.studies.sccs.risk_windows import Spans, stream_spans
 from steropes.studies.sccs.row_accumulator import RowAccumulator
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
-from steropes.studies.sccs.splines import TimeEffects, month_of
 
 __all__ = ["PROBE", "Intervals", "make_intervals"]
 

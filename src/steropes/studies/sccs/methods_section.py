@@ -10,7 +10,7 @@ from steropes.studies.report.page_parts import Rows
 from steropes.studies.sccs.estimate_text import interval_text
 
 if TYPE_CHECKING:
-    from steropes.studies.disclosure.series_release import ReleasedSeries
+    from steropes.studies.disclosure.one_series_release import ReleasedSeries
 
 __all__ = ["attrition_rows", "methods", "settings_list"]
 

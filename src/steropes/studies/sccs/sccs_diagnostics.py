@@ -15,9 +15,9 @@ import pandas as pd
 from scipy.optimize import minimize_scalar
 from scipy.stats import chi2, poisson
 
-from steropes.studies.diagnostics.convergence import convergence
+from steropes.studies.diagnostics.convergence_diagnostic import convergence
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
-from steropes.studies.report.digits import deciding, deciding_p, limit_text
+from steropes.studies.report.distinguishing_digits import deciding, deciding_p, limit_text
 from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.detectable_ratio import minimal_detectable_ratio

@@ -12,14 +12,14 @@ from scipy.stats import norm
 
 from steropes.errors import DataError
 from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
-from steropes.studies.disclosure.rounding import significant
-from steropes.studies.report.canvas import Axes, Canvas, Picture
+from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.report.formatting import decimals
-from steropes.studies.sccs.blinding import hidden_covariates
-from steropes.studies.sccs.splines import TimeEffect
+from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
+from steropes.studies.sccs.calendar_time_splines import TimeEffect
+from steropes.studies.sccs.exposure_blinding import hidden_covariates
 
 if TYPE_CHECKING:
-    from steropes.studies.disclosure.series_release import ReleasedSeries
+    from steropes.studies.disclosure.one_series_release import ReleasedSeries
 
 __all__ = [
     "before_alone",

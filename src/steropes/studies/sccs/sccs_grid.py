@@ -16,11 +16,11 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.database.descendants import Descendants
+from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, without_effects
 from steropes.studies.disclosure import DisclosureRules, applied_rules
-from steropes.studies.disclosure.series import release_series
+from steropes.studies.disclosure.series_table_release import release_series
 from steropes.studies.execution.frozen_protocol import ProtocolStatement, open_protocol
 from steropes.studies.execution.step_groups import (
     REFUSED,
@@ -30,7 +30,7 @@ from steropes.studies.execution.step_groups import (
     run_in_processes,
 )
 from steropes.studies.execution.store import ResultStore
-from steropes.studies.execution.study_design import DesignResults, run_design
+from steropes.studies.execution.study_run import DesignResults, run_design
 from steropes.studies.execution.validated_types import Whole
 from steropes.studies.sccs.era_sources import concept_members
 from steropes.studies.sccs.grid_controls import (

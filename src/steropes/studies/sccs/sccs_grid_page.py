@@ -17,8 +17,7 @@ from steropes.studies.controls.performance_metrics import ControlEstimates, befo
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.report.canvas import Picture
-from steropes.studies.report.digits import (
+from steropes.studies.report.distinguishing_digits import (
     counted,
     deciding,
     effect,
@@ -37,6 +36,7 @@ from steropes.studies.report.page_parts import (
     verdict_cell,
 )
 from steropes.studies.report.rendering import render
+from steropes.studies.report.svg_canvas import Picture
 from steropes.studies.sccs.sccs_diagnostics import CONVERGENCE, DIAGNOSTICS
 from steropes.studies.sccs.sccs_presets import EXPOSURE
 from steropes.studies.sccs.settings import Spline

@@ -11,15 +11,14 @@ import pandas as pd
 
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure import Bound
-from steropes.studies.disclosure.effect_secrecy import WITHHELD
+from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.report.canvas import Picture
 from steropes.studies.report.formatting import count, p_value, title_case
 from steropes.studies.report.page_parts import Finding, KeyNumber, Rows
 from steropes.studies.report.plain_text import csv_text
 from steropes.studies.report.rendering import render
+from steropes.studies.report.svg_canvas import Picture
 from steropes.studies.sccs import sccs_figures as pictures
-from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates
 from steropes.studies.sccs.diagnostics_section import diagnostics_section
 from steropes.studies.sccs.drug_forest import drug_forest
 from steropes.studies.sccs.estimate_text import (
@@ -28,11 +27,16 @@ from steropes.studies.sccs.estimate_text import (
     shown_estimates,
     unconverged_mark,
 )
+from steropes.studies.sccs.exposure_blinding import (
+    blinding_text,
+    hidden_covariates,
+    public_estimates,
+)
 from steropes.studies.sccs.methods_section import attrition_rows, methods, settings_list
 from steropes.studies.sccs.sccs_diagnostics import findings_of
 
 if TYPE_CHECKING:
-    from steropes.studies.disclosure.series_release import ReleasedSeries
+    from steropes.studies.disclosure.one_series_release import ReleasedSeries
 
 __all__ = ["series_page", "write_series"]
 

@@ -11,27 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase, opened
-from steropes.studies.diagnostics.convergence import quiet_fits
+from steropes.studies.diagnostics.convergence_diagnostic import quiet_fits
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
-from steropes.studies.disclosure.series_release import ReleasedSeries
+from steropes.studies.disclosure.one_series_release import ReleasedSeries
 from steropes.studies.execution.frozen_protocol import open_protocol
 from steropes.studies.execution.step_groups import draws_in_tasks
 from steropes.studies.execution.validated_types import Whole
 from steropes.studies.report.formatting import decimals
-from steropes.studies.sccs.blinding import public_estimates
+from steropes.studies.sccs.calendar_time_splines import TimeEffect, TimeEffects
 from steropes.studies.sccs.event_timing import (
     monthly_rates,
 )
+from steropes.studies.sccs.exposure_blinding import public_estimates
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.sccs_diagnostics import diagnose
 from steropes.studies.sccs.sccs_model import CaseSeriesModel, fit_model
 from steropes.studies.sccs.series_preparation import PreparedSeries, prepare_series
 from steropes.studies.sccs.settings import CaseSeriesSettings
-from steropes.studies.sccs.splines import TimeEffect, TimeEffects
 
 __all__ = ["CaseSeries", "case_series", "fit_series"]
 
@@ -70,7 +70,7 @@ class CaseSeries(ReleasedSeries, TextInHtml):
     diagnostics : list of Diagnostics
         One per exposure of interest.
     notes : tuple of DataNote
-        Irregularities of the eras and cohorts; ``data_notes`` adds those of the cases.
+        Irregularities of the eras and cohorts; ``data_quality_notes`` adds those of the cases.
     rules : DisclosureRules
         Rules for the release of results.
     protocol : ProtocolStatement or None
@@ -90,7 +90,7 @@ class CaseSeries(ReleasedSeries, TextInHtml):
     """
 
     def __repr__(self) -> str:
-        from steropes.studies.disclosure.effect_secrecy import WITHHELD
+        from steropes.studies.disclosure.effect_suppression import WITHHELD
 
         found = []
         for name in self.of_interest[:1]:

@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steropes.studies.database.data_notes import table_sentences
+from steropes.studies.database.data_quality_notes import table_sentences
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.execution.study_design import ARCHIVE
+from steropes.studies.execution.study_run import ARCHIVE
 from steropes.studies.report.formatting import count, p_value, title_case
 from steropes.studies.report.terminal_tables import (
     print_files,
@@ -16,20 +16,20 @@ from steropes.studies.report.terminal_tables import (
     table_of,
     wide_console,
 )
-from steropes.studies.sccs.blinding import blinding_text, public_estimates
 from steropes.studies.sccs.estimate_text import (
     interval_text,
     ratio_text,
     shown_estimates,
     unconverged_mark,
 )
+from steropes.studies.sccs.exposure_blinding import blinding_text, public_estimates
 from steropes.studies.sccs.sccs_diagnostics import findings_of
 from steropes.studies.sccs.sccs_grid_page import member_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steropes.studies.disclosure.series_release import ReleasedSeries
+    from steropes.studies.disclosure.one_series_release import ReleasedSeries
     from steropes.studies.sccs.sccs_grid import CaseSeriesGridResults
 
 __all__ = ["print_grid", "print_series"]

@@ -15,14 +15,14 @@ from steropes.studies.report.paper_tables import (
     word_tables,
 )
 from steropes.studies.report.record_pe import checklist_table, filled
-from steropes.studies.sccs.blinding import hidden_covariates, public_estimates
 from steropes.studies.sccs.estimate_text import ratio_text, shown_estimates
+from steropes.studies.sccs.exposure_blinding import hidden_covariates, public_estimates
 from steropes.studies.sccs.methods_section import attrition_rows, methods
 from steropes.studies.sccs.sccs_diagnostics import findings_of
 from steropes.version import __version__
 
 if TYPE_CHECKING:
-    from steropes.studies.disclosure.series_release import ReleasedSeries
+    from steropes.studies.disclosure.one_series_release import ReleasedSeries
 
 __all__ = ["series_answers", "series_methods", "series_tables", "write_series_paper"]
 

@@ -9,9 +9,10 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.database.data_notes import DataNote, explained
-from steropes.studies.database.domain_hints import domain_hint
+from steropes.studies.database.concept_domain_hints import domain_hint
+from steropes.studies.database.data_quality_notes import DataNote, explained
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.sccs.calendar_time_splines import TimeEffects, time_effects
 from steropes.studies.sccs.case_population import Population, find_cases
 from steropes.studies.sccs.era_covariates import era_columns
 from steropes.studies.sccs.era_sources import EraSources
@@ -20,7 +21,6 @@ from steropes.studies.sccs.event_dependent_observation import CensorModel, fit_c
 from steropes.studies.sccs.event_timing import Exposures
 from steropes.studies.sccs.intervals import Intervals, make_intervals
 from steropes.studies.sccs.settings import CaseSeriesSettings
-from steropes.studies.sccs.splines import TimeEffects, time_effects
 
 __all__ = ["PreparedSeries", "exposures_of_interest", "prepare_series"]
 

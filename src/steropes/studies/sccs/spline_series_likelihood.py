@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from steropes.studies.sccs.calendar_time_splines import first_day
 from steropes.studies.sccs.intervals import Intervals
-from steropes.studies.sccs.splines import first_day
 
 __all__ = ["Masses", "MonthlyLikelihood", "monthly_likelihood"]
 

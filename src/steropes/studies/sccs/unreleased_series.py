@@ -9,9 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.frozen_protocol import ProtocolStatement
+from steropes.studies.sccs.calendar_time_splines import TimeEffect, TimeEffects
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.event_dependent_observation import CensorModel
 from steropes.studies.sccs.event_timing import (
@@ -21,11 +22,10 @@ from steropes.studies.sccs.event_timing import (
     time_to_event,
 )
 from steropes.studies.sccs.intervals import Intervals
-from steropes.studies.sccs.sampling_cost import Sampling, sampling_cost
 from steropes.studies.sccs.sccs_diagnostics import Diagnostics
 from steropes.studies.sccs.sccs_model import CaseSeriesModel
 from steropes.studies.sccs.settings import CaseSeriesSettings
-from steropes.studies.sccs.splines import TimeEffect, TimeEffects
+from steropes.studies.sccs.unexposed_case_sampling import Sampling, sampling_cost
 
 __all__ = ["ExactSeries"]
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies._extras import need
+from steropes.studies._optional_packages import need
 from steropes.studies.cohorts.circe import STATISTICS, circe_cohorts, cohorts_with_statistics
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable
-from steropes.studies.database.data_notes import DataNote, distinct
-from steropes.studies.database.descendants import Descendants
+from steropes.studies.database.concept_descendants import Descendants
+from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.execution.cohort_sources import MadeCohorts
 from steropes.studies.strategus.shared_cohorts import SharedCohorts

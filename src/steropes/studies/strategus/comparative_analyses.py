@@ -10,11 +10,11 @@ from typing import Any
 from steropes.errors import DataError
 from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import PopulationRules, TimeAtRisk
+from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter, StudyAnalysis
 from steropes.studies.comparative.propensity_scores import PropensityRules
 from steropes.studies.comparative.score_matching import Match
 from steropes.studies.comparative.score_strata import Stratify
 from steropes.studies.comparative.score_trimming import Trim
-from steropes.studies.comparative.settings import BalanceFilter, StudyAnalysis
 from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.strategus.cohort_method_settings import (
     BalanceArgs,

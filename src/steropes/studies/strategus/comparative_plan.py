@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.comparative.settings import Outcome, Question, StudyAnalysis
+from steropes.studies.comparative.grid_questions_and_analyses import (
+    Outcome,
+    Question,
+    StudyAnalysis,
+)
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.execution.cohort_sources import CohortSources
 from steropes.studies.execution.specification import Exclusion, GridSpec

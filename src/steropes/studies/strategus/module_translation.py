@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from steropes.errors import DataError
-from steropes.studies.comparative.settings import StudyAnalysis
+from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.execution.specification import Exclusion
 from steropes.studies.sccs.grid_settings import SeriesAnalysis, SeriesExclusion
 from steropes.studies.strategus.r_values import JsonPath, json_path, table_rows, within

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.disclosure.prediction_people import has_rare_outcomes
 from steropes.studies.disclosure.prediction_release import released_intercept, released_result
-from steropes.studies.disclosure.rounding import significant
 from steropes.studies.strategus.prediction_models import PredictionResult
 from steropes.studies.strategus.prediction_plan import PredictionDesign
 from steropes.studies.strategus.shared_cohorts import SharedCohorts

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steropes.data.html_facts import FieldsInHtml
+from steropes.data.html_representations import FieldsInHtml
 from steropes.errors import DataError
 from steropes.studies.report.plain_text import plain_text
 from steropes.studies.strategus.atlas_export import atlas_plan, is_atlas_export

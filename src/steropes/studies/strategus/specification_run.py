@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from steropes.data.html_facts import TextInHtml
+from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import DisclosureRules, applied_rules, site_rules
@@ -23,7 +23,7 @@ from steropes.studies.disclosure.strategus_tables import (
     released_times,
 )
 from steropes.studies.execution.cohort_sources import MadeCohorts
-from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.comparative_grid_run import run_grid
 from steropes.studies.report.plain_text import csv_text
 from steropes.studies.sccs.sccs_grid import run_case_series_grid
 from steropes.studies.strategus.characterization_plan import CHARACTERIZATION

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from steropes.studies.report.formatting import title_case
-from steropes.studies.viewer.named_tables import NamedTables, gathered
+from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.view_columns import (
     COMPARISON,
     GROUP,

@@ -10,7 +10,7 @@ import pandas as pd
 from steropes.studies.diagnostics.diagnostic_catalogue import SHY, declared_diagnostics
 from steropes.studies.report.formatting import title_case
 from steropes.studies.viewer.adjustment_views import adjustment_views, with_covariates
-from steropes.studies.viewer.named_tables import NamedTables, gathered
+from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kind
 from steropes.studies.viewer.view_columns import (
     CALIBRATED,

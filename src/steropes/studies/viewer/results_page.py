@@ -17,7 +17,7 @@ from steropes.studies.report.atomic_files import write_files
 from steropes.studies.report.rendering import render
 from steropes.studies.viewer.comparative_views import comparative_views
 from steropes.studies.viewer.database_views import database_views, incidence_views
-from steropes.studies.viewer.named_tables import named_tables
+from steropes.studies.viewer.display_tables import named_tables
 from steropes.studies.viewer.page_data import encoded, view_record
 from steropes.studies.viewer.prediction_views import prediction_views
 from steropes.studies.viewer.result_sources import ResultSource, read_sources

@@ -9,7 +9,7 @@ import pandas as pd
 
 from steropes.studies.report.formatting import title_case
 from steropes.studies.sccs.sccs_diagnostics import CONVERGENCE, DIAGNOSTICS
-from steropes.studies.viewer.named_tables import NamedTables, gathered
+from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.view_columns import (
     CALIBRATED,
     EFFECT,

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.arms import ARMS
+from steropes.studies.arm_names import ARMS
 from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.report.formatting import analysis_name
 from steropes.studies.results.hashed_ids import hashed_id

@@ -14,10 +14,10 @@ from steropes.studies.diagnostics.archive_blinding import (
     flagged_results,
     without_derivable_syntheses,
 )
-from steropes.studies.evidence.archives import combine_tables
+from steropes.studies.evidence.archive_synthesis import combine_tables
 from steropes.studies.evidence.series_synthesis import combine_series_tables
 from steropes.studies.report.formatting import title_case
-from steropes.studies.viewer.named_tables import NamedTables, gathered
+from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.view_columns import CALIBRATED, COUNTS, EFFECT, shown_of
 from steropes.studies.viewer.views import VERDICT, Column, View, checks, column, ids, texts
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from .line_pieces import Pieces
 from .segment_reductions import lane_tile, reduce_twin, reduce_with_triton
-from .triton_language import jit, launch, tl, use_triton
+from .sparse_line_pieces import Pieces
+from .triton_or_twin import jit, launch, tl, use_triton
 
 __all__ = ["gather", "gather_twin", "gather_with_triton"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import torch
 
-from .line_pieces import positions_of
-from .triton_language import jit, launch, tl, use_triton
+from .sparse_line_pieces import positions_of
+from .triton_or_twin import jit, launch, tl, use_triton
 
 __all__ = [
     "panel",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import torch
 
-from .line_pieces import Pieces, cut_pieces, positions_of
-from .triton_language import jit, launch, next_power_of_two, tl, use_triton
+from .sparse_line_pieces import Pieces, cut_pieces, positions_of
+from .triton_or_twin import jit, launch, next_power_of_two, tl, use_triton
 
 __all__ = [
     "lane_tile",

@@ -16,7 +16,7 @@ import numpy as np
 from ....backends.tall_reductions import column_any, row_any
 from ..dense_reduced_hessian import as_precision
 from ..reduced_hessian import SINGLE_ROUNDING, MatrixEntries
-from .inactive_columns import InactiveColumns, InactiveColumnsCache
+from .inactive_column_corrections import InactiveColumns, InactiveColumnsCache
 from .partial_cholesky import Cholesky
 
 __all__ = ["FactorPreconditioner"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from steropes.studies._extras import need
+from steropes.studies._optional_packages import need
 from steropes.studies.database.server_address import Address
 from steropes.studies.database.server_connection import BATCH, Server, empty_batch, read_options
 from steropes.studies.database.server_kind import ServerKind

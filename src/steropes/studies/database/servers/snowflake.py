@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steropes.studies._extras import need
+from steropes.studies._optional_packages import need
 from steropes.studies.database.server_address import Address
 from steropes.studies.database.server_connection import AdbcServer, Server, read_options
 from steropes.studies.database.server_kind import ServerKind

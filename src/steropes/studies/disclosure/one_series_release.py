@@ -1,0 +1,203 @@
+"""Released numbers of one case series, for its page, figures, terminal lines and ``repr``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pandas as pd
+
+from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, significant
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.effect_suppression import WITHHELD, Secrecy, effect_columns
+from steropes.studies.disclosure.series_counts import (
+    OUTCOMES,
+    CovariateCounts,
+    released_covariates,
+)
+from steropes.studies.disclosure.series_table_release import (
+    binned,
+    has_profile,
+    joint_secrecy,
+    release_series,
+)
+from steropes.studies.disclosure.small_cell_suppression import Bound
+from steropes.studies.report.distinguishing_digits import decimals, limit_text
+from steropes.studies.sccs.intervals import PROBE
+from steropes.studies.sccs.sccs_diagnostics import NOT_EVALUATED, PASS, Diagnostics, Verdict
+from steropes.studies.sccs.sccs_result_tables import ESTIMATE, covariate_ids, exact_tables
+from steropes.studies.sccs.unreleased_series import ExactSeries
+
+__all__ = ["ReleasedSeries", "SeriesRelease", "release_study"]
+
+COLUMNS = {column: name for name, column in ESTIMATE.items()}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SeriesRelease:
+    """The released numbers of a case series.
+
+    Attributes
+    ----------
+    tables : dict of str to DataFrame
+        Tables in R's layout.
+    attrition : DataFrame
+        ``rule``, ``subjects``, ``events``, ``periods`` (numbers or bounds) and ``days``.
+    counts : dict of str to CovariateCounts
+        Counts by covariate.
+    estimates : DataFrame
+        Rate ratios in the layout of ``CaseSeries.estimates``, including those of exposures that
+        fail a diagnostic.
+    diagnostics : list of Diagnostics
+    rules : DisclosureRules
+    """
+
+    tables: dict[str, pd.DataFrame]
+    attrition: pd.DataFrame
+    counts: dict[str, CovariateCounts]
+    estimates: pd.DataFrame
+    diagnostics: list[Diagnostics]
+    rules: DisclosureRules
+
+    def profiled(self, name: str) -> bool:
+        """Check whether the likelihood profile of a covariate may be released."""
+        return name not in self.counts or has_profile(self.counts[name], self.rules)
+
+    def binned(self, n: int) -> int:
+        """Round a count of a long series; small ones become minus the smallest released count."""
+        return binned(n, self.rules)
+
+
+class ReleasedSeries(ExactSeries):
+    """A case series with its released numbers."""
+
+    @cached_property
+    def release(self) -> SeriesRelease:
+        """The results after disclosure control; page, figures, tables and ``repr`` use it."""
+        return release_study(self)
+
+    def tables(
+        self, analysis_id: int = 1, set_id: int = 1, database_id: str | None = None
+    ) -> dict[str, pd.DataFrame]:
+        """Return the tables for release, in the layout of SelfControlledCaseSeries 6.
+
+        Parameters
+        ----------
+        analysis_id : int, default 1
+            Number of the analysis.
+        set_id : int, default 1
+            Number of the set of exposures and outcome.
+        database_id : str, optional
+            Name of the database. Default: its own name.
+
+        Returns
+        -------
+        dict of str to DataFrame
+            Tables by name, after disclosure control.
+        """
+        return release_series(exact_tables(self, analysis_id, set_id, database_id), self.rules)
+
+
+def release_study(study: ExactSeries) -> SeriesRelease:
+    """Release a case series by its rules."""
+    exact, rules = exact_tables(study), study.rules
+    by_key = released_covariates(exact, rules)
+    ids = covariate_ids(study)
+    counts = {name: by_key[1, 1, i] for name, i in ids.items() if (1, 1, i) in by_key}
+    tables = release_series(exact, rules, by_key)
+    return SeriesRelease(
+        tables=tables,
+        attrition=_attrition(study, tables["sccs_attrition"], rules),
+        counts=counts,
+        estimates=_estimates(study, counts, rules),
+        diagnostics=[_diagnosis(study, d, counts, rules) for d in study.diagnostics],
+        rules=rules,
+    )
+
+
+def _attrition(study: ExactSeries, table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+    """Return the released rules and counts; the table repeats them for each exposure."""
+    named = study.attrition["rule"].tolist()
+    if rules.open or table.empty:
+        columns = {c: rules.apart(study.attrition[c].astype(int)[::-1])[::-1] for c in OUTCOMES}
+        days: list[int | None] = [int(n) for n in study.attrition["days"]]
+    else:
+        first = table[table["covariate_id"] == table["covariate_id"].iloc[0]]
+        first = first.sort_values("sequence_number").iloc[: len(named)]
+        columns = {
+            c: [Bound(-int(n)) if n < 0 else int(n) for n in first[name]]
+            for c, name in OUTCOMES.items()
+        }
+        days = [None if math.isnan(n) else int(n) for n in first["observed_days"].astype(float)]
+    return pd.DataFrame({"rule": named, **columns, "days": days}, dtype=object)
+
+
+def _estimates(
+    study: ExactSeries, counts: dict[str, CovariateCounts], rules: DisclosureRules
+) -> pd.DataFrame:
+    """Return the released rate ratios; a withheld one has a note."""
+    table = study.estimates.copy()
+    for name, c in {} if rules.open else counts.items():
+        line = table.loc[name].rename(ESTIMATE).to_dict()
+        for column, value in effect_columns(line, c.secrecy, rules).items():
+            table.loc[name, COLUMNS.get(column, column)] = value
+        if c.secrecy.closed and not line["note"]:
+            table.loc[name, "note"] = WITHHELD
+    return table
+
+
+def _diagnosis(
+    study: ExactSeries, d: Diagnostics, counts: dict[str, CovariateCounts], rules: DisclosureRules
+) -> Diagnostics:
+    """Return the diagnostics without numbers that would reveal a count."""
+    if rules.open:
+        return d
+    verdicts = dict(d.verdicts)
+    columns = zip(study.intervals.names, study.intervals.columns, strict=True)
+    before = [name for name, column in columns if column.pre_exposure]
+    for key, names, place in (
+        ("pre-exposure", before, "before exposure"),
+        ("end of observation", [PROBE], "at the end"),
+    ):
+        secrecy = joint_secrecy([counts[name] for name in names if name in counts])
+        if secrecy.closed:
+            finding = f"Events just {place}: not released, because they are few."
+            verdicts[key] = _withheld(verdicts[key], finding)
+        elif secrecy.step:
+            verdicts[key] = _rounded(verdicts[key], secrecy)
+    own = counts.get(d.covariate)
+    if own is not None and (own.secrecy.closed or own.secrecy.rounds(rules)):
+        verdicts["detectable ratio"] = _withheld(
+            verdicts["detectable ratio"],
+            "Rate ratio that is detectable with a power of 80%: not released, because the number "
+            "of outcomes of the exposed cases is not.",
+        )
+    rare = verdicts["rarity"]
+    verdicts["rarity"] = replace(rare, value=significant(rare.value, 2))
+    return replace(d, verdicts=verdicts)
+
+
+def _rounded(verdict: Verdict, secrecy: Secrecy) -> Verdict:
+    """Round a rate ratio and its limits as in the tables, and keep the verdict."""
+    if verdict.verdict == NOT_EVALUATED or not verdict.limits:
+        return verdict
+    ends = (verdict.value, verdict.lower, verdict.upper)
+    rr, low, high = (in_ratio(math.exp(secrecy.shift) * x, secrecy.step) for x in ends)
+    overlaps = "overlaps" if verdict.verdict == PASS else "does not overlap"
+    return replace(
+        verdict,
+        value=rr,
+        lower=low,
+        upper=high,
+        p=significant(verdict.p, 1),
+        finding=f"{verdict.finding.split(':')[0]}: rate ratio {decimals(rr)} ({decimals(low)} to "
+        f"{decimals(high)}), rounded; the interval {overlaps} {limit_text(verdict.limits[0])} to "
+        f"{limit_text(verdict.limits[1])}.",
+    )
+
+
+def _withheld(verdict: Verdict, finding: str) -> Verdict:
+    """Remove the numbers of a diagnostic."""
+    nan = math.nan
+    return replace(verdict, value=nan, lower=nan, upper=nan, p=nan, finding=finding)
