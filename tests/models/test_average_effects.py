@@ -158,3 +158,14 @@ def test_splines_that_end_with_the_data_have_effects_within_their_range(rng):
     np.testing.assert_allclose(own, table.loc["v"], rtol=1e-5)
     with pytest.raises(DataError, match="bounds"):
         model.average_effects(data.assign(v=3.0 * data["v"]))
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "string"])
+def test_a_missing_value_is_named_by_its_column_and_row(kind):
+    values = {"boolean": [True, False], "Int64": [3, 5], "string": ["u", "v"]}[kind]
+    data = pd.DataFrame({"x": pd.array(values * 20, dtype=kind), "y": np.arange(40) % 3 % 2})
+    model = LogisticRegression.from_formula("y ~ x", data)
+    assert np.isfinite(model.average_effects(data)["effect"]).all()
+    data.loc[7, "x"] = pd.NA
+    with pytest.raises(DataError, match="x is missing in row 7"):
+        model.average_effects(data)

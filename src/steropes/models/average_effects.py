@@ -17,6 +17,7 @@ from ..errors import DataError, listed
 from ..fit.shards import ShardedDesign
 from .coefficient_tables import critical_value
 from .formula_data_types import as_pandas_table
+from .formula_evaluation import missing_value_error
 from .linear_prediction import dense_matrix
 from .prediction_tables import PredictionTables
 from .setting_types import Kind, MatrixLike
@@ -230,9 +231,11 @@ def variable_changes(
     name: str, column: pd.Series, category: bool = False
 ) -> Iterator[tuple[str, object, object, float]]:
     """Yield the name of each effect of a variable, both values to compare, and their distance."""
+    if column.isna().any():
+        raise missing_value_error(name, pd.DataFrame({name: column}))
     kinds = pd.api.types
     if category or not (kinds.is_numeric_dtype(column) or kinds.is_bool_dtype(column)):
-        there = column.dropna().unique()
+        there = column.unique()
         if isinstance(column.dtype, pd.CategoricalDtype):
             labels = [label for label in column.cat.categories if label in set(there)]
         else:
