@@ -100,11 +100,9 @@ class CohortTable(TextInHtml):
                 + ", ".join(f"{len(c)} of {name}" for name, c in columns.items())
             )
         _refuse_dates(columns["definition"], columns["start"], columns["end"])
-        order = np.lexsort(
-            (columns["end"], columns["start"], columns["subject"], columns["definition"])
-        )
+        order = _order([*columns.values()])
         for name, values in columns.items():
-            kept = values[order]
+            kept = values.copy() if order is None else values[order]
             kept.flags.writeable = False
             object.__setattr__(self, name, kept)
         object.__setattr__(self, "names", dict(self.names or {}))
@@ -392,6 +390,15 @@ def _same(found: np.int64, given: object) -> bool:
     if isinstance(given, float | np.floating) and abs(float(given)) >= EXACT:
         return False
     return isinstance(given, str) or bool(int(found) == given)
+
+
+def _order(columns: list[NDArray]) -> NDArray | None:
+    """Return the order of rows by the first column, then by the next ones; None if sorted."""
+    ordered = np.ones(max(len(columns[0]) - 1, 0), dtype=bool)
+    for column in reversed(columns):
+        before, after = column[:-1], column[1:]
+        ordered = (before < after) | ((before == after) & ordered)
+    return None if ordered.all() else np.lexsort(columns[::-1])
 
 
 def _refuse_dates(definition: NDArray, start: NDArray, end: NDArray) -> None:

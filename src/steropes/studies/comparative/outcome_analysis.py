@@ -231,6 +231,7 @@ class Prepared:
         if shared.features is not None and analysis.adjusts and not note:
             balance = balance_of(shared.features, people, adjusted, self.thresholds)
         weights = _curve_weights(compared, adjusted)
+        counts = arm_counts(compared)
         absolute = AbsoluteEffect()
         if not note:
             absolute = absolute_effect(
@@ -249,7 +250,7 @@ class Prepared:
             estimand=adjusted.estimand,
             estimate=estimate,
             absolute=absolute,
-            counts=arm_counts(compared),
+            counts=counts,
             informative=informative_events(
                 compared["time"],
                 compared["event"],
@@ -260,7 +261,7 @@ class Prepared:
             curves=curve_table(compared, weights),
             balance=balance,
             shared=shared,
-            diagnostics=self._diagnose(people, compared, adjusted, balance, estimate),
+            diagnostics=self._diagnose(people, compared, counts, adjusted, balance, estimate),
         )
 
     def _estimate(
@@ -307,6 +308,7 @@ class Prepared:
         self,
         people: pd.DataFrame,
         compared: pd.DataFrame,
+        counts: dict[str, int],
         adjusted: Adjusted,
         balance: Balance | None,
         estimate: Estimate,
@@ -319,7 +321,6 @@ class Prepared:
         )
         nan = float("nan")
         lost = _shares_lost(people, compared) if analysis.adjusts else [nan, nan]
-        counts = arm_counts(compared)
         measured = ComparedPeople(compared, balance, scores)
         return Diagnostics(
             largest_difference=balance.largest if balance else nan,
@@ -420,14 +421,14 @@ def _annotated(
     compared: pd.DataFrame, people: pd.DataFrame, adjusted: Adjusted, shared: Shared
 ) -> pd.DataFrame:
     """Add scores, matched sets and weights to the table of people."""
+    added: dict[str, NDArray] = {}
     if shared.scores is not None:
         rows = shared.population.people["row"].to_numpy()
         place = np.searchsorted(rows, compared["row"].to_numpy())
-        compared = compared.assign(
-            score=shared.scores.score[place], preference=shared.scores.preference[place]
-        )
+        added["score"] = shared.scores.score[place]
+        added["preference"] = shared.scores.preference[place]
     if adjusted.sets is not None:
-        compared = compared.assign(set=adjusted.sets)
+        added["set"] = adjusted.sets
     if adjusted.weights is not None:
-        compared = compared.assign(weight=adjusted.weights)
-    return compared
+        added["weight"] = adjusted.weights
+    return compared.assign(**added)

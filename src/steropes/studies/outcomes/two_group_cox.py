@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = ["Ties", "TwoGroupCox"]
 
 Ties = Literal["efron", "breslow"]
 
+LOG_OF_NOBODY = math.log(1e-300)  # The finite logarithm of an empty arm.
 FARTHEST = 40.0  # The range around zero in which log hazard ratios are searched.
 
 
@@ -132,14 +134,19 @@ class TwoGroupCox:
 
     def _log_sum(self, b: NDArray) -> NDArray:
         """Compute log(n1 e^b + n0), shape (m, B)."""
+        target, comparator = self._logs
+        return np.logaddexp(target[:, None] + b, comparator[:, None] + 0 * b)
+
+    @cached_property
+    def _logs(self) -> tuple[NDArray, NDArray]:
+        """The logarithms of the weights at risk in both arms, which all evaluations share."""
         with np.errstate(divide="ignore"):
-            return np.logaddexp(
-                np.log(self.target)[:, None] + b, np.log(self.comparator)[:, None] + 0 * b
-            )
+            return np.log(self.target), np.log(self.comparator)
 
     def _share(self, b: NDArray, log_sum: NDArray) -> NDArray:
         """Compute the target arm's share of the hazard, shape (m, B), from `_log_sum`."""
-        return np.exp(np.log(np.maximum(self.target, 1e-300))[:, None] + b - log_sum)
+        target = np.maximum(self._logs[0], LOG_OF_NOBODY)
+        return np.exp(target[:, None] + b - log_sum)
 
     def share(self, log_rr: float) -> NDArray:
         """Compute the target arm's share of the hazard at each event time, shape (m,)."""
