@@ -90,7 +90,8 @@ def test_other_models_have_the_formula_with_dense_x(family, kind, rng):
     A = m.vcov().to_numpy() / scale
     Z = sm.add_constant(X)
     mean = m.predict(X)
-    v = m._problem.likelihood.y[:, 0] / mean
+    likelihood = m._problem.likelihood
+    v = likelihood.backend.to_host(likelihood.y)[:, 0] / mean
     if family != "gamma":
         v = mean * (1 + 0.5 * v * mean) / (1 + 0.5 * mean) ** 2
     h = w * v * ((Z @ A) * Z).sum(axis=1)

@@ -171,10 +171,11 @@ class CoxLikelihood(CoxResiduals):
         They belong to the Hessian of one replicate with the given shares and hazards; see
         `risk_set_row_order`.
         """
-        S, h, f = S[:, :1], h[:, :1], weights.fraction
+        S, h = S[:, :1], h[:, :1]
         c = h / self.backend.xp.where(h > 0, S, 1.0)
         if not self.by_event:
             return [(np.ones(self.risk.m), self.backend.to_host(c)[:, 0] * factor)]
+        f = weights.fraction
         assert f is not None  # as `weigh` binds it by event
         # Σ_k c_k (N + f_k E)(N + f_k E)' is the sum over two nodes f = mean ± sd.
         moments = (c, c * f[:, :1], c * f[:, :1] ** 2)

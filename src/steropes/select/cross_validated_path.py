@@ -337,11 +337,13 @@ class FoldsPath(VariancePath):
 
     def _room(self, folds: int) -> bool:
         """Return whether all rows can be one more replicate of all folds at next to no cost."""
-        problem, lanes = self.problem, self.problem.likelihood.backend.lanes
-        if isinstance(problem.likelihood, NuisanceLikelihood):  # Each replicate costs the same.
+        likelihood, backend = self.problem.likelihood, self.problem.likelihood.backend
+        if isinstance(likelihood, NuisanceLikelihood):  # Each replicate costs the same.
             return False
+        # A device reads X once for any number of replicates.
+        spare = not backend.on_host or backend.lanes(folds) > folds
         lasso = self.selects and self.prior.plain
-        return self._large and lasso and folds <= self.policy.max_lanes and lanes(folds) > folds
+        return self._large and lasso and folds <= self.policy.max_lanes and spare
 
     def _held_out(self, batch: Batch) -> np.ndarray:
         """Compute the log-likelihoods of the held-out rows, one score for each fold."""

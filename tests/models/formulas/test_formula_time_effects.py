@@ -21,6 +21,9 @@ from steropes import (
 )
 from steropes.backends import host_backend
 
+# Devices refuse effects that are functions of time.
+pytestmark = pytest.mark.host
+
 OUTCOME = "Surv(time, dead) ~ "
 LATE = "Surv(time, dead, entry=start) ~ "
 
