@@ -249,6 +249,7 @@ def test_a_combination_that_separates_has_the_limit_of_the_likelihood():
     assert alone["lower"] == pytest.approx(expected["lower"], rel=0.1)
 
 
+@pytest.mark.host  # devices refuse effects that are functions of time
 def test_constant_effects_are_combined_beside_a_function_of_time(rng):
     """Also two effects that change by the same function; others act at different times."""
     X = pd.DataFrame(rng.standard_normal((120, 3)), columns=["a", "b", "c"])
