@@ -134,7 +134,8 @@ def test_outcomes_of_the_arms_of_a_hidden_question_are_in_no_view(tmp_path):
     assert numbers(found) & SECRETS - {123, 13.67, 131, 15.95} == set()
     rates = found["incidence"].data().set_index("target_cohort_definition_id")
     assert rates.loc[OTHER, "status"] == HIDDEN_RISK
-    assert rates.loc[OTHER, ["person_outcomes", "outcomes", "incidence_rate_p100py"]].isna().all()
+    gone = ["person_outcomes", "outcomes", "incidence_rate_p100py", "person_days"]
+    assert rates.loc[OTHER, gone].isna().all()
     assert rates.loc[OTHER, "persons_at_risk"] == 900
     assert rates.loc[77, "person_outcomes"] == 123  # No arm of the comparison.
     (row,) = found["prediction"].data().to_dict("records")

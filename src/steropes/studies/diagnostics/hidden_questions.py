@@ -19,9 +19,10 @@ __all__ = ["HIDDEN_RISK", "hidden_questions", "without_hidden_risks"]
 Tables = Mapping[str, pd.DataFrame]
 HIDDEN_RISK = "not shown: an estimate of its cohort and outcome is hidden"
 KEY = ["database_id", "cohort_id", "outcome_id"]
-# Columns of incidence rates that count outcomes, or follow from such a count.
+# Columns of incidence rates that count outcomes, or follow from such a count. The person-days lack
+# the days after outcomes.
 OF_INCIDENCE = (
-    "person_outcomes_pe", "person_outcomes", "outcomes_pe", "outcomes",
+    "person_outcomes_pe", "person_outcomes", "outcomes_pe", "outcomes", "person_days",
     "incidence_proportion_p100p", "incidence_rate_p100py",
 )  # fmt: skip
 # Tables of prediction models whose rows depend on the number of people with the outcome.
