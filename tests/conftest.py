@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from device_use import DeviceUse
 from steropes.backends import get_backend
+from steropes.fit.shards.local_blocks import LocalBlocks
 
 # The same examples on every run: a failure is a change of the code, not of the dice.
 settings.register_profile("steropes", derandomize=True, deadline=None)
@@ -56,7 +57,14 @@ def default_device(request):
             use.record()
         return get_backend(use.device if device == "cpu" else device, n_jobs, work)
 
+    created = LocalBlocks.__init__
+
+    def without_device(self, *arguments, **named):
+        created(self, *arguments, **named)
+        self.device = None  # so that a fit chooses one for its blocks too
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalBlocks, "__init__", without_device)
         for module in WITH_DEVICES:
             patch.setattr(f"steropes.{module}.get_backend", other_backend)
         yield

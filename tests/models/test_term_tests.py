@@ -152,6 +152,11 @@ def test_terms_are_those_of_the_fit_when_the_setting_changes_afterwards():
     constant = CoxRegression().fit(X, y)
     expected = constant.term_tests()
     assert_frame_equal(constant.set_params(time_varying={"x": [1.0]}).term_tests(), expected)
+
+
+@pytest.mark.host  # devices refuse effects that are functions of time
+def test_effects_of_the_fit_change_with_time_when_the_setting_changes_afterwards():
+    X, y = D[["x", "z"]], Surv(D["time"], D["event"])
     changing = CoxRegression(time_varying={"x": "log"}).fit(X, y).set_params(time_varying=None)
     with pytest.raises(DataError, match="change with time"):
         changing.term_tests()
