@@ -44,8 +44,8 @@ PANEL = 8_000_000
 class TorchBackend:
     """Kernels on a PyTorch device, with `ArrayFunctions` as ``xp``.
 
-    The quadratic models of the replicates are minimised on the host, so their inputs and outputs
-    are NumPy arrays. Arrays with an entry for each row of the data are on the device.
+    Arrays with an entry for each row of the data are on the device. Quadratic models are minimised
+    there as well, but their inputs and outputs are arrays of columns on the host.
 
     Parameters
     ----------
