@@ -22,7 +22,7 @@ from scipy import sparse
 
 from steropes.backends import get_backend
 from steropes.backends.cpu import Lines
-from steropes.backends.pytorch import torch_backend
+from steropes.backends.pytorch import device_segment_sums, device_sparse_lines, torch_backend
 from steropes.backends.pytorch.kernels.gather_products import gather_with_triton
 from steropes.backends.pytorch.kernels.sparse_line_pieces import cut_pieces
 
@@ -79,11 +79,39 @@ def sums_of_the_backend() -> list[str]:
     return out
 
 
+def products_of_the_backend() -> list[str]:
+    """Products with rows and columns whose positions have 16 bits, as a GPU reads them."""
+    for module in (torch_backend, device_sparse_lines, device_segment_sums):
+        module.use_triton = lambda x: True
+    backend, rng, out = get_backend("torch-cpu", 1), np.random.default_rng(1), []
+    x = sparse.random_array((50, 12), density=0.3, format="csc", rng=rng)
+    D, R = rng.normal(size=(12, 3)), rng.normal(size=(50, 3))
+    for data in (x.data, np.empty(0)):
+        x.data = data if data.size else np.ones(x.nnz)
+        own = Lines(x.indptr[:-1], x.indptr[1:], x.indices.astype(np.int32), data, 50)
+        parts = []
+        for some in (np.arange(7), np.arange(7, 12)):
+            columns = [(own.take(some), np.arange(len(some)))]
+            parts.append(backend.to_rows(columns, np.arange(50), 50, len(some)))
+        rows = backend.append_columns(*parts, 7, 12)
+        if {rows.bags().indices.dtype, rows.transpose().bags().indices.dtype} != {torch.uint16}:
+            out.append("positions are not in 16 bits")
+        dense, at = x.toarray(), np.array([3, 1, 40])
+        for found, expected in (
+            (backend.gather(rows, backend.asarray(D)), dense @ D),
+            (backend.scatter(rows, backend.asarray(R)), dense.T @ R),
+            (backend.gather(rows.take(at), backend.asarray(D)), dense[at] @ D),
+        ):
+            if not np.allclose(backend.to_host(found), expected, rtol=0, atol=1e-12):
+                out.append(f"products, {len(data)} values")
+    return out
+
+
 torch.set_num_threads(1)
 warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of infinities in masked lanes
 found = [line for case in kernel_cases("cpu", 64, (1, 3)) for line in failures(case, 2)]
 with tempfile.TemporaryDirectory() as folder:
     found += beyond_32_bits(folder)
-found += sums_of_the_backend()
+found += sums_of_the_backend() + products_of_the_backend()
 print("\n".join(found))
 sys.exit(bool(found))

@@ -172,8 +172,10 @@ def bag_sums(bags: Bags, x: torch.Tensor) -> torch.Tensor:
                 pieces, bags.indices, x[:0, 0] if values is None else values, x
             )
         else:
+            narrow = bags.indices.dtype == torch.uint16  # which PyTorch does not accept
+            index = bags.indices.to(bags.pieces.dtype) if narrow else bags.indices
             out = embedding_bag(
-                bags.indices, x.contiguous(), bags.pieces, mode="sum", per_sample_weights=values,
+                index, x.contiguous(), bags.pieces, mode="sum", per_sample_weights=values,
                 include_last_offset=True,
             )  # fmt: skip
     return out if bags.outer is None else bag_sums(bags.outer, out)

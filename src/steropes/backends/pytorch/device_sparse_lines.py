@@ -12,8 +12,30 @@ from numpy.typing import NDArray
 from .device_array import DeviceArray
 from .device_segment_sums import PIECE, Bags, cut
 from .host_device_transfers import download, upload
+from .kernels.triton_or_twin import use_triton
 
-__all__ = ["DeviceLines", "ranges"]
+__all__ = ["DeviceLines", "index_type", "ranges"]
+
+
+def index_type(width: int) -> torch.dtype:
+    """Return the narrowest type of positions in lines of a length."""
+    if width <= 1 << 16:
+        return torch.uint16
+    return torch.int32 if width <= 1 << 31 else torch.int64
+
+
+def _at(indices: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    """Select entries of indices, of which PyTorch selects no unsigned ones of 16 bits."""
+    if indices.dtype == torch.uint16:
+        return indices.view(torch.int16)[at].view(torch.uint16)
+    return indices[at]
+
+
+def _together(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Concatenate indices of one type, of which PyTorch joins no unsigned ones of 16 bits."""
+    if a.dtype == torch.uint16:
+        return torch.cat([a.view(torch.int16), b.view(torch.int16)]).view(torch.uint16)
+    return torch.cat([a, b])
 
 
 def ranges(starts: torch.Tensor, sizes: torch.Tensor, total: int) -> torch.Tensor:
@@ -141,7 +163,7 @@ class DeviceLines:
         if begin is not None:
             return line, self._indices[begin:end], self._data[begin:end] if self.valued else None
         at = ranges(self._on_device[0][first:last], lengths, total)
-        return line, self._indices[at], self._data[at] if self.valued else None
+        return line, _at(self._indices, at), self._data[at] if self.valued else None
 
     def _run(self, first: int, last: int) -> tuple[int | None, int | None]:
         """Return the range of consecutive entries of some lines; None if there are gaps."""
@@ -161,9 +183,12 @@ class DeviceLines:
                 index, data = self._indices[begin:end], self._data[begin:end]
             else:
                 at = ranges(*self._on_device, self.nnz)
-                index, data = self._indices[at], self._data[at] if self.valued else self._data
+                data = self._data[at] if self.valued else self._data
+                index = _at(self._indices, at)
             wide = self.nnz > np.iinfo(np.int32).max
             dtype = torch.int64 if wide else torch.int32
+            if not (index.dtype == torch.uint16 and use_triton(index)):  # The kernel reads them.
+                index = index.to(dtype)
             pieces, of_line = cut(self._sizes, PIECE)
             outer = None
             if len(pieces) - 1 != len(self) or (self._sizes == 0).any():
@@ -172,7 +197,7 @@ class DeviceLines:
                     upload(of_line, device), None,
                 )  # fmt: skip
             self._bags = Bags(
-                index.to(dtype), data if self.valued else None,
+                index, data if self.valued else None,
                 upload(pieces, device).to(dtype), outer,
             )  # fmt: skip
         return self._bags
@@ -182,9 +207,9 @@ class DeviceLines:
         if self._transpose is None:
             line, index, data = self.entries()
             by = torch.argsort(index.long(), stable=True)
-            sizes = download(torch.bincount(index, minlength=self.width))
+            sizes = download(torch.bincount(index.long(), minlength=self.width))
             self._transpose = DeviceLines(
-                np.cumsum(sizes) - sizes, sizes, line[by].int(),
+                np.cumsum(sizes) - sizes, sizes, line[by].to(index_type(len(self))),
                 self._data if data is None else data[by], len(self),
             )  # fmt: skip
         return self._transpose
@@ -198,7 +223,9 @@ class DeviceLines:
         device, sizes = self._indices.device, self._sizes + new._sizes
         starts = np.cumsum(sizes) - sizes
         total, valued = self.nnz + new.nnz, self.valued or new.valued
-        index = self._indices.new_empty(total)
+        index = torch.empty(
+            total, dtype=torch.int32 if width <= 1 << 31 else torch.int64, device=device
+        )
         data = torch.ones(total if valued else 0, dtype=torch.float64, device=device)
         lengths = self._on_device[1] + new._on_device[1]
         begin = torch.cumsum(lengths, 0) - lengths
@@ -219,6 +246,7 @@ class DeviceLines:
         columns = DeviceLines(
             np.concatenate([mine._starts[:first], other._starts + len(mine._indices)]),
             np.concatenate([mine._sizes[:first], other._sizes]),
-            torch.cat([mine._indices, other._indices]), torch.cat(entries), len(self),
+            _together(mine._indices, other._indices), torch.cat(entries), len(self),
         )  # fmt: skip
+        index = index.to(index_type(width))
         return DeviceLines(starts, sizes, index, data, width, columns, (begin, lengths))

@@ -25,7 +25,7 @@ from .device_segment_sums import (
     segment_max,
     segment_sums,
 )
-from .device_sparse_lines import DeviceLines, ranges
+from .device_sparse_lines import DeviceLines, index_type, ranges
 from .device_symmetric_matrix import TorchMatrix, TorchMinimiser
 from .host_device_transfers import download, upload
 from .kernels.conditional_recursion import MatchedSets, conditional
@@ -96,14 +96,9 @@ class TorchBackend:
         """Transfer lines of the host."""
         starts = np.asarray(x.starts, np.int64)
         sizes = np.asarray(x.ends, np.int64) - starts
-        indices = self._keep(x.indices, "indices", self._index_tensor)
+        indices = self._keep(x.indices, "indices", lambda x: upload(x, self.device))
         data = self._keep(x.data, "data", lambda data: upload(data, self.device))
         return DeviceLines(starts, sizes, indices, data, x.width)
-
-    def _index_tensor(self, indices: NDArray) -> torch.Tensor:
-        """Transfer the indices of entries, in 32 bits where possible."""
-        x = upload(indices, self.device)
-        return x.int() if x.dtype == torch.uint16 else x
 
     def _keep(self, x: object, use: str, make: Callable[[Any], Any]) -> Any:
         """Return the result of ``make`` for an object that never changes, while it exists."""
@@ -247,15 +242,16 @@ class TorchBackend:
         value = torch.cat(values) if valued else none
         by_row = torch.argsort(row.long() * width + number.long())
         by_column = torch.argsort(number, stable=True)
-        kind = torch.int32 if max(n, width) <= np.iinfo(np.int32).max else torch.int64
         out: list[DeviceLines] = []
-        for line, index, by, lines in ((number, row, by_column, width), (row, number, by_row, n)):
+        for line, index, by, lines, size in (
+            (number, row, by_column, width, n), (row, number, by_row, n, width)
+        ):  # fmt: skip
             lengths = torch.bincount(line, minlength=lines)
             sizes, starts = download(lengths), torch.cumsum(lengths, 0) - lengths
             out.append(
                 DeviceLines(
-                    np.cumsum(sizes) - sizes, sizes, index[by].to(kind),
-                    value[by] if valued else none, n if lines is width else width,
+                    np.cumsum(sizes) - sizes, sizes, index[by].to(index_type(size)),
+                    value[by] if valued else none, size,
                     out[0] if out else None, (starts, lengths),
                 )
             )  # fmt: skip
