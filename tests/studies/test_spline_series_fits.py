@@ -12,7 +12,7 @@ from steropes.studies.sccs.calendar_time_splines import month_of
 from steropes.studies.sccs.sccs_model import fit_model
 from steropes.studies.sccs.series_fits_and_profiles import log_likelihood
 from steropes.studies.sccs.settings import Spline
-from steropes.studies.sccs.spline_series_fits import MonthlyFits
+from steropes.studies.sccs.spline_series_fits import MonthlyFits, is_determined
 from steropes.studies.sccs.spline_series_likelihood import monthly_likelihood
 
 SPLINES = {"season": Spline(5, True), "calendar": Spline(5, True)}
@@ -48,7 +48,7 @@ def test_months_of_rows_follow_their_days(series, intervals):
 
 def test_likelihood_and_derivatives_are_those_of_all_rows(intervals):
     like = monthly_likelihood(intervals)
-    assert len(like.rows) < len(intervals) / 5
+    assert like.terms.nnz < len(intervals) / 5
     beta = np.random.default_rng(0).normal(size=(len(intervals.columns), 3))
     ones = np.ones((len(like.events), 3))
     value, gradient, information = like.derivatives(beta, ones)
@@ -163,7 +163,7 @@ def test_the_likelihood_with_a_spline_of_age_is_that_of_all_rows(with_age):
     intervals = with_age.intervals
     like = monthly_likelihood(intervals)
     assert like.births > 10
-    assert len(like.rows) + len(like.months) < len(intervals) / 2
+    assert like.terms.nnz + len(like.splines) < len(intervals) / 2
     beta = np.random.default_rng(0).normal(size=(len(intervals.columns), 1))
     value, gradient, _ = like.derivatives(beta, np.ones((len(like.events), 1)))
     expected, slopes = log_likelihood(intervals, beta[:, 0])
@@ -187,3 +187,43 @@ def test_the_final_fit_is_certified_from_all_rows(series):
     model = series.model.estimator
     assert isinstance(model, steropes.SelfControlledCaseSeries)
     assert model.converged_
+
+
+@pytest.mark.parametrize("prior", ["normal", "none"])
+def test_the_covariance_without_an_estimator_is_that_of_the_estimator(with_age, prior):
+    settings = dataclasses.replace(with_age.settings, prior=prior)
+    fits = fit_model(with_age.intervals, settings).fits
+    assert fits.maximum().estimator is None
+    assert fits.maximum().information is not None
+    expected = fits.estimator().vcov()
+    found = fits.covariance()
+    assert list(found) == list(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_collinear_columns_are_left_to_the_estimator(intervals):
+    like = monthly_likelihood(intervals)
+    ones = np.ones((len(like.events), 1))
+    p = len(intervals.columns)
+    _, _, at = like.slopes(np.zeros((p, 1)), ones)
+    information = like.information(at, ones, np.zeros(1, int))[0]
+    squares = like.squares(at, ones)[:, 0]
+    assert is_determined(np.zeros(p), information, squares)
+    twice = np.append(np.arange(p), 0)
+    assert not is_determined(np.zeros(p + 1), information[np.ix_(twice, twice)], squares[twice])
+    rounding = np.diag(np.where(np.arange(p) == 1, 1e-12, np.diag(information)))
+    assert not is_determined(np.zeros(p), rounding, squares)
+
+
+def test_columns_of_splines_are_those_of_their_array(with_age):
+    columns = with_age.intervals.splines
+    dense = with_age.intervals.time
+    rng = np.random.default_rng(0)
+    beta, values = rng.normal(size=dense.shape[1]), rng.normal(size=len(dense))
+    np.testing.assert_allclose(columns.matmul(beta), dense @ beta, atol=1e-12)
+    np.testing.assert_allclose(columns.rmatmul(values), values @ dense, atol=1e-9)
+    np.testing.assert_array_equal(columns.take(values > 0).dense(), dense[values > 0])
+    for j in range(dense.shape[1]):
+        np.testing.assert_array_equal(columns.column(j), dense[:, j])
+    same = (dense[1:] == dense[:-1]).all(1)
+    assert (np.diff(columns.key())[~same] != 0).all()

@@ -17,6 +17,7 @@ from steropes.errors import DataError
 from steropes.studies.disclosure import shown_count
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.settings import CaseSeriesSettings, Spline
+from steropes.studies.sccs.spline_columns import SplineColumns
 
 __all__ = ["TimeEffect", "TimeEffects", "bspline", "cyclic_spline", "time_effects"]
 
@@ -86,25 +87,28 @@ class TimeEffects:
         month = np.repeat(first - begins[:-1], counts) + np.arange(begins[-1])
         return case, first_day(month) - observed[case]
 
-    def values(self, observed: NDArray, age: NDArray, start: NDArray, first: NDArray) -> NDArray:
-        """Evaluate the columns for rows that begin on day ``first``, shape (n, p).
+    def columns(self, month: NDArray, age: NDArray) -> SplineColumns:
+        """Evaluate the columns for rows of the model.
 
         Parameters
         ----------
-        observed, age, start : (n,) arrays
-            Attributes of each row's case, as in `Population`.
-        first : (n,) int array
-            First day of each row.
+        month : (n,) int array
+            Month of each row, since year 0.
+        age : (n,) float array
+            Age in days on the first day of the month or of the case; only used by a spline of age.
         """
-        month = month_of(observed + first)
-        begins = np.maximum(first_day(month) - observed, start)
-        parts = []
+        tables, index = [], []
+        first, last = (int(month.min()), int(month.max())) if len(month) else (0, 0)
         for e in self.effects:
-            x = {"age": age + begins, "calendar": month, "season": month % 12 + 1}[e.kind]
-            # There are few distinct values: months of a year, months, or days of age.
-            distinct, at = np.unique(x, return_inverse=True)
-            parts.append(e.basis(distinct)[at])
-        return np.hstack(parts)
+            if e.kind == "age":
+                x, at = np.unique(age, return_inverse=True)
+            elif e.kind == "season":
+                x, at = np.arange(1, 13), month % 12
+            else:
+                x, at = np.arange(first, last + 1), month - first
+            tables.append(e.basis(x))
+            index.append(at.astype(np.int32))
+        return SplineColumns(len(month), tuple(tables), tuple(index))
 
 
 def time_effects(settings: CaseSeriesSettings, population: Population) -> TimeEffects | None:

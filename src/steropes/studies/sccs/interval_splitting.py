@@ -72,6 +72,8 @@ class ModelRows:
     indptr, columns : int arrays
     month : (n,) int array or None
         Months since year 0, if there are splines.
+    age : (n,) float array or None
+        Age in days on the first day of the month or of the case, if a spline depends on it.
     """
 
     case: NDArray
@@ -80,6 +82,7 @@ class ModelRows:
     indptr: NDArray
     columns: NDArray
     month: NDArray | None = None
+    age: NDArray | None = None
 
 
 def split_time(

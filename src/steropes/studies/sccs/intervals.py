@@ -13,7 +13,7 @@ import steropes
 from steropes.data.group_checks_and_counts import count_distinct
 from steropes.design.column_storage import SparseBlock
 from steropes.studies.disclosure import DisclosureRules, rules_in_force, shown_count
-from steropes.studies.sccs.calendar_time_splines import TimeEffects, month_of
+from steropes.studies.sccs.calendar_time_splines import TimeEffects, first_day, month_of
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.era_covariates import CONTROL, Column, distinct_names, require_windows
 from steropes.studies.sccs.eras import Eras
@@ -30,6 +30,7 @@ from steropes.studies.sccs.interval_splitting import (
 from steropes.studies.sccs.risk_windows import Spans, stream_spans
 from steropes.studies.sccs.row_accumulator import RowAccumulator
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
+from steropes.studies.sccs.spline_columns import SplineColumns
 
 __all__ = ["PROBE", "Intervals", "make_intervals"]
 
@@ -49,8 +50,8 @@ class Intervals:
     ----------
     X : csc array of bool, (n, p)
         The 0/1 covariates.
-    time : (n, q) array
-        Columns of the splines; q may be 0.
+    splines : SplineColumns
+        Columns of the splines, (n, q); q may be 0.
     events : (n,) int array
     days : (n,) float array
         Length of each row in days, or its weight.
@@ -80,7 +81,7 @@ class Intervals:
     """
 
     X: sparse.csc_array
-    time: NDArray
+    splines: SplineColumns
     events: NDArray
     days: NDArray
     case: NDArray
@@ -102,10 +103,15 @@ class Intervals:
     def __len__(self) -> int:
         return len(self.days)
 
+    @property
+    def time(self) -> NDArray:
+        """The columns of the splines as an array, (n, q)."""
+        return self.splines.dense()
+
     def design(self) -> steropes.Design:
         """Return the covariates as a design for an estimator."""
         ones = SparseBlock.indicator(len(self), self.X.indptr, self.X.indices)  # Not a copy.
-        if not self.time.shape[1]:
+        if not self.splines.shape[1]:
             return steropes.Design([ones], self.names)
         return steropes.Design([ones, *steropes.as_design(self.time).blocks], self.names)
 
@@ -113,7 +119,7 @@ class Intervals:
         """Select rows by a mask or by ascending numbers."""
         X = sparse.csc_array(self.X.tocsr()[rows])
         return Intervals(
-            X, self.time[rows], self.events[rows], self.days[rows], self.case[rows],
+            X, self.splines.take(rows), self.events[rows], self.days[rows], self.case[rows],
             self.columns, self.names, self.statistics, self.attrition, self.comparable,
             None if self.month is None else self.month[rows],
             None if self.birth is None else self.birth[rows],
@@ -158,16 +164,16 @@ def make_intervals(
     every = [*columns, *([Column(PROBE, -1)] if probe else [])]
     tally = _ColumnCounts(len(every), population)
     spread = _spread(settings, population) if effects is not None else None
-    rows = RowAccumulator(len(every) - scri, len(effects.names) if effects is not None else 0)
+    rows = RowAccumulator(len(every) - scri)
     contrast = contrast_columns(columns)
     own = exposed = 0
     for spans in stream_spans(eras, windows, step):
         own += len(spans.case)
         exposed += len(sorted_distinct(spans.case[np.isin(spans.column, contrast)]))
-        pieces, time = _chunk(
+        pieces = _chunk(
             spans, population, probe, len(columns), scri, effects, censoring, spread, tally
         )
-        rows.add(pieces, time, spans.a)
+        rows.add(pieces, spans.a)
     if strict:
         require_windows(np.array([own]), columns)
     kept = every[: len(columns) - scri] + every[len(columns) :]
@@ -192,7 +198,7 @@ def _chunk(
     censoring: CensorModel | None,
     spread: NDArray | None,
     tally: _ColumnCounts,
-) -> tuple[ModelRows, NDArray | None]:
+) -> ModelRows:
     """Build the rows of one chunk of cases."""
     part = slice(spans.a, spans.b)
     start, end, observed = (
@@ -230,15 +236,17 @@ def _chunk(
             population.end_known[of], intervals.first, intervals.last,
         )  # fmt: skip
     if effects is None:
-        return merge_equal_intervals(intervals, days), None
+        return merge_equal_intervals(intervals, days)
     of = spans.a + intervals.case
-    values = effects.values(
-        population.observed[of], population.age[of], population.start[of], intervals.first
-    )
     month = month_of(population.observed[of] + intervals.first)
+    age = None
+    if effects.of_age:
+        # The age on the first day of the month, or of the case.
+        begins = np.maximum(first_day(month) - population.observed[of], population.start[of])
+        age = population.age[of] + begins
     return ModelRows(
-        intervals.case, intervals.events, days, intervals.indptr, intervals.columns, month
-    ), values
+        intervals.case, intervals.events, days, intervals.indptr, intervals.columns, month, age
+    )
 
 
 def _without(intervals: TimeIntervals, column: int) -> TimeIntervals:
@@ -349,7 +357,6 @@ def _assemble(
     p = len(columns)
     X = rows.matrix()
     case, events, days = rows.case.whole(), rows.events.whole(), rows.days.whole()
-    time = rows.time.whole() if effects is not None else np.zeros((len(case), 0))
     cases = case[np.concatenate([[True], case[1:] != case[:-1]])] if len(case) else case
     extra = [] if effects is None else effects.names
     flags = [] if effects is None else [e.penalized for e in effects.effects for _ in e.names]
@@ -369,13 +376,16 @@ def _assemble(
         tally.days,
     )
     month = birth = None
+    splines = SplineColumns(len(case))
     if effects is not None:
         month = rows.month.whole()
+        splines = effects.columns(month, rows.age.whole())
         if effects.of_age:
             birth = (population.observed - population.age).astype(np.int32)[case]
     return Intervals(
-        X, time, events, days, case, columns, names, statistics, attrition, comparable, month, birth
-    )
+        X, splines, events, days, case, columns, names, statistics, attrition, comparable, month,
+        birth,
+    )  # fmt: skip
 
 
 def _comparable(population: Population, mask: NDArray, rule: str) -> tuple[str, int, int, int, int]:

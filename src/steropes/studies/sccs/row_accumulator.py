@@ -16,8 +16,8 @@ MOST = 1 << 16  # The largest chunk of rows, so that row numbers take two bytes.
 class _GrowableArray:
     """An array to which rows are appended; it is resized in place if the system allows it."""
 
-    def __init__(self, kind: type, width: int = 0) -> None:
-        self.values: NDArray = np.empty((0, width) if width else 0, kind)
+    def __init__(self, kind: type) -> None:
+        self.values: NDArray = np.empty(0, kind)
         self.n = 0
 
     def add(self, rows: NDArray) -> None:
@@ -42,7 +42,7 @@ class _GrowableArray:
 
     def _resize(self, n: int) -> None:
         """Resize the array; it may move, because nothing else refers to it."""
-        self.values.resize((n, *self.values.shape[1:]), refcheck=False)
+        self.values.resize(n, refcheck=False)
 
 
 class RowAccumulator:
@@ -50,25 +50,25 @@ class RowAccumulator:
 
     Parameters
     ----------
-    p, q : int
-        Numbers of 0/1 covariates and of spline columns.
+    p : int
+        Number of 0/1 covariates.
 
     Attributes
     ----------
-    case, events, days, time, month
-        Growing arrays, (n,) and (n, q).
+    case, events, days, month, age
+        Growing arrays, (n,); the last two are empty without splines.
     """
 
-    def __init__(self, p: int, q: int) -> None:
+    def __init__(self, p: int) -> None:
         self.p = p
         self.case, self.events = _GrowableArray(np.int32), _GrowableArray(np.int32)
-        self.days, self.time = _GrowableArray(np.float64), _GrowableArray(np.float64, q)
+        self.days, self.age = _GrowableArray(np.float64), _GrowableArray(np.float64)
         self.month = _GrowableArray(np.int32)
         # Of each chunk: column pointers, number of rows, and row numbers within the chunk.
         self._chunks: list[tuple[NDArray, int]] = []
         self._ones = _GrowableArray(np.uint16)
 
-    def add(self, pieces: ModelRows, time: NDArray | None, a: int) -> None:
+    def add(self, pieces: ModelRows, a: int) -> None:
         """Append the rows of a chunk that begins with case ``a``."""
         for low in range(0, len(pieces.case), MOST):
             rows = slice(low, low + MOST)
@@ -77,10 +77,10 @@ class RowAccumulator:
             self.case.add(pieces.case[rows] + a)
             self.events.add(pieces.events[rows])
             self.days.add(pieces.days[rows])
-            if time is not None:
-                self.time.add(time[rows])
             if pieces.month is not None:
                 self.month.add(pieces.month[rows])
+            if pieces.age is not None:
+                self.age.add(pieces.age[rows])
 
     def _add_ones(self, indptr: NDArray, columns: NDArray) -> None:
         """Append the 0/1 covariates of some rows, transposed to columns."""

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from steropes.errors import DataError
 from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.report.formatting import decimals
@@ -255,13 +254,13 @@ def spline_curve(
     basis = effect.basis(x)
     centred = basis - basis.mean(axis=0)
     beta = study.effect_coefficients(effect)
-    if study.model.estimator is None or not np.isfinite(beta).all():
+    if study.model.fits is None or not np.isfinite(beta).all():
         return np.full(len(x), np.nan), None
     names = study.effect_names(effect)
-    try:
-        V = study.model.estimator.vcov().loc[names, names].to_numpy()
-    except DataError:  # With covariates under a Laplace prior there are no standard errors.
+    covariance = study.model.fits.covariance()
+    if covariance is None:  # With covariates under a Laplace prior there are no standard errors.
         return centred @ beta, None
+    V = covariance.loc[names, names].to_numpy()
     return centred @ beta, np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", centred, V, centred), 0))
 
 

@@ -24,7 +24,7 @@ from steropes.studies.results.ratios import ratio_of
 from steropes.studies.results.stored_profile import Evaluate, evaluated, profile_of, store_profile
 from steropes.studies.sccs.infinite_estimates import find_infinite_estimates
 from steropes.studies.sccs.intervals import Intervals
-from steropes.studies.sccs.series_fits_and_profiles import Fit, Profile
+from steropes.studies.sccs.series_fits_and_profiles import Profile
 from steropes.studies.sccs.settings import CaseSeriesSettings
 
 __all__ = ["CaseSeriesModel", "fit_model"]
@@ -62,7 +62,6 @@ class CaseSeriesModel:
         "OK", or the reason why there is no fit.
     profiles : dict
         For columns with ``profile``: DataFrame ``log_rr``, ``log_likelihood``, ``gradient``.
-    estimator : SelfControlledCaseSeries or None
     bootstrap : DataFrame or None
         Indexed by covariate: ``share`` of the draws in which its coefficient is not zero, and the
         limits ``lower`` and ``upper`` of its rate ratio (percentiles).
@@ -73,6 +72,8 @@ class CaseSeriesModel:
     unconverged_draws : int
         Number of bootstrap draws that did not converge. The percentiles include them, and the
         convergence diagnostic fails.
+    fits : Profile or None
+        The fits of the model, if there is an estimate.
     """
 
     estimates: pd.DataFrame
@@ -80,11 +81,20 @@ class CaseSeriesModel:
     variance: float | None
     status: str
     profiles: dict[str, pd.DataFrame] = field(default_factory=dict)
-    estimator: Any = None
     bootstrap: pd.DataFrame | None = None
     penalty: float = 0.0
     converged: bool = True
     unconverged_draws: int = 0
+    fits: Profile | None = None
+
+    @property
+    def estimator(self) -> Any:
+        """The fitted `SelfControlledCaseSeries`; None if there is no estimate.
+
+        Splines are mostly fitted without a row for each month, and the estimator with all rows is
+        only fitted on request.
+        """
+        return None if self.fits is None else self.fits.estimator()
 
     def __repr__(self) -> str:
         return f"CaseSeriesModel({len(self.estimates)} covariates, {self.status})"
@@ -137,12 +147,10 @@ def fit_model(
     profiles = {}
     for j in np.flatnonzero(present).tolist():
         if columns[j].profile:
-            name, model = intervals.names[j], held.get(j) if j in infinite else best.estimator
-            refitted = model is None or (profile.monthly and j not in infinite)
-            evaluate = _refitted(profile, j, infinite) if refitted else profile_of(model, name)
-            around = _around(model, name, estimates.loc[name], settings.level)
-            profiles[name] = _stored(evaluate, around, grid, STEP if model else LONG_STEP)
-    draws, unconverged = _bootstrap(best, settings)
+            name = intervals.names[j]
+            line = estimates.loc[name]
+            profiles[name] = _profile(profile, j, held.get(j), infinite, line, grid)
+    draws, unconverged = _bootstrap(profile, settings)
     if draws is not None:
         _limits_of_draws(estimates, draws, intervals)
     return CaseSeriesModel(
@@ -151,19 +159,20 @@ def fit_model(
         best.variance,
         "OK",
         profiles,
-        best.estimator,
         draws,
         best.penalty,
         profile.converged,
         unconverged,
+        profile,
     )
 
 
-def _bootstrap(best: Fit, settings: CaseSeriesSettings) -> tuple[pd.DataFrame | None, int]:
+def _bootstrap(profile: Profile, settings: CaseSeriesSettings) -> tuple[pd.DataFrame | None, int]:
     """Draw people with replacement, with the prior fixed; count draws that did not converge."""
-    if not settings.bootstrap or best.estimator is None:
+    model = profile.estimator() if settings.bootstrap else None
+    if model is None:
         return None, 0
-    draws = best.estimator.bootstrap(settings.bootstrap, random_state=settings.seed)
+    draws = model.bootstrap(settings.bootstrap, random_state=settings.seed)
     with np.errstate(over="ignore"):
         limits = np.exp(draws.confint(settings.level))
     table = limits.assign(share=draws.nonzero)[["share", "lower", "upper"]]
@@ -201,6 +210,26 @@ def _around(estimator: Any, name: str, line: pd.Series, level: float) -> tuple[f
         lower, upper = (float(x) for x in limits.iloc[0])
         best = 0.5 * (lower + upper)
     return best, lower, upper
+
+
+def _profile(
+    profile: Profile,
+    j: int,
+    held: Any,
+    infinite: dict[int, float],
+    line: pd.Series,
+    grid: Sequence[float] | None,
+) -> pd.DataFrame:
+    """Compute the stored profile of column j, of which ``held`` has the one without an estimate."""
+    name = profile.intervals.names[j]
+    batched = profile.monthly and j not in infinite
+    model = held
+    if j not in infinite and not (batched and not math.isnan(line["lower"])):
+        model = profile.estimator()
+    refitted = batched or model is None
+    evaluate = _refitted(profile, j, infinite) if refitted else profile_of(model, name)
+    around = _around(model, name, line, profile.settings.level)
+    return _stored(evaluate, around, grid, STEP if batched or model is not None else LONG_STEP)
 
 
 def _stored(
@@ -247,8 +276,9 @@ def _limits_of_finite(
     else:
         with warnings.catch_warnings():  # An open side is reported as an infinite limit.
             warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
-            limits = best.estimator.confint(names, settings.level, method="profile").to_numpy()
-        null = best.estimator.profile(names, [0.0]).set_index("param")["log_likelihood"]
+            model = profile.estimator()
+            limits = model.confint(names, settings.level, method="profile").to_numpy()
+        null = model.profile(names, [0.0]).set_index("param")["log_likelihood"]
     top = best.log_likelihood - best.penalty
     for name, (lower, upper) in zip(names, limits, strict=True):
         _enter(estimates, name, lower, upper, top - null[name], settings)

@@ -22,7 +22,12 @@ from steropes.studies.sccs.era_covariates import Column
 from steropes.studies.sccs.infinite_estimates import limiting_estimate
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.settings import CaseSeriesSettings
-from steropes.studies.sccs.spline_series_fits import MonthlyFits, choose_variance
+from steropes.studies.sccs.spline_series_fits import (
+    MonthlyFits,
+    choose_variance,
+    is_determined,
+    violation,
+)
 from steropes.studies.sccs.spline_series_likelihood import monthly_likelihood
 
 __all__ = ["Fit", "Profile", "log_likelihood"]
@@ -36,7 +41,11 @@ WEAK = 4.0  # The variance of a weak prior that keeps a coefficient finite.
 
 @dataclass(frozen=True)
 class Fit:
-    """One fit: coefficients of all columns (0 if absent), with log-likelihood and gradient."""
+    """One fit: coefficients of all columns (0 if absent), with log-likelihood and gradient.
+
+    ``estimator`` is None if there are no columns, or if the fit needed no row for each month;
+    ``information`` is that of the latter.
+    """
 
     beta: NDArray
     log_likelihood: float
@@ -44,6 +53,7 @@ class Fit:
     gradient: NDArray
     variance: float | None
     estimator: Any
+    information: NDArray | None = None
 
 
 class Profile:
@@ -70,6 +80,7 @@ class Profile:
         self.intervals, self.finite, self.rows, self.settings = intervals, finite, rows, settings
         self.converged = True
         self._best: Fit | None = None
+        self._refitted: Any = None
         self._known: dict[tuple[int, float], tuple[float, float]] = {}
         self._designs: dict[tuple, tuple[Any, list[str]]] = {}
         self._parts: dict[bytes, Intervals] = {}
@@ -88,8 +99,33 @@ class Profile:
         """Return the maximum of the (penalised) likelihood."""
         if self._best is None:
             self._chosen = self._monthly_variance()
+            self._best = self._monthly_maximum()
+        if self._best is None:
             self._best = self._fit(self.finite, self.rows, None, None)
         return self._best
+
+    def estimator(self) -> Any:
+        """Return the estimator at the maximum; None if there are no columns."""
+        best = self.maximum()
+        if best.estimator is None and self._refitted is None and self.finite.any():
+            self._refitted = self._fit(self.finite, self.rows, None, None).estimator
+        return best.estimator if self._refitted is None else self._refitted
+
+    def covariance(self) -> pd.DataFrame | None:
+        """Return the covariance matrix of the estimates; None under a Laplace prior."""
+        best = self.maximum()
+        names = [n for n, f in zip(self.intervals.names, self.finite, strict=True) if f]
+        if best.information is None:
+            try:
+                return self.estimator().vcov()
+            except DataError:
+                return None
+        l1, l2 = self._penalties(best.variance)
+        if l1.any():
+            return None
+        at = np.ix_(self.finite, self.finite)
+        inverse = np.linalg.inv((best.information + np.diag(l2))[at])
+        return pd.DataFrame(0.5 * (inverse + inverse.T), names, names)
 
     def limits(self, j: int, drop: float) -> tuple[float, float]:
         """Find the profile limits of a covariate with a finite estimate."""
@@ -137,12 +173,7 @@ class Profile:
         start = np.stack([near[min(near, key=lambda v: abs(v - x))] for x in values], axis=1)
         start = np.where(others[:, None], start, 0.0)
         start[j] = values
-        names = self.intervals.names
-        prior = prior_of(self.settings, best.variance or 1.0, names, self.intervals.columns)
-        l1 = l2 = np.zeros(len(names))
-        if prior is not None:
-            penalty = prior.separable(names)
-            l1, l2 = np.where(others, penalty.l1, 0.0), np.where(others, penalty.l2, 0.0)
+        l1, l2 = (np.where(others, x, 0.0) for x in self._penalties(best.variance))
         found = fits.solve(
             start,
             np.ones((len(fits.likelihood.events), count)),
@@ -164,6 +195,50 @@ class Profile:
                 made = monthly_likelihood(self._part(rows)[0])
             self._monthly[key] = None if made is None else MonthlyFits(made)
         return self._monthly[key]
+
+    def _penalties(self, variance: float | None) -> tuple[NDArray, NDArray]:
+        """Return λ and κ of each column in the model under a separable prior."""
+        names = self.intervals.names
+        prior = prior_of(self.settings, variance or 1.0, names, self.intervals.columns)
+        if prior is None:
+            return np.zeros(len(names)), np.zeros(len(names))
+        penalty = prior.separable(names)
+        return np.where(self.finite, penalty.l1, 0.0), np.where(self.finite, penalty.l2, 0.0)
+
+    def _monthly_maximum(self) -> Fit | None:
+        """Return the maximum without an estimator, certified from all rows.
+
+        None if there are no monthly fits, the variance is unknown, the certificate fails, or the
+        data may not determine a coefficient; the estimator then explains the reason.
+        """
+        fits = self._fits(self.rows)
+        variance, start = self._chosen or (self.settings.variance, np.zeros(len(self.finite)))
+        under = np.array([c.penalized for c in self.intervals.columns]) & self.finite
+        penalised = self.settings.prior != "none" and bool(under.any())
+        if fits is None or not self.finite.any() or (penalised and variance is None):
+            return None
+        if not penalised:
+            variance = None
+        l1, l2 = self._penalties(variance)
+        ones = np.ones((len(fits.likelihood.events), 1))
+        lanes = (x[:, None] for x in (l1, l2, ~self.finite))
+        found = fits.solve(start[:, None], ones, *lanes)
+        beta = found.beta[:, 0]
+        _, _, masses = fits.likelihood.slopes(found.beta, ones)
+        information = fits.likelihood.information(masses, ones, np.zeros(1, int))[0]
+        squares = fits.likelihood.squares(masses, ones)[:, 0]
+        free = np.flatnonzero(self.finite & (l1 == 0) & (l2 == 0))
+        whole = is_determined(beta[free], information[np.ix_(free, free)], squares[free])
+        if not (found.converged[0] and whole):
+            return None
+        value, gradient = log_likelihood(self._part(self.rows)[0], beta)
+        at = np.flatnonzero(self.finite)
+        largest = violation(beta[at], gradient[at], l1[at], l2[at], information[np.ix_(at, at)])
+        if largest > estimator(self.settings, variance, [], []).tol:
+            return None
+        return Fit(
+            beta, value, self._penalty(beta, variance), gradient, variance, None, information
+        )
 
     def _monthly_variance(self) -> tuple[float, NDArray] | None:
         """Choose the prior's variance without a row for each month; None if that is not asked."""
@@ -294,6 +369,8 @@ class Profile:
             design, names = self._design(part, chosen, key)
             model = self._estimator(names, self._columns(chosen))
             start = None if self._chosen is None else self._chosen[1][chosen]
+            if self._best is not None and fixed is None:
+                start = self._best.beta[chosen]
             model.fit(
                 design, part.events, strata=part.case, exposure=part.days, offset=offset,
                 start_at=start,
@@ -331,7 +408,7 @@ class Profile:
             X = part.X[:, chosen[chosen < p]]
             blocks += steropes.as_design(X, copy=False).blocks
         if (chosen >= p).any():
-            blocks += steropes.as_design(part.time[:, chosen[chosen >= p] - p]).blocks
+            blocks += steropes.as_design(part.splines.dense()[:, chosen[chosen >= p] - p]).blocks
         made = steropes.Design(blocks, names), names
         self._designs = {key: made}  # Only the last one, which a profile uses many times.
         return made
@@ -367,7 +444,7 @@ def _column(d: Intervals, j: int) -> NDArray:
     """Return a column as an array."""
     p = d.X.shape[1]
     if j >= p:
-        return d.time[:, j - p]
+        return d.splines.column(j - p)
     out = np.zeros(len(d))
     out[d.X.indices[d.X.indptr[j] : d.X.indptr[j + 1]]] = 1.0
     return out
@@ -376,7 +453,7 @@ def _column(d: Intervals, j: int) -> NDArray:
 def log_likelihood(d: Intervals, beta: NDArray) -> tuple[float, NDArray]:
     """Compute Σ y log[t exp(x'β) / Σ t exp(x'β)], with sums within cases, and its gradient."""
     p = d.X.shape[1]
-    eta = d.X @ beta[:p] + d.time @ beta[p:]
+    eta = d.X @ beta[:p] + d.splines.matmul(beta[p:])
     starts = np.flatnonzero(np.diff(d.case, prepend=-1))
     if len(starts) == 0:
         return 0.0, np.zeros(len(beta))
@@ -387,7 +464,7 @@ def log_likelihood(d: Intervals, beta: NDArray) -> tuple[float, NDArray]:
     n = np.add.reduceat(d.events, starts)
     value = float(d.events @ (eta + np.log(d.days)) - n @ (top + np.log(sums)))
     left = d.events - mass * np.repeat(n / sums, sizes)
-    return value, np.concatenate([d.X.T @ left, d.time.T @ left])
+    return value, np.concatenate([d.X.T @ left, d.splines.rmatmul(left)])
 
 
 def prior_of(

@@ -19,7 +19,7 @@ from steropes.select.folds import TrainingRows, cut
 from steropes.select.variance_search import VariancePath
 from steropes.studies.sccs.spline_series_likelihood import MonthlyLikelihood
 
-__all__ = ["MonthlyFits", "MonthlyOptimum", "choose_variance"]
+__all__ = ["MonthlyFits", "MonthlyOptimum", "choose_variance", "is_determined", "violation"]
 
 STEPS, HALVINGS = 60, 25
 # A fit ends if no slope exceeds this share of the root of its information, plus a little.
@@ -176,6 +176,44 @@ def _direction(beta: NDArray, pull: NDArray, information: NDArray, l2: NDArray) 
     return out
 
 
+def is_determined(beta: NDArray, information: NDArray, squares: NDArray) -> bool:
+    """Return whether the data determine unpenalised coefficients at an optimum.
+
+    That is doubtful if a coefficient is large, or if half of the digits of the information are lost
+    to collinear columns or to columns that hardly vary within cases.
+
+    Parameters
+    ----------
+    beta : (k,) array
+    information : (k, k) array
+    squares : (k,) array
+        The diagonal of the information before means are subtracted.
+    """
+    least = np.sqrt(np.finfo(float).eps)
+    own = np.diag(information)
+    if np.abs(beta).max(initial=0.0) > LARGEST or not (own > least * squares).all():
+        return False
+    scaled = information / np.sqrt(own) / np.sqrt(own)[:, None]
+    return bool(np.linalg.eigvalsh(scaled).min(initial=1.0) > least)
+
+
+def violation(
+    beta: NDArray, gradient: NDArray, l1: NDArray, l2: NDArray, information: NDArray
+) -> float:
+    """Return the largest slope of the penalised loss, in units of λ or of the score's error.
+
+    Parameters
+    ----------
+    beta, gradient, l1, l2 : (k,) arrays
+        Coefficients, slopes of the log-likelihood, and the λ and κ of each column.
+    information : (k, k) array
+    """
+    pull = _pull(beta, gradient, l1, l2, np.zeros(len(beta), bool))
+    unit = np.where(l1 > 0, l1, np.sqrt(np.maximum(np.diag(information), 0.0)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.where(pull == 0, 0.0, np.abs(pull) / unit).max(initial=0.0))
+
+
 def _penalty(beta: NDArray, l1: NDArray, l2: NDArray) -> NDArray:
     """Compute the penalty of each lane."""
     return (l1 * np.abs(beta) + 0.5 * l2 * beta**2).sum(0)
@@ -300,10 +338,9 @@ class _MonthlyPath(VariancePath):
     def _undetermined(self) -> NDArray:
         """Mark 0/1 columns without any event, or with all, in the training cases, (p, lanes)."""
         like = self.fits.likelihood
-        before = np.append(0.0, np.cumsum(like.length))
-        inside = like.of_row @ (like.days[:, None] * like.rows)
-        whole = like.of_row @ like.days + like.of_run @ (before[like.last + 1] - before[like.first])
-        varies = (inside > 0) & (inside < whole[:, None])
+        days, inside = like.days()
+        inside = np.hstack([inside, np.zeros((len(days), like.totals.shape[1] - inside.shape[1]))])
+        varies = (inside > 0) & (inside < days[:, None])
         own = np.where(varies, like.totals, 0.0)
         others = np.where(varies, like.events[:, None], 0.0) - own
         return (own.T @ self.weights == 0) | (others.T @ self.weights == 0)

@@ -1,9 +1,10 @@
 """The likelihood of a case series with splines, without a row for each month of each case.
 
 Season and calendar time have the same value in a month for everybody, and age for everybody who was
-born on the same day; often only the year of birth is known. The unexposed whole months of a case
-therefore need no rows: the sum of their rates is a difference of two cumulative sums over all
-months of its day of birth. Only rows with a window, and parts of months, are kept.
+born on the same day; often only the year of birth is known. Consecutive whole months of a case with
+the same windows therefore need no rows: the sum of their rates is the rate ratio of the windows
+times a difference of two cumulative sums over all months of the day of birth. Other rows share
+their values of the splines, too, and have few different sets of windows.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from steropes.studies.sccs.intervals import Intervals
 __all__ = ["Masses", "MonthlyLikelihood", "monthly_likelihood"]
 
 MOST_COLUMNS = 60  # Beyond this number of columns the dense Hessians are too expensive.
-# The share of the rows that must be whole months without a window, less the months that are stored
-# for further days of birth.
+# The share of the rows that must be whole months, less the months that are stored for further days
+# of birth.
 LEAST_SAVED = 0.5
 
 
@@ -29,43 +30,43 @@ LEAST_SAVED = 0.5
 class MonthlyLikelihood:
     """Σ y log[t exp(x'β) / Σ t exp(x'β)] of m cases in p columns, for B parameters at once.
 
+    The sum of a case's rates is a combination of few products, each of the rate ratio of a set of
+    windows and a base. Bases are the rates of d values of the splines and then, for each day of
+    birth, the cumulative sums of the rates of its whole months, beginning with 0. A row of the
+    model has its days as the coefficient of one product, and a run of whole months with the same
+    windows has the coefficients 1 and −1 of two.
+
     Attributes
     ----------
-    rows : (e, p) array
-        Covariates of the rows that are kept.
-    days : (e,) array
-        Their lengths.
-    of_row : (m, e) sparse array
-        The case of each row, as a one.
-    first, last : (r,) int arrays
-        First and last month of each run of whole months without a window.
-    of_run : (m, r) sparse array
-        The case of each run, as a one.
-    months : (K, p) array
-        Covariates of the months, of one day of birth after the other; zero for windows.
+    terms : (m, s) sparse array
+        Coefficients of the products.
+    pattern, base : (s,) int arrays
+        The set of windows and the base of each product.
+    windows : (u, w) array
+        The different sets of windows; their columns precede those of the splines.
+    splines : (d + K, q) array
+        Values of the splines in rows, and in the months of one day of birth after the other.
     length : (K,) array
         Days of the months; zero for months that no case has in whole.
+    births : int
+        Number of days of birth, each of which has K / births months.
     totals : (m, p) array
         Σ y x of each case.
     events : (m,) array
     constant : (m,) array
         Σ y log t of each case.
-    births : int
-        Number of days of birth, each of which has K / births months.
     """
 
-    rows: NDArray
-    days: NDArray
-    of_row: sparse.csr_array
-    first: NDArray
-    last: NDArray
-    of_run: sparse.csr_array
-    months: NDArray
+    terms: sparse.csr_array
+    pattern: NDArray
+    base: NDArray
+    windows: NDArray
+    splines: NDArray
     length: NDArray
+    births: int
     totals: NDArray
     events: NDArray
     constant: NDArray
-    births: int = 1
 
     def log_likelihoods(self, beta: NDArray) -> NDArray:
         """Return the log-likelihood of each case, (m, B), at parameters (p, B)."""
@@ -89,22 +90,28 @@ class MonthlyLikelihood:
             Rates at these parameters, for `information`.
         """
         at = self._at(beta)
-        row_weight, month_weight = self._weights(at, weights)
-        gradient = self.totals.T @ weights - self.rows.T @ row_weight - self.months.T @ month_weight
+        _, by_pattern, by_value = self._expected(at, weights)
+        slopes = np.vstack([self.windows.T @ by_pattern, self.splines.T @ by_value])
+        gradient = self.totals.T @ weights - slopes
         return (weights * at.log_likelihoods).sum(0), gradient, at
 
     def information(self, at: Masses, weights: NDArray, lanes: NDArray) -> NDArray:
         """Compute the negative Hessians of some of the parameters, (len(lanes), p, p)."""
-        row_weight, month_weight = self._weights(at, weights)
-        p = self.rows.shape[1]
+        p, w = self.totals.shape[1], self.windows.shape[1]
+        inside = self.windows[self.pattern]
+        by_product, by_pattern, by_value = self._expected(at, weights)
         found = np.empty((len(lanes), p, p))
         for k, b in enumerate(lanes.tolist()):
-            root = np.sqrt(weights[:, b] * self.events)[:, None] * self._means(at, b)
-            found[k] = (
-                (self.rows * row_weight[:, [b]]).T @ self.rows
-                + (self.months * month_weight[:, [b]]).T @ self.months
-                - root.T @ root
-            )
+            bases = self._bases(at.rate[:, [b]] * self.splines)
+            moments = at.ratio[self.pattern, b, None] * bases[self.base]
+            means = self.terms @ np.hstack([at.product[:, [b]] * inside, moments])
+            means *= (np.sqrt(weights[:, b] * self.events) / at.sums[:, b])[:, None]
+            found[k] = -(means.T @ means)
+            found[k, :w, :w] += (self.windows.T * by_pattern[:, b]) @ self.windows
+            found[k, w:, w:] += (self.splines.T * by_value[:, b]) @ self.splines
+            both = (inside.T * by_product[:, b]) @ moments
+            found[k, :w, w:] += both
+            found[k, w:, :w] += both.T
         return found
 
     def derivatives(self, beta: NDArray, weights: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -112,55 +119,84 @@ class MonthlyLikelihood:
         value, gradient, at = self.slopes(beta, weights)
         return value, gradient, self.information(at, weights, np.arange(beta.shape[1]))
 
-    def _weights(self, at: Masses, weights: NDArray) -> tuple[NDArray, NDArray]:
-        """Return the expected events of each row and of each month."""
-        share = weights * self.events[:, None] / at.sums
-        by_month = self._by_month(self.of_run.T @ share)
-        return at.row_mass * (self.of_row.T @ share), at.month_mass * by_month
+    def squares(self, at: Masses, weights: NDArray) -> NDArray:
+        """Compute the diagonals of the Hessians before means are subtracted, (p, B)."""
+        _, by_pattern, by_value = self._expected(at, weights)
+        return np.vstack([self.windows.T**2 @ by_pattern, self.splines.T**2 @ by_value])
+
+    def days(self) -> tuple[NDArray, NDArray]:
+        """Return the days of each case, (m,), and those in each window, (m, w)."""
+        at = self._at(np.zeros((self.totals.shape[1], 1)))
+        inside = np.hstack([np.ones((len(self.windows), 1)), self.windows])[self.pattern]
+        found = self.terms @ (at.product * inside)
+        return found[:, 0], found[:, 1:]
 
     def _at(self, beta: NDArray) -> Masses:
         """Compute the rates at some parameters."""
-        eta, monthly = self.rows @ beta, self.months @ beta
-        top = np.maximum(eta.max(0, initial=-np.inf), monthly.max(0, initial=-np.inf))
-        top = np.where(np.isfinite(top), top, 0.0)
-        row_mass = self.days[:, None] * np.exp(eta - top)
-        month_mass = self.length[:, None] * np.exp(monthly - top)
-        sums = self.of_row @ row_mass + self.of_run @ self._over_runs(month_mass)
+        w = self.windows.shape[1]
+        ratio, rate = self.windows @ beta[:w], self.splines @ beta[w:]
+        tops = ratio.max(0), rate.max(0)
+        ratio, rate = np.exp(ratio - tops[0]), np.exp(rate - tops[1])
+        product = ratio[self.pattern] * self._bases(rate)[self.base]
+        sums = self.terms @ product
         # A step may be so long that a sum vanishes; such points are not accepted.
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(sums) + top
+            logs = np.log(sums) + tops[0] + tops[1]
             found = self.totals @ beta + self.constant[:, None] - self.events[:, None] * logs
-        return Masses(row_mass, month_mass, sums, np.where(self.events[:, None] > 0, found, 0.0))
+        return Masses(ratio, rate, product, sums, np.where(self.events[:, None] > 0, found, 0.0))
 
-    def _means(self, at: Masses, b: int) -> NDArray:
-        """Return the mean covariates of each case under the rates of one parameter, (m, p)."""
-        run = self._over_runs(at.month_mass[:, [b]] * self.months)
-        sums = self.of_row @ (at.row_mass[:, [b]] * self.rows) + self.of_run @ run
-        return sums / at.sums[:, [b]]
+    def _expected(self, at: Masses, weights: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+        """Compute expected events.
 
-    def _over_runs(self, by_month: NDArray) -> NDArray:
-        """Sum values of months over each run."""
-        size, width = len(by_month) // self.births, by_month.shape[1]
-        before = np.zeros((self.births, size + 1, width))
-        np.cumsum(by_month.reshape(self.births, size, width), axis=1, out=before[:, 1:])
-        # Each day of birth has an entry before its first month.
-        flat, shift = before.reshape(-1, width), self.first // size
-        return flat[self.last + 1 + shift] - flat[self.first + shift]
+        Returns
+        -------
+        by_product : (s, B) array
+            Expected events divided by the value of each product.
+        by_pattern : (u, B) array
+            Expected events under each set of windows.
+        by_value : (d + K, B) array
+            Expected events under each row of ``splines``.
+        """
+        by_product = self.terms.T @ (weights * self.events[:, None] / at.sums)
+        by_pattern = _summed(by_product * at.product, self.pattern, len(self.windows))
+        d = len(self.splines) - len(self.length)
+        bases = d + len(self.length) + self.births
+        by_base = _summed(by_product * at.ratio[self.pattern], self.base, bases)
+        # A month is part of all cumulative sums after it.
+        sums = by_base[d:].reshape(self.births, -1, by_base.shape[1])
+        after = sums[:, :0:-1].cumsum(1)[:, ::-1].reshape(len(self.length), -1)
+        by_value = at.rate * np.vstack([by_base[:d], self.length[:, None] * after])
+        return by_product, by_pattern, by_value
 
-    def _by_month(self, by_run: NDArray) -> NDArray:
-        """Sum values of runs over each month within them; the transpose of `_over_runs`."""
-        change = np.zeros((len(self.length) + 1, by_run.shape[1]))
-        np.add.at(change, self.first, by_run)
-        np.subtract.at(change, self.last + 1, by_run)
-        return np.cumsum(change, axis=0)[:-1]
+    def _bases(self, values: NDArray) -> NDArray:
+        """Return values of rows, and cumulative sums of days times values of months."""
+        d, width = len(values) - len(self.length), values.shape[1]
+        size = len(self.length) // self.births
+        found = np.zeros((d + self.births * (size + 1), width))
+        found[:d] = values[:d]
+        months = (self.length[:, None] * values[d:]).reshape(self.births, size, width)
+        np.cumsum(months, axis=1, out=found[d:].reshape(self.births, size + 1, width)[:, 1:])
+        return found
 
 
 @dataclass(frozen=True, eq=False)
 class Masses:
-    """Rates of rows and months and their sums by case, up to a factor, and log-likelihoods."""
+    """Rates at B parameters, up to a factor of each.
 
-    row_mass: NDArray
-    month_mass: NDArray
+    Attributes
+    ----------
+    ratio : (u, B) array
+        Rate ratios of the sets of windows.
+    rate : (d + K, B) array
+        Rates by the splines alone.
+    product : (s, B) array
+        The products of both.
+    sums, log_likelihoods : (m, B) arrays
+    """
+
+    ratio: NDArray
+    rate: NDArray
+    product: NDArray
     sums: NDArray
     log_likelihoods: NDArray
 
@@ -173,57 +209,78 @@ def monthly_likelihood(part: Intervals) -> MonthlyLikelihood | None:
     part : Intervals
         Rows in the order of their days within cases.
     """
-    month, p = part.month, part.X.shape[1]
-    columns = p + part.time.shape[1]
-    if month is None or not part.time.shape[1] or columns > MOST_COLUMNS or not len(part):
+    month, w = part.month, part.X.shape[1]
+    columns = w + part.splines.shape[1]
+    if month is None or columns == w or columns > MOST_COLUMNS or not len(part):
         return None
     origin = int(month.min())
-    whole = np.diff(first_day(np.arange(origin, int(month.max()) + 2)))
-    born, group = np.zeros(1), np.zeros(len(part), np.int64)
+    length = np.diff(first_day(np.arange(origin, int(month.max()) + 2)))
+    starts = np.flatnonzero(np.diff(part.case, prepend=-1))
+    cases = len(starts)
+    case = np.repeat(np.arange(cases), np.diff(np.append(starts, len(part))))
+    born, group = np.zeros(1), np.zeros(cases, np.int64)
     if part.birth is not None:
-        born, group = np.unique(part.birth, return_inverse=True)
-    k = (month - origin) + len(whole) * group
-    added = len(whole) * (len(born) - 1)
-    whole = np.tile(whole, len(born))
-    bare = np.ones(len(part), bool)
-    bare[part.X.indices] = False
-    bare &= part.days == whole[k]
-    if bare.sum() - added < LEAST_SAVED * len(part):
+        born, group = np.unique(part.birth[starts], return_inverse=True)
+    group = group[case]
+    months = len(length)
+    at = (month - origin) + months * group
+    whole = part.days == length[month - origin]
+    if whole.sum() - months * (len(born) - 1) < LEAST_SAVED * len(part):
         return None
-    _, case = np.unique(part.case, return_inverse=True)
-    cases = int(case[-1]) + 1
-    full, kept = np.flatnonzero(bare), np.flatnonzero(~bare)
+    windows, pattern = _patterns(part.X)
+    full, other = np.flatnonzero(whole), np.flatnonzero(~whole)
+    # Values of the splines in other rows and in whole months.
+    some = part.splines.take(other)
+    _, one, value = np.unique(some.key(), return_index=True, return_inverse=True)
+    splines = np.zeros((len(one) + months * len(born), columns - w))
+    splines[: len(one)] = some.dense(one)
+    _, one_month = np.unique(at[full], return_index=True)
+    used = full[one_month]
+    splines[len(one) + at[used]] = part.splines.dense(used)
+    days = np.zeros(months * len(born))
+    days[at[used]] = part.days[used]
+    # Runs of whole months.
     new = np.ones(len(full), bool)
-    new[1:] = (np.diff(case[full]) != 0) | (np.diff(k[full]) != 1)
+    new[1:] = np.diff(case[full]) != 0
+    new[1:] |= (np.diff(at[full]) != 1) | (np.diff(pattern[full]) != 0)
     begins = np.flatnonzero(new)
-    ends = np.append(begins[1:], len(full)) - 1
-    months = np.zeros((len(whole), columns))
-    months[k[full], p:] = part.time[full]
-    length = np.zeros(len(whole))
-    length[k[full]] = part.days[full]
-    by_rows = part.X.tocsr()
+    first, last = full[begins], full[np.append(begins[1:], len(full)) - 1]
+    shift = len(one) + group[first]  # Each day of birth has a sum before its first month.
+    of = np.concatenate([other, first, first])
+    bases = len(one) + (months + 1) * len(born)
+    base = np.concatenate([value, at[last] + 1 + shift, at[first] + shift])
+    product, place = np.unique(pattern[of] * bases + base, return_inverse=True)
+    size = np.concatenate([part.days[other], np.ones(len(first)), -np.ones(len(first))])
     events = part.events.astype(float)
     own = np.flatnonzero(part.events)
-    seen = np.hstack([by_rows[own].toarray().astype(float), part.time[own]])
     totals = np.zeros((cases, columns))
+    seen = np.hstack([windows[pattern[own]], part.splines.dense(own)])
     np.add.at(totals, case[own], seen * events[own, None])
     return MonthlyLikelihood(
-        rows=np.hstack([by_rows[kept].toarray().astype(float), part.time[kept]]),
-        days=part.days[kept],
-        of_row=_incidence(case[kept], cases),
-        first=k[full[begins]],
-        last=k[full[ends]],
-        of_run=_incidence(case[full[begins]], cases),
-        months=months,
-        length=length,
+        terms=sparse.csr_array((size, (case[of], place)), (cases, len(product))),
+        pattern=product // bases,
+        base=product % bases,
+        windows=windows,
+        splines=splines,
+        length=days,
+        births=len(born),
         totals=totals,
         events=np.bincount(case, events, minlength=cases),
         constant=np.bincount(case[own], events[own] * np.log(part.days[own]), minlength=cases),
-        births=len(born),
     )
 
 
-def _incidence(case: NDArray, cases: int) -> sparse.csr_array:
-    """Return a matrix with a one for each item in the row of its case."""
-    ones = np.ones(len(case))
-    return sparse.csr_array((ones, (case, np.arange(len(case)))), (cases, len(case)))
+def _patterns(X: sparse.csc_array) -> tuple[NDArray, NDArray]:
+    """Return the different sets of windows, (u, w), and the set of each row, (n,)."""
+    bits = np.zeros(X.shape[0], np.int64)  # There are fewer than 63 windows.
+    for j in range(X.shape[1]):
+        bits[X.indices[X.indptr[j] : X.indptr[j + 1]]] |= 1 << j
+    found = np.unique(bits)
+    windows = (found[:, None] >> np.arange(X.shape[1]) & 1).astype(float)
+    return windows, np.searchsorted(found, bits)
+
+
+def _summed(values: NDArray, group: NDArray, groups: int) -> NDArray:
+    """Sum values, (s, B), by group."""
+    pointers = np.arange(len(group) + 1)
+    return sparse.csc_array((np.ones(len(group)), group, pointers), (groups, len(group))) @ values

@@ -103,7 +103,7 @@ def _information(
 ) -> tuple[NDArray, NDArray]:
     """Sum Σ n [Z'ΠZ − (Z'π)(Z'π)'] over the exposed and over the unexposed cases."""
     p = d.X.shape[1]
-    eta = d.X @ beta[:p] + d.time @ beta[p:]
+    eta = d.X @ beta[:p] + d.splines.matmul(beta[p:])
     starts = np.flatnonzero(np.diff(d.case, prepend=-1))
     ends = np.append(starts[1:], len(d))
     found = [np.zeros((len(chosen), len(chosen))) for _ in range(2)]
@@ -116,7 +116,7 @@ def _information(
         at = starts[first:last] - starts[first]
         sizes = ends[first:last] - starts[first:last]
         ones = by_rows[rows][:, chosen[chosen < p]].toarray().astype(float)
-        z = np.hstack([ones, d.time[rows][:, chosen[chosen >= p] - p]])
+        z = np.hstack([ones, d.splines.dense(rows)[:, chosen[chosen >= p] - p]])
         top = np.maximum.reduceat(eta[rows], at)
         mass = d.days[rows] * np.exp(eta[rows] - np.repeat(top, sizes))
         share = mass / np.repeat(np.add.reduceat(mass, at), sizes)
