@@ -8,6 +8,7 @@ import pytest
 from tests.studies.conftest import OUTCOME, TARGET
 
 import steropes
+import steropes.studies.sccs.sccs_profile as sccs_profile
 from steropes.studies import Spline, case_series, case_series_settings
 from steropes.studies.sccs.event_dependent_observation import CensorModel
 from steropes.studies.sccs.sccs_diagnostics import _convergence
@@ -109,7 +110,7 @@ def test_a_grid_says_it_too(path, tmp_path):
 
 @pytest.fixture
 def stopped(monkeypatch):
-    """Let case series stop after their first step."""
+    """Let case series be fitted by the estimator with all rows, which stops after a step."""
     fit = steropes.SelfControlledCaseSeries.fit
 
     def short(self, *args, **kwargs):
@@ -117,6 +118,7 @@ def stopped(monkeypatch):
         return fit(self, *args, **kwargs)
 
     monkeypatch.setattr(steropes.SelfControlledCaseSeries, "fit", short)
+    monkeypatch.setattr(sccs_profile, "monthly_likelihood", lambda part: None)
 
 
 def test_a_case_series_that_did_not_converge_fails_and_says_so(path, stopped, capsys):

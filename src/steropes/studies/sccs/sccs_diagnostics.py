@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.stats import chi2, poisson
+from scipy.special import gammaln, xlogy
+from scipy.stats import chi2
 
 from steropes.studies.diagnostics.convergence_diagnostic import convergence
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
@@ -175,16 +177,20 @@ def time_stability(monthly: pd.DataFrame, limit: float = 1.1) -> tuple[float, fl
     seen = monthly["observed"].to_numpy(float)
     mean = np.maximum(monthly["adjusted"].to_numpy(float), np.finfo(float).eps)
 
+    constant = gammaln(seen + 1)
+
+    def losses(log_x: NDArray) -> NDArray:
+        """Return minus the log-likelihood of each log ratio."""
+        means = (mean * np.exp(x)[:, None] for x in (log_x, -log_x))
+        up, down = (xlogy(seen, m) - constant - m for m in means)
+        return -np.logaddexp(up, down).sum(1)
+
     def loss(log_x: float) -> float:
-        """Return minus the log-likelihood of the log ratio."""
-        up, down = (
-            poisson.logpmf(seen, mean * np.exp(log_x)),
-            poisson.logpmf(seen, mean * np.exp(-log_x)),
-        )
-        return -float(np.logaddexp(up, down).sum())
+        """Return minus the log-likelihood of one log ratio."""
+        return float(losses(np.array([log_x]))[0])
 
     grid = np.linspace(0, math.log(10), 231)
-    values = np.array([loss(g) for g in grid])
+    values = losses(grid)
     at = int(np.nanargmin(values))
     low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
     found = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-10})

@@ -2,8 +2,8 @@
 
 The estimator computes the profiles of covariates with a finite estimate. A covariate without one is
 not in any finite fit: a value of it enters as an offset, and the others are refitted. Its finite
-limit is where the log-likelihood is a given amount below its supremum. It is found to 1e-9 by steps
-on the signed root of twice the drop, which is nearly linear.
+limit is where the log-likelihood is a given amount below its supremum. It is found to 1e-9 by
+Newton steps on the signed root of twice the drop, which is nearly linear.
 """
 
 from __future__ import annotations
@@ -224,9 +224,9 @@ class Profile:
         lanes = (x[:, None] for x in (l1, l2, ~self.finite))
         found = fits.solve(start[:, None], ones, *lanes)
         beta = found.beta[:, 0]
-        _, _, masses = fits.likelihood.slopes(found.beta, ones)
-        information = fits.likelihood.information(masses, ones, np.zeros(1, int))[0]
-        squares = fits.likelihood.squares(masses, ones)[:, 0]
+        _, _, there = fits.likelihood.slopes(found.beta, ones)
+        information = fits.likelihood.information(there, ones, np.zeros(1, int))[0]
+        squares = fits.likelihood.squares(there)[:, 0]
         free = np.flatnonzero(self.finite & (l1 == 0) & (l2 == 0))
         whole = is_determined(beta[free], information[np.ix_(free, free)], squares[free])
         if not (found.converged[0] and whole):
@@ -307,38 +307,36 @@ class Profile:
     def _limit(
         self, j: int, top: float, drop: float, side: int, inner: float, infinite: dict[int, float]
     ) -> float:
-        """Find the limit above (side 1) or below (−1) ``inner`` by bracketing and secants."""
+        """Find the limit above (side 1) or below (−1) ``inner`` by Newton steps in a bracket."""
 
-        def root(b: float) -> float:
-            """Return the distance beyond the limit on the scale of the signed root."""
-            fall = max(top - self.at(j, b, infinite)[0], 0.0)
-            return math.sqrt(2 * fall) - math.sqrt(2 * drop)
+        def root(b: float) -> tuple[float, float]:
+            """Return the distance beyond the limit on the scale of the signed root, and slope."""
+            value, slope = self.at(j, b, infinite)
+            distance = math.sqrt(2 * max(top - value, 0.0))
+            rise = -side * slope / distance if distance > 0 else 0.0
+            return distance - math.sqrt(2 * drop), rise
 
-        low, f_low = inner, root(inner)
-        step = 0.5
-        while True:
-            high = low + side * step
-            if abs(high) > FARTHEST:
-                return side * math.inf
-            f_high = root(high)
-            if f_high >= 0:
-                break
-            # Extrapolate the secant of the last two points, at most four steps at a time.
-            slope = max((f_high - f_low) / step, 1e-3)
-            low, f_low = high, f_high
-            step = min(max(1.05 * -f_high / slope, 0.05), 4 * step)
-        for _ in range(60):
-            b = low + (high - low) * (-f_low) / (f_high - f_low)
-            margin = 0.02 * (high - low)  # Stay away from the ends, so that the bracket shrinks.
-            b = min(max(b, min(low, high) + abs(margin)), max(low, high) - abs(margin))
-            f = root(b)
-            if abs(f) < CLOSE or abs(high - low) < 1e-10:
+        low, high, step = inner, side * math.inf, 0.5
+        f, rise = root(low)
+        b = low
+        for _ in range(100):
+            newton = b - side * f / rise if rise > 0 else side * math.inf
+            if abs(f) < CLOSE and math.isfinite(newton):
+                return newton
+            if abs(high - low) < 1e-10:
                 return b
-            if f < 0:
-                low, f_low = b, f
+            if math.isinf(high):
+                # Without a bracket, a step is at most four times the last one.
+                if abs(low) >= FARTHEST:
+                    return side * math.inf
+                step = min(abs(newton - low), step)
+                b = side * min(side * low + step, FARTHEST)
+                step *= 4
             else:
-                high, f_high = b, f
-        return 0.5 * (low + high)
+                b = newton if low < newton < high or high < newton < low else 0.5 * (low + high)
+            f, rise = root(b)
+            low, high = (b, high) if f < 0 else (low, b)
+        return b
 
     # -- fits ------------------------------------------------------------------------------------
 

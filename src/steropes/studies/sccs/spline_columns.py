@@ -45,7 +45,7 @@ class SplineColumns:
     def dense(self, rows: slice | NDArray = slice(None)) -> NDArray:
         """Return some rows, all by default, as an array."""
         parts = [table[at[rows]] for table, at in zip(self.tables, self.index, strict=True)]
-        return np.hstack(parts) if parts else np.zeros((len(range(self.n)[rows]), 0))
+        return np.hstack(parts) if parts else np.zeros((self.n, 0))[rows]
 
     def column(self, j: int) -> NDArray:
         """Return one column."""

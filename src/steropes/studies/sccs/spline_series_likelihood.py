@@ -10,6 +10,7 @@ their values of the splines, too, and have few different sets of windows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from scipy import sparse
 from steropes.studies.sccs.calendar_time_splines import first_day
 from steropes.studies.sccs.intervals import Intervals
 
-__all__ = ["Masses", "MonthlyLikelihood", "monthly_likelihood"]
+__all__ = ["Expected", "Masses", "MonthlyLikelihood", "monthly_likelihood"]
 
 MOST_COLUMNS = 60  # Beyond this number of columns the dense Hessians are too expensive.
 # The share of the rows that must be whole months, less the months that are stored for further days
@@ -86,30 +87,30 @@ class MonthlyLikelihood:
         -------
         value : (B,) array
         gradient : (p, B) array
-        at : Masses
-            Rates at these parameters, for `information`.
+        at : Expected
+            Expected events at these parameters, for `information`.
         """
-        at = self._at(beta)
-        _, by_pattern, by_value = self._expected(at, weights)
-        slopes = np.vstack([self.windows.T @ by_pattern, self.splines.T @ by_value])
+        masses = self._at(beta)
+        at = self._expected(masses, weights)
+        slopes = np.vstack([self.windows.T @ at.by_pattern, self.splines.T @ at.by_value])
         gradient = self.totals.T @ weights - slopes
-        return (weights * at.log_likelihoods).sum(0), gradient, at
+        return (weights * masses.log_likelihoods).sum(0), gradient, at
 
-    def information(self, at: Masses, weights: NDArray, lanes: NDArray) -> NDArray:
+    def information(self, at: Expected, weights: NDArray, lanes: NDArray) -> NDArray:
         """Compute the negative Hessians of some of the parameters, (len(lanes), p, p)."""
+        masses = at.masses
         p, w = self.totals.shape[1], self.windows.shape[1]
         inside = self.windows[self.pattern]
-        by_product, by_pattern, by_value = self._expected(at, weights)
         found = np.empty((len(lanes), p, p))
         for k, b in enumerate(lanes.tolist()):
-            bases = self._bases(at.rate[:, [b]] * self.splines)
-            moments = at.ratio[self.pattern, b, None] * bases[self.base]
-            means = self.terms @ np.hstack([at.product[:, [b]] * inside, moments])
-            means *= (np.sqrt(weights[:, b] * self.events) / at.sums[:, b])[:, None]
+            bases = self._bases(masses.rate[:, [b]] * self.splines)
+            moments = masses.ratio[self.pattern, b, None] * bases[self.base]
+            means = self.terms @ np.hstack([masses.product[:, [b]] * inside, moments])
+            means *= (np.sqrt(weights[:, b] * self.events) / masses.sums[:, b])[:, None]
             found[k] = -(means.T @ means)
-            found[k, :w, :w] += (self.windows.T * by_pattern[:, b]) @ self.windows
-            found[k, w:, w:] += (self.splines.T * by_value[:, b]) @ self.splines
-            both = (inside.T * by_product[:, b]) @ moments
+            found[k, :w, :w] += (self.windows.T * at.by_pattern[:, b]) @ self.windows
+            found[k, w:, w:] += (self.splines.T * at.by_value[:, b]) @ self.splines
+            both = (inside.T * at.by_product[:, b]) @ moments
             found[k, :w, w:] += both
             found[k, w:, :w] += both.T
         return found
@@ -119,10 +120,9 @@ class MonthlyLikelihood:
         value, gradient, at = self.slopes(beta, weights)
         return value, gradient, self.information(at, weights, np.arange(beta.shape[1]))
 
-    def squares(self, at: Masses, weights: NDArray) -> NDArray:
+    def squares(self, at: Expected) -> NDArray:
         """Compute the diagonals of the Hessians before means are subtracted, (p, B)."""
-        _, by_pattern, by_value = self._expected(at, weights)
-        return np.vstack([self.windows.T**2 @ by_pattern, self.splines.T**2 @ by_value])
+        return np.vstack([self.windows.T**2 @ at.by_pattern, self.splines.T**2 @ at.by_value])
 
     def days(self) -> tuple[NDArray, NDArray]:
         """Return the days of each case, (m,), and those in each window, (m, w)."""
@@ -145,28 +145,24 @@ class MonthlyLikelihood:
             found = self.totals @ beta + self.constant[:, None] - self.events[:, None] * logs
         return Masses(ratio, rate, product, sums, np.where(self.events[:, None] > 0, found, 0.0))
 
-    def _expected(self, at: Masses, weights: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-        """Compute expected events.
-
-        Returns
-        -------
-        by_product : (s, B) array
-            Expected events divided by the value of each product.
-        by_pattern : (u, B) array
-            Expected events under each set of windows.
-        by_value : (d + K, B) array
-            Expected events under each row of ``splines``.
-        """
-        by_product = self.terms.T @ (weights * self.events[:, None] / at.sums)
-        by_pattern = _summed(by_product * at.product, self.pattern, len(self.windows))
+    def _expected(self, at: Masses, weights: NDArray) -> Expected:
+        """Compute expected events."""
+        by_case, by_pattern, by_base = self._transposes
+        by_product = by_case @ (weights * self.events[:, None] / at.sums)
+        bases = by_base @ (by_product * at.ratio[self.pattern])
         d = len(self.splines) - len(self.length)
-        bases = d + len(self.length) + self.births
-        by_base = _summed(by_product * at.ratio[self.pattern], self.base, bases)
         # A month is part of all cumulative sums after it.
-        sums = by_base[d:].reshape(self.births, -1, by_base.shape[1])
+        sums = bases[d:].reshape(self.births, -1, bases.shape[1])
         after = sums[:, :0:-1].cumsum(1)[:, ::-1].reshape(len(self.length), -1)
-        by_value = at.rate * np.vstack([by_base[:d], self.length[:, None] * after])
-        return by_product, by_pattern, by_value
+        by_value = at.rate * np.vstack([bases[:d], self.length[:, None] * after])
+        return Expected(at, by_product, by_pattern @ (by_product * at.product), by_value)
+
+    @cached_property
+    def _transposes(self) -> tuple[sparse.csc_array, sparse.csc_array, sparse.csc_array]:
+        """Matrices that sum cases by product, and products by set of windows and by base."""
+        patterns = len(self.windows)
+        bases = len(self.splines) + self.births
+        return self.terms.T, _groups(self.pattern, patterns), _groups(self.base, bases)
 
     def _bases(self, values: NDArray) -> NDArray:
         """Return values of rows, and cumulative sums of days times values of months."""
@@ -199,6 +195,27 @@ class Masses:
     product: NDArray
     sums: NDArray
     log_likelihoods: NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """Expected events at B parameters.
+
+    Attributes
+    ----------
+    masses : Masses
+    by_product : (s, B) array
+        Expected events divided by the value of each product.
+    by_pattern : (u, B) array
+        Expected events under each set of windows.
+    by_value : (d + K, B) array
+        Expected events under each row of ``splines``.
+    """
+
+    masses: Masses
+    by_product: NDArray
+    by_pattern: NDArray
+    by_value: NDArray
 
 
 def monthly_likelihood(part: Intervals) -> MonthlyLikelihood | None:
@@ -280,7 +297,7 @@ def _patterns(X: sparse.csc_array) -> tuple[NDArray, NDArray]:
     return windows, np.searchsorted(found, bits)
 
 
-def _summed(values: NDArray, group: NDArray, groups: int) -> NDArray:
-    """Sum values, (s, B), by group."""
+def _groups(group: NDArray, groups: int) -> sparse.csc_array:
+    """Return the matrix that sums values by group."""
     pointers = np.arange(len(group) + 1)
-    return sparse.csc_array((np.ones(len(group)), group, pointers), (groups, len(group))) @ values
+    return sparse.csc_array((np.ones(len(group)), group, pointers), (groups, len(group)))
