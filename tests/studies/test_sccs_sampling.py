@@ -8,7 +8,7 @@ import pytest
 from tests.studies.conftest import OUTCOME, TARGET
 
 import steropes
-import steropes.studies.sccs.sccs_profile as sccs_profile
+import steropes.studies.sccs.series_fits_and_profiles as series_fits
 from steropes.studies import Spline, case_series, case_series_settings
 from steropes.studies.sccs.event_dependent_observation import CensorModel
 from steropes.studies.sccs.sccs_diagnostics import _convergence
@@ -118,7 +118,7 @@ def stopped(monkeypatch):
         return fit(self, *args, **kwargs)
 
     monkeypatch.setattr(steropes.SelfControlledCaseSeries, "fit", short)
-    monkeypatch.setattr(sccs_profile, "monthly_likelihood", lambda part: None)
+    monkeypatch.setattr(series_fits, "monthly_likelihood", lambda part: None)
 
 
 def test_a_case_series_that_did_not_converge_fails_and_says_so(path, stopped, capsys):

@@ -235,5 +235,5 @@ def test_an_estimator_is_fitted_if_the_gradient_of_all_rows_is_not_zero(with_age
 
     settings = with_age.settings
     assert fit_model(with_age.intervals, settings).fits.maximum().estimator is None
-    monkeypatch.setattr(sccs_profile, "log_likelihood", moved)
+    monkeypatch.setattr(series_fits, "log_likelihood", moved)
     assert fit_model(with_age.intervals, settings).fits.maximum().estimator is not None

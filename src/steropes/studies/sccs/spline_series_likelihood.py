@@ -73,7 +73,7 @@ class MonthlyLikelihood:
         """Return the log-likelihood of each case, (m, B), at parameters (p, B)."""
         return self._at(beta).log_likelihoods
 
-    def slopes(self, beta: NDArray, weights: NDArray) -> tuple[NDArray, NDArray, Masses]:
+    def slopes(self, beta: NDArray, weights: NDArray) -> tuple[NDArray, NDArray, Expected]:
         """Compute weighted log-likelihoods with their gradients.
 
         Parameters
