@@ -23,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from joblib.externals.loky import get_reusable_executor
+
 from steropes.studies import (
     CohortSources,
     ConceptSet,
@@ -146,6 +148,8 @@ def main() -> None:
             before = _seconds()
             found = commands[given.name](database, Path(output), given.jobs)
             print(found or "")
+    # Worker processes are counted only once they have ended.
+    get_reusable_executor().shutdown(wait=True)
     after = _seconds()
     own, children = (resource.getrusage(who).ru_maxrss / 2**20 for who in _WHO)
     print(

@@ -256,7 +256,9 @@ def balanced_chunks(cumulative: np.ndarray, n_chunks: int) -> list[tuple[int, in
     m = len(cumulative) - 1
     if m <= 0:
         return []
-    goals = np.linspace(float(cumulative[0]), float(cumulative[-1]), max(1, n_chunks) + 1)[1:-1]
+    n_chunks = max(1, n_chunks)
+    least = float(cumulative[0])
+    goals = np.arange(1.0, n_chunks) * ((float(cumulative[-1]) - least) / n_chunks) + least
     edges = [0]
     for cut in (
         *np.searchsorted(cumulative, goals).tolist(),

@@ -85,6 +85,7 @@ class ProfileFits:
         self.values: dict[int, list[ProfilePoint]] = {}
         self._columns: dict[int, np.ndarray] = {}
         self._errors: dict[int, float] = {}
+        self._sizes: dict[int, float] = {}
         # For each column, the columns that move with it and their change per unit of it.
         self._tangents: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         # For each column, the values done in ascending order, with the support and the
@@ -139,6 +140,12 @@ class ProfileFits:
         """
         if self.problem.likelihood.quadratic:
             return np.inf
+        if j not in self._sizes:
+            self._sizes[j] = self._change_per_unit(j)
+        return change / self._sizes[j] if self._sizes[j] > 0 else np.inf
+
+    def _change_per_unit(self, j: int) -> float:
+        """Compute the change of η per unit of coefficient j, for `largest_change`."""
         free_level = self.problem.likelihood.shift_invariant or self.problem.n_free > 0
         size = self._predictor_change(self._column(j), free_level)
         self._compute_local_scales([j])
@@ -148,7 +155,7 @@ class ProfileFits:
             size = min(
                 size, self._predictor_change(column, free_level and j >= self.problem.n_free)
             )
-        return change / size if size > 0 else np.inf
+        return size
 
     def _predictor_change(self, column: np.ndarray, free_level: bool) -> float:
         """Compute how much a column changes the linear predictors, ignoring outliers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -33,7 +33,7 @@ from .coefficient_tables import coefficient_positions
 from .hypothesis_equations import is_combination, read_combinations
 from .wald_inference import WaldInference
 
-__all__ = ["ProfileLikelihood"]
+__all__ = ["ProfileLikelihood", "profile_function"]
 
 # Adaptive points cover the interval of this level.
 ADAPTIVE_LEVEL = 0.9999
@@ -314,6 +314,38 @@ class ProfileLikelihood(WaldInference):
             inside[top.point.value] = top.point
             searches.append(refine_grid([inside[at] for at in sorted(inside)]))
         return run_searches(held, columns, searches)
+
+
+def profile_function(
+    model: ProfileLikelihood, param: str | int
+) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Return a function that evaluates the profile log-likelihood of a coefficient.
+
+    Its fits start from those at earlier points, unlike those of several calls of
+    `ProfileLikelihood.profile`.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model.
+    param : name or position
+
+    Returns
+    -------
+    callable
+        Takes values of the coefficient, (m,), and returns the profile log-likelihood and its
+        derivative there, (m,) each; NaN where fits stopped before their tolerance.
+    """
+    chosen = coefficient_positions(param, model._coefficient_names(), model._fixed)
+    ((held, (j,)),) = model._profile_fits(chosen)
+
+    def evaluate(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Evaluate the profile and its derivative."""
+        found = [(v.f, v.g) if v.converged else (np.nan, np.nan) for v in _at(held, j, points)]
+        value, slope = np.array(found).reshape(-1, 2).T
+        return value, slope
+
+    return evaluate
 
 
 def _start_without_priors(

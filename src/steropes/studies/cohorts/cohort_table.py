@@ -7,6 +7,7 @@ table, sets of cohorts from one connection cannot interfere.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
@@ -234,7 +235,10 @@ class CohortTable(TextInHtml):
             The entries of these cohorts.
         """
         some = cohorts if isinstance(cohorts, Iterable) else [cohorts]
-        return self._take(np.isin(self.definition, [cohort_id(c) for c in some]))
+        ids = np.unique(np.array([cohort_id(c) for c in some], np.int64))
+        first, after = (np.searchsorted(self.definition, ids, side) for side in ("left", "right"))
+        rows = [np.arange(a, b) for a, b in zip(first, after, strict=True)]
+        return self._take(np.concatenate([np.empty(0, np.int64), *rows]))
 
     def renumbered(self, numbers: Mapping[int, int]) -> CohortTable:
         """Give cohorts other ids.
@@ -332,16 +336,16 @@ class CohortTable(TextInHtml):
     # -- helpers ---------------------------------------------------------------------------------
 
     def _take(self, rows: NDArray) -> CohortTable:
-        """Select entries by a mask."""
-        taken = CohortTable(
-            self.definition[rows],
-            self.subject[rows],
-            self.start[rows],
-            self.end[rows],
-            self.database,
-            self.names,
-            self.notes,
-        )
+        """Select entries in their order; they have been checked and sorted."""
+        from steropes.studies.disclosure import rules_in_force
+
+        taken = copy.copy(self)
+        for name in ("definition", "subject", "start", "end"):
+            kept = getattr(self, name)[rows]
+            kept.flags.writeable = False
+            object.__setattr__(taken, name, kept)
+        object.__setattr__(taken, "names", dict(self.names or {}))
+        object.__setattr__(taken, "_of_run", rules_in_force())
         return taken._as_private_as(self)
 
     def _as_private_as(self, *sources: CohortTable) -> CohortTable:

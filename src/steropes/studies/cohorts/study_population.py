@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -363,17 +364,24 @@ def _outcome_days(entries: pd.DataFrame, outcome: CohortTable) -> dict[str, NDAr
 
     Observed are those in the observation period of the entry (1, otherwise 0).
     """
-    recorded = pd.DataFrame({"person_id": outcome.subject, "on": days(outcome.start)})
-    people = entries[["row", "person_id", "to_observation_end", "observed_before"]].assign(
-        from_day=days(entries["start"].to_numpy())
+    subject, on = outcome.subject, days(outcome.start)
+    new = np.ones(len(on), bool)  # Entries are in the order of subject and start.
+    new[1:] = (subject[1:] != subject[:-1]) | (on[1:] != on[:-1])
+    subject, on = subject[new], on[new]
+    person = entries["person_id"].to_numpy()
+    by_person = np.argsort(person, kind="stable")
+    first, after = (np.searchsorted(person[by_person], subject, side) for side in ("left", "right"))
+    count = after - first
+    # The k-th entry of each person with an outcome, for every outcome.
+    kth = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    at = by_person[np.repeat(first, count) + kth]
+    day = np.repeat(on, count) - days(entries["start"].to_numpy())[at]
+    observed = (day >= -entries["observed_before"].to_numpy()[at]) & (
+        day <= entries["to_observation_end"].to_numpy()[at]
     )
-    both = people.merge(recorded.drop_duplicates(), on="person_id")
-    both["day"] = both["on"] - both["from_day"]
-    both["observed"] = (both["day"] >= -both["observed_before"]) & (
-        both["day"] <= both["to_observation_end"]
-    )
-    both = both.sort_values(["row", "day"])
-    return {name: both[name].to_numpy(np.int64) for name in ("row", "day", "observed")}
+    found = {"row": entries["row"].to_numpy()[at], "day": day, "observed": observed}
+    order = np.lexsort((day, found["row"]))
+    return {name: values[order].astype(np.int64) for name, values in found.items()}
 
 
 def _observed(recorded: dict[str, NDArray]) -> dict[str, NDArray]:
@@ -399,24 +407,26 @@ def _censor_at_next(entries: pd.DataFrame) -> pd.DataFrame:
 
 def _with_outcomes(entries: pd.DataFrame, events: dict[str, NDArray]) -> People:
     """Add the days at risk, the number of outcomes and the first event to the entries."""
-    start = pd.Series(entries["risk_start"].to_numpy(), entries["row"].to_numpy())
-    end = pd.Series(entries["risk_end"].to_numpy(), entries["row"].to_numpy())
-    known = np.isin(events["row"], entries["row"].to_numpy())
-    row, day = events["row"][known], events["day"][known]
-    inside = (day >= start[row].to_numpy()) & (day <= end[row].to_numpy())
-    found = pd.DataFrame({"row": row[inside], "day": day[inside]}).groupby("row")["day"]
-    counts = found.size().reindex(start.index, fill_value=0).to_numpy()
-    first = found.min().reindex(start.index).to_numpy(float)
-    length = (end - start + 1).to_numpy(float)
+    rows, start, end = (entries[c].to_numpy() for c in ("row", "risk_start", "risk_end"))
+    order = np.argsort(rows)
+    at = np.searchsorted(rows, events["row"], sorter=order)
+    known = at < len(rows)
+    at, day = order[at[known]], events["day"][known]
+    inside = (rows[at] == events["row"][known]) & (day >= start[at]) & (day <= end[at])
+    at, day = at[inside], day[inside]
+    counts = np.bincount(at, minlength=len(rows))
+    first = np.full(len(rows), math.inf)
+    np.minimum.at(first, at, day)
+    length = (end - start + 1).astype(float)
     return People(
         {
             **{c: entries[c].to_numpy() for c in ("row", "person_id", "treated", "start")},
-            "risk_start": start.to_numpy(),
-            "risk_end": end.to_numpy(),
+            "risk_start": start,
+            "risk_end": end,
             "days_at_risk": length.astype(np.int64),
             "outcomes": counts.astype(np.int64),
             "event": (counts > 0).astype(np.int64),
-            "time": np.where(counts > 0, first - start.to_numpy() + 1, length),
+            "time": np.where(counts > 0, first - start + 1, length),
         }
     )
 

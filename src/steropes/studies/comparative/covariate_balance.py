@@ -16,7 +16,7 @@ from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import Features
 
-__all__ = ["Balance", "covariate_balance"]
+__all__ = ["Balance", "CovariateSums", "balance_of_rows", "covariate_balance"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -189,40 +189,129 @@ def covariate_balance(
     0  male        0.71       0.00
     1   old        0.71       1.41
     """
-    by_covariate, columns = _by_covariate(features)
+    sums = CovariateSums(features)
     t = np.asarray(treated).astype(bool)
     w1 = np.asarray(after, dtype=float)
     w0 = np.ones(len(t)) if before is None else np.asarray(before, dtype=float)
-    if by_covariate.shape[1] != len(t):
-        raise DataError(f"balance: {by_covariate.shape[1]} rows of covariates for {len(t)} people")
-    for w, when in ((w0, "before"), (w1, "after")):
-        if w.shape != t.shape:
-            raise DataError(f"balance: {len(w)} weights {when} for {len(t)} people")
+    if sums.n != len(t):
+        raise DataError(f"balance: {sums.n} rows of covariates for {len(t)} people")
+    return _compare(sums, None, t, w0, w1, threshold)
+
+
+def balance_of_rows(
+    sums: CovariateSums, rows: NDArray, treated: NDArray, after: NDArray, threshold: float
+) -> Balance:
+    """Compare the arms of some of the people without a copy of their covariates.
+
+    Parameters
+    ----------
+    sums : CovariateSums
+        Covariates of all people.
+    rows : ndarray of int, shape (n,)
+        Rows of the people who are compared, ascending.
+    treated, after : ndarray, shape (n,)
+        As in `covariate_balance`.
+    threshold : float
+
+    Returns
+    -------
+    Balance
+        The same as of a copy of these rows.
+    """
+    return _compare(sums, rows, treated == 1, np.ones(len(rows)), after, threshold)
+
+
+def _compare(
+    sums: CovariateSums,
+    rows: NDArray | None,
+    treated: NDArray,
+    before: NDArray,
+    after: NDArray,
+    threshold: float,
+) -> Balance:
+    """Tabulate the balance of some rows, or all, under weights before and after adjustment."""
+    for w, when in ((before, "before"), (after, "after")):
+        if w.shape != treated.shape:
+            raise DataError(f"balance: {len(w)} weights {when} for {len(treated)} people")
         if not ((w >= 0) & np.isfinite(w)).all():
             remedy = ""
             if (w[w < 0] == -1).all() and (w == np.round(w)).all():
                 remedy = f". For the sets of match_scores or match_pairs pass {when}=sets >= 0"
             raise DataError(f"balance: weights {when} must be numbers of 0 or more{remedy}")
-        if not (w[t].any() and w[~t].any()):
+        if not (w[treated].any() and w[~treated].any()):
             raise DataError(f"balance: an arm has nobody {when} adjustment")
-    covariates = _Covariates.of(by_covariate)
-    first, second = (_summary(covariates, t, w, threshold) for w in (w0, w1))
-    table = columns
-    for name, found in (("before", first), ("after", second)):
-        shown = ("target_mean", "comparator_mean", "mean", "smd", "smd_variance", "p")
-        table = table.assign(**{f"{k}_{name}": found[k] for k in shown})
-    table["target_smd"] = _shift(first, second, "target")
-    table["comparator_smd"] = _shift(first, second, "comparator")
+    first, second = (_summary(sums, rows, treated, w, threshold) for w in (before, after))
+    shown = ("target_mean", "comparator_mean", "mean", "smd", "smd_variance", "p")
+    made = {
+        f"{k}_{when}": found[k]
+        for when, found in (("before", first), ("after", second))
+        for k in shown
+    }
+    made["target_smd"] = _shift(first, second, "target")
+    made["comparator_smd"] = _shift(first, second, "comparator")
     # As in R, the spread is that before adjustment alone.
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = _difference(first["mean"], second["mean"]) / first["sd"]
-    table["both_smd"] = np.where(np.isinf(moved), np.nan, moved)
-    order = np.argsort(-table["smd_before"].abs().fillna(-1).to_numpy(), kind="stable")
+    made["both_smd"] = np.where(np.isinf(moved), np.nan, moved)
+    size = np.abs(made["smd_before"])
+    order = np.argsort(-np.where(np.isnan(size), -1.0, size), kind="stable")
+    described = sums.columns.iloc[order].reset_index(drop=True)
+    sorted_values = pd.DataFrame({name: values[order] for name, values in made.items()})
+    table = pd.concat([described, sorted_values], axis=1)
     people = {
-        when: (int((w[t] > 0).sum()), int((w[~t] > 0).sum()))
-        for when, w in (("before", w0), ("after", w1))
+        when: (int((w[treated] > 0).sum()), int((w[~treated] > 0).sum()))
+        for when, w in (("before", before), ("after", after))
     }
-    return Balance(table.iloc[order].reset_index(drop=True), threshold, people)
+    return Balance(table, threshold, people)
+
+
+class CovariateSums:
+    """Sums of covariates and of their squares under weights of people.
+
+    Parameters
+    ----------
+    features : Features, data frame, sparse matrix or array_like, shape (n, p)
+        As in `covariate_balance`.
+
+    Attributes
+    ----------
+    n : int
+        Number of people.
+    columns : DataFrame
+        ``covariate_id``, ``name`` and ``analysis_id`` of each covariate.
+    """
+
+    def __init__(
+        self, features: Features | IntoDataFrame | sp.sparray | sp.spmatrix | ArrayLike
+    ) -> None:
+        self._x, self.columns = _by_covariate(features)
+        self.n = int(self._x.shape[1])
+        other = np.flatnonzero((self._x.data != 0) & (self._x.data != 1))
+        # Covariates with further values than 0 and 1, which differ from their squares.
+        self._numeric = np.unique(np.searchsorted(self._x.indptr, other, side="right") - 1)
+        self._squares = self._x[self._numeric]
+        self._squares.data **= 2
+
+    def __call__(self, weights: NDArray, rows: NDArray | None) -> tuple[NDArray, NDArray]:
+        """Sum covariates and squares under each column of weights of some rows, or of all.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (m, k)
+        rows : ndarray of int, shape (m,), or None
+
+        Returns
+        -------
+        sums, sums of squares : ndarray, shape (p, k)
+        """
+        if rows is not None:
+            spread = np.zeros((self.n, weights.shape[1]))
+            spread[rows] = weights
+            weights = spread
+        sums = self._x @ weights
+        of_squares = sums.copy()
+        of_squares[self._numeric] = self._squares @ weights
+        return sums, of_squares
 
 
 def _by_covariate(
@@ -255,49 +344,32 @@ def _by_covariate(
     return x, columns
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class _Covariates:
-    """Covariates by rows, with the squares of those that have values other than 0 and 1."""
-
-    x: sp.csr_array
-    valued: NDArray
-    squares: sp.csr_array
-
-    @classmethod
-    def of(cls, x: sp.csr_array) -> _Covariates:
-        """Square the values of the covariates that are no indicators."""
-        entries = np.flatnonzero(x.data != 1)
-        valued = np.unique(np.searchsorted(x.indptr, entries, side="right") - 1)
-        squares = x[valued]
-        squares.data **= 2
-        return cls(x, valued, squares)
-
-    def sums(self, w: NDArray) -> tuple[NDArray, NDArray]:
-        """Compute the weighted sums of values and of squares of each covariate."""
-        first = np.asarray(self.x @ w)
-        second = first.copy()
-        second[self.valued] = self.squares @ w
-        return first, second
-
-
 def _summary(
-    covariates: _Covariates, treated: NDArray, weight: NDArray, threshold: float
+    sums: CovariateSums,
+    rows: NDArray | None,
+    treated: NDArray,
+    weight: NDArray,
+    threshold: float,
 ) -> dict[str, NDArray]:
     """Compute means, standardised differences, their variances and p-values for given weights."""
     from scipy.special import ndtr
 
     found: dict[str, NDArray] = {}
     plain = bool(((weight == 0) | (weight == 1)).all())
+    arms = (np.where(treated, weight, 0.0), np.where(treated, 0.0, weight))
+    shares = [w / w.sum() for w in (*arms, weight)]
+    if not plain:
+        shares += [share**2 for share in shares[:2]]
+    x, square = sums(np.column_stack(shares), rows)
     numerator = 0.0
-    for arm, of_arm in (("target", treated), ("comparator", ~treated)):
-        w = np.where(of_arm, weight, 0.0)
-        mean, sd = _moments(covariates, w / w.sum(), plain)
+    for k, arm in enumerate(("target", "comparator")):
+        mean, sd = _moments(x[:, k], square[:, k], shares[k], plain)
         found[f"{arm}_mean"], found[f"{arm}_sd"] = mean, sd
         if not plain:
-            u = (w / w.sum()) ** 2
-            sums, squares = covariates.sums(u)
-            numerator = numerator + (squares - 2 * mean * sums + mean**2 * u.sum())
-    found["mean"], found["sd"] = _moments(covariates, weight / weight.sum(), False)
+            u = k + 3
+            of_arm = square[:, u] - 2 * mean * x[:, u] + mean**2 * shares[u].sum()
+            numerator = numerator + of_arm
+    found["mean"], found["sd"] = _moments(x[:, 2], square[:, 2], shares[2], False)
     spread = np.sqrt((found["target_sd"] ** 2 + found["comparator_sd"] ** 2) / 2)
     difference = _difference(found["target_mean"], found["comparator_mean"])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -314,10 +386,11 @@ def _summary(
     return found
 
 
-def _moments(covariates: _Covariates, w: NDArray, plain: bool) -> tuple[NDArray, NDArray]:
-    """Compute the weighted mean and standard deviation of each covariate; weights sum to one."""
-    mean, square = covariates.sums(w)
-    variance = np.maximum(square - mean**2, 0)
+def _moments(
+    mean: NDArray, mean_square: NDArray, w: NDArray, plain: bool
+) -> tuple[NDArray, NDArray]:
+    """Compute weighted means and standard deviations; weights sum to one."""
+    variance = np.maximum(mean_square - mean**2, 0)
     variance[variance < 1e-14 * np.maximum(mean**2, 1e-300)] = 0.0
     rest = 1 - float((w**2).sum())
     if not plain:

@@ -28,8 +28,11 @@ def require_numbers(label: str, values: ArrayLike) -> NDArray:
     DataError
         A value is missing, infinite or not a number; the message names its row.
     """
-    numbers = pd.to_numeric(pd.Series(np.asarray(values).ravel()), errors="coerce")
-    found = numbers.to_numpy(dtype=float, na_value=np.nan)
+    given = np.asarray(values).ravel()
+    if given.dtype.kind not in "biuf":
+        numbers = pd.to_numeric(pd.Series(given), errors="coerce")
+        given = numbers.to_numpy(dtype=float, na_value=np.nan)
+    found: NDArray = given.astype(float)
     finite = np.isfinite(found)
     if not finite.all():
         row = int(np.argmin(finite))

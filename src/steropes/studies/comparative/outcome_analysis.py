@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,11 @@ from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.cohorts.study_population import StudyPopulation, study_population
 from steropes.studies.comparative.adjustment import Adjusted, adjust
-from steropes.studies.comparative.covariate_balance import Balance, covariate_balance
+from steropes.studies.comparative.covariate_balance import (
+    Balance,
+    CovariateSums,
+    balance_of_rows,
+)
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.propensity_scores import PropensityScores
 from steropes.studies.comparative.propensity_weights import set_weights
@@ -174,6 +179,12 @@ class Prepared:
     shared: Shared
     thresholds: DiagnosticThresholds
 
+    @cached_property
+    def _covariates(self) -> CovariateSums | None:
+        """Sums of the covariates, which the balance of all outcomes uses."""
+        features = self.shared.features
+        return None if features is None else CovariateSums(features)
+
     def packed(self) -> Prepared:
         """Return a copy with the cohorts of its outcomes only, for other processes."""
         needed = {o.id for o in self.question.outcomes}
@@ -228,10 +239,9 @@ class Prepared:
         note = shared.note or note or reason_without_estimate(compared)
         estimate = self._estimate(compared, adjusted, outcome, note)
         balance = None
-        if shared.features is not None and analysis.adjusts and not note:
-            balance = balance_of(shared.features, people, adjusted, self.thresholds)
-        weights = _curve_weights(compared, adjusted)
-        counts = arm_counts(compared)
+        if analysis.adjusts and not note and self._covariates is not None:
+            balance = balance_of(self._covariates, people, adjusted, self.thresholds)
+        counts, weights = arm_counts(compared), _curve_weights(compared, adjusted)
         absolute = AbsoluteEffect()
         if not note:
             absolute = absolute_effect(
@@ -388,7 +398,10 @@ def adjusted_people(
 
 
 def balance_of(
-    features: Features, people: pd.DataFrame, adjusted: Adjusted, thresholds: DiagnosticThresholds
+    covariates: CovariateSums,
+    people: pd.DataFrame,
+    adjusted: Adjusted,
+    thresholds: DiagnosticThresholds,
 ) -> Balance | None:
     """Compute the covariate balance of a population before and after its adjustment."""
     treated = people["treated"].to_numpy()
@@ -399,13 +412,8 @@ def balance_of(
     after[adjusted.kept] = weights
     if not (after[treated == 1].any() and after[treated == 0].any()):
         return None
-    limit = thresholds.balance
-    return covariate_balance(
-        features.take(people["row"].to_numpy()),
-        treated,
-        after,
-        threshold=0.1 if limit is None else limit,
-    )
+    limit = 0.1 if thresholds.balance is None else thresholds.balance
+    return balance_of_rows(covariates, people["row"].to_numpy(), treated, after, limit)
 
 
 def _curve_weights(compared: pd.DataFrame, adjusted: Adjusted) -> NDArray | None:

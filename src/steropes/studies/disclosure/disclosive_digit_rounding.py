@@ -16,7 +16,9 @@ __all__ = [
     "Effect",
     "effect_step",
     "in_ratio",
+    "in_ratios",
     "log_unit",
+    "log_units",
     "significant",
     "smd_unit",
     "smd_units",
@@ -48,7 +50,8 @@ def to_unit(x: float, unit: float) -> float:
 
 def to_digits(x: NDArray, digits: int) -> NDArray:
     """Round each number to significant digits, as `significant` does."""
-    return np.array([float(f"{v:.{digits}g}") for v in x.tolist()])
+    distinct, place = np.unique(x, return_inverse=True)
+    return np.array([float(f"{v:.{digits}g}") for v in distinct.tolist()])[place]
 
 
 def to_units(x: NDArray, unit: NDArray) -> NDArray:
@@ -71,6 +74,14 @@ def in_ratio(x: float, step: float, digits: int = DIGITS) -> float:
     if math.isinf(step):
         return math.nan
     return significant(math.copysign(math.exp(to_unit(math.log(abs(x)), step)), x), digits)
+
+
+def in_ratios(x: NDArray, step: NDArray, digits: int = DIGITS) -> NDArray:
+    """Round each number to a step of its logarithm, as `in_ratio` does."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = to_units(np.log(np.abs(x)), step)
+        rounded = to_digits(np.copysign(np.exp(logs), x), digits)
+    return np.where(np.isfinite(x) & (x != 0), rounded, x)
 
 
 def smd_unit(p: float, q: float, people: int, least: int) -> float:
@@ -107,6 +118,12 @@ def log_unit(fewest: int, least: int) -> float:
     if fewest < least:
         return math.inf
     return next((s for s in STEPS if s >= least / fewest), STEPS[-1])
+
+
+def log_units(fewest: NDArray, least: int) -> NDArray:
+    """Choose the `log_unit` of each count."""
+    distinct, place = np.unique(fewest, return_inverse=True)
+    return np.array([log_unit(int(k), least) for k in distinct], dtype=float)[place]
 
 
 def withheld(counts: Iterable[tuple[int, int]], least: int) -> bool:

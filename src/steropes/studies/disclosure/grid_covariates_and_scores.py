@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.disclosure.disclosive_digit_rounding import (
-    in_ratio,
-    log_unit,
+    in_ratios,
+    log_units,
     significant,
     smd_units,
     to_digits,
@@ -86,9 +86,8 @@ def released_balance(
         )
         smd = table[f"std_diff_{when}"].to_numpy(float)
         # The variance is nearly the sum of the reciprocals of the numbers of people.
-        variance = table[f"std_diff_var_{when}"].tolist()
-        steps = [log_unit(int(k), least) for k in fewest]
-        spread = [in_ratio(v, step, 2) for v, step in zip(variance, steps, strict=True)]
+        variance = table[f"std_diff_var_{when}"].to_numpy(float)
+        spread = in_ratios(variance, log_units(fewest, least), 2)
         released |= {f"{arm}_mean_{when}": shares[arm] for arm in ARMS}
         released[f"mean_{when}"] = np.where(closed, bound, both)
         released[f"std_diff_{when}"] = np.where(closed, math.nan, to_units(smd, units))
@@ -197,7 +196,7 @@ def released_scores(
         fewest = np.minimum(fewest, np.where(np.isnan(n), 0, fewer))
     of_models = sizes.reindex(pd.MultiIndex.from_frame(table[place]), fill_value=0).to_numpy()
     fewest = np.where(table["covariate_id"] == 0, of_models, fewest)
-    units = np.array([log_unit(int(k), rules.least) for k in fewest])
+    units = log_units(fewest, rules.least)
     return table.assign(coefficient=to_units(table["coefficient"].to_numpy(float), units))
 
 

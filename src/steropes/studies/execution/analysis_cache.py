@@ -14,6 +14,7 @@ from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison, compare_cohorts
 from steropes.studies.cohorts.study_population import everyone, study_population
+from steropes.studies.comparative.covariate_balance import CovariateSums
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import (
     AnalysisResult,
@@ -271,7 +272,7 @@ class Workbench(TextInHtml):
             return Shared(population, None, None, None, features, str(error))
         balance = None
         if analysis.adjusts and not note:
-            balance = balance_of(features, people, adjusted, self.thresholds)
+            balance = balance_of(CovariateSums(features), people, adjusted, self.thresholds)
         return Shared(population, scores, adjusted, balance, features)
 
     def _scores(

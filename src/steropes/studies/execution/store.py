@@ -124,18 +124,21 @@ class ResultStore:
     def add_steps(self, steps: Sequence[tuple[str, Mapping[str, Rows]]]) -> None:
         """Write the rows of several steps and mark them as complete, in one transaction."""
         lists: dict[str, list[dict[str, Any]]] = {}
+        frames: dict[str, list[pd.DataFrame]] = {}
         self._db.execute("BEGIN")
         try:
             for _, tables in steps:
                 for table, rows in tables.items():
-                    if isinstance(rows, pd.DataFrame):
-                        self._insert(table, rows)
-                    else:
+                    if not isinstance(rows, pd.DataFrame):
                         lists.setdefault(table, []).extend(rows)
+                    elif len(rows):
+                        frames.setdefault(table, []).append(rows)
             for table, joined in lists.items():
                 self._insert(table, joined)
-            for step, _ in steps:
-                self._db.execute("INSERT INTO progress VALUES ('done', $1)", [step])
+            for table, parts in frames.items():
+                self._insert(table, pd.concat(parts, ignore_index=True))
+            names = [step for step, _ in steps]
+            self._db.execute("INSERT INTO progress SELECT 'done', unnest($1::VARCHAR[])", [names])
             self._db.execute("COMMIT")
         except BaseException:
             self._db.execute("ROLLBACK")

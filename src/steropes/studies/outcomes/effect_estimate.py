@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError, SeparationError
+from steropes.studies.arm_names import TREATED_ARMS
 from steropes.studies.comparative.input_checks import require_people, require_weights
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.normal_quantile import Z
@@ -248,11 +249,8 @@ def estimate_effect(
 
 def reason_without_estimate(people: pd.DataFrame) -> str:
     """Return the reason why there can be no estimate; "" if it can be attempted."""
-    arms = {
-        name: people[people["treated"] == value]
-        for value, name in ((1, "target"), (0, "comparator"))
-    }
-    without = [name for name, arm in arms.items() if len(arm) == 0]
+    treated = people["treated"].to_numpy()
+    without = [name for value, name in TREATED_ARMS if not (treated == value).any()]
     if without:
         return "nobody is left" if len(without) == 2 else f"nobody is left in the {without[0]} arm"
     if not (people["event"] == 1).any():

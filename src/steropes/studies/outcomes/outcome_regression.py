@@ -11,12 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError, SeparationError
+from steropes.models.profile_likelihood import ProfileLikelihood, profile_function
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.normal_quantile import Z
 from steropes.studies.outcomes.outcome_design import LEVELS, TREATMENT, outcome_columns, product
 from steropes.studies.outcomes.outcome_summaries import informative_events
 from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.results.stored_profile import profile_of, store_profile
+from steropes.studies.results.stored_profile import store_profile
 
 __all__ = ["PERIODS", "FittedEffect", "clusters_of", "fit_outcome_model", "fit_period_effects"]
 
@@ -247,14 +248,14 @@ def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tu
 
 
 def _profile(
-    fitted: object, model: OutcomeModel, line: tuple[float, float, float, float]
+    fitted: ProfileLikelihood, model: OutcomeModel, line: tuple[float, float, float, float]
 ) -> pd.DataFrame:
     """Store the profile of the treatment around its estimate and likelihood interval."""
     log_rr, se, lower, upper = line
     if model.interval_used != "profile":  # The Wald limits approximate the profile's width.
         lower, upper = log_rr - Z * se, log_rr + Z * se
     return store_profile(
-        profile_of(fitted, TREATMENT),
+        profile_function(fitted, TREATMENT),
         log_rr,
         *(x if math.isfinite(x) else side * math.inf for side, x in ((-1, lower), (1, upper))),
         lowest=math.log(model.lowest),

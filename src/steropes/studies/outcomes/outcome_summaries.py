@@ -35,12 +35,14 @@ QUANTILES = {
 
 def arm_counts(people: pd.DataFrame) -> dict[str, int]:
     """Count subjects, days to the outcome or end of risk, and people with the outcome, by arm."""
+    columns = ("treated", "person_id", "time", "event")
+    treated, person, time, event = (people[c].to_numpy() for c in columns)
     counts = {}
     for value, arm in TREATED_ARMS:
-        of_arm = people["treated"] == value
-        counts[f"{arm}_subjects"] = int(people["person_id"][of_arm].nunique())
-        counts[f"{arm}_days"] = int(people["time"][of_arm].sum())
-        counts[f"{arm}_outcomes"] = int((people["event"][of_arm] == 1).sum())
+        of_arm = treated == value
+        counts[f"{arm}_subjects"] = len(pd.unique(person[of_arm]))
+        counts[f"{arm}_days"] = int(time[of_arm].sum())
+        counts[f"{arm}_outcomes"] = int((event[of_arm] == 1).sum())
     return counts
 
 
@@ -171,17 +173,18 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
         return pd.DataFrame()
     require_people(people, "treated", "time", "event")
     require_weights(weights, len(people))
-    last = float(np.quantile(people["time"], 0.9))
+    time, event, treated = (people[c].to_numpy() for c in ("time", "event", "treated"))
+    last = float(np.quantile(time, 0.9))
     step = 50 if last <= 300 else 100 if last <= 600 else 250
     marks = np.arange(0, last + 1e-9, step)
-    times = rank_values(np.concatenate((marks, people["time"][people["time"] <= last])))[0]
-    table = pd.DataFrame({"time_day": times})
+    times = rank_values(np.concatenate((marks, time[time <= last])))[0]
+    made = {"time_day": times}
     w = None if weights is None else np.asarray(weights, dtype=float)
     for value, arm in TREATED_ARMS:
-        of_arm = (people["treated"] == value).to_numpy()
-        table = table.assign(
-            **_arm_curve(people[of_arm], None if w is None else w[of_arm], times, marks, arm)
-        )
+        own = treated == value
+        of_arm = None if w is None else w[own]
+        made |= _arm_curve(time[own], event[own] == 1, of_arm, times, marks, arm)
+    table = pd.DataFrame(made)
     ends = people.groupby("treated")["time"].max()
     shown = [c for c in table if c != "time_day" and not c.endswith("_here")]
     same = table[shown].duplicated() & ~table["time_day"].isin(ends[ends < last])
@@ -189,12 +192,17 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
 
 
 def _arm_curve(
-    people: pd.DataFrame, weights: NDArray | None, times: NDArray, marks: NDArray, arm: str
+    time: NDArray,
+    event: NDArray,
+    weights: NDArray | None,
+    times: NDArray,
+    marks: NDArray,
+    arm: str,
 ) -> dict[str, NDArray]:
     """Compute one arm's columns at the given times."""
     survival, lower, upper = (np.full(len(times), math.nan) for _ in range(3))
-    if len(people):
-        curve = product_limit(people["time"], people["event"] == 1, weights=weights)
+    if len(time):
+        curve = product_limit(time, event, weights=weights)
         at = np.searchsorted(curve.times, times, side="right") - 1
         s = np.where(at >= 0, curve.survival[at], 1.0)
         spread = Z * np.sqrt(np.where(at >= 0, curve.log_variance[at], 0.0))
@@ -204,9 +212,8 @@ def _arm_curve(
         with np.errstate(over="ignore"):  # a few large weights leave no limit but one
             lower, upper = s * np.exp(-spread), np.minimum(1.0, s * np.exp(spread))
         survival = s
-    t = people["time"].to_numpy()
-    had = np.sort(t[(people["event"] == 1).to_numpy()])
-    here = len(t) - np.searchsorted(np.sort(t), times, side="left")
+    had = np.sort(time[event])
+    here = len(time) - np.searchsorted(np.sort(time), times, side="left")
     risk = np.where(np.isin(times, marks), here.astype(float), math.nan)
     until = np.searchsorted(had, times, side="right")
     return {

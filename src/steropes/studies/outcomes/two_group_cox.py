@@ -158,6 +158,11 @@ class TwoGroupCox:
 
         NaN if no event occurs while both arms are at risk.
         """
+        return self._maximum
+
+    @cached_property
+    def _maximum(self) -> float:
+        """The log hazard ratio of largest likelihood, for repeated use."""
         both = (self.target > 0) & (self.comparator > 0)
         if not both.any():
             return math.nan
@@ -172,8 +177,7 @@ class TwoGroupCox:
     def _polished(self, b: float) -> float:
         """Refine a root of the gradient by Newton steps to the last digit."""
         for _ in range(5):
-            share = self.share(b)
-            step = float(self.gradient(b)[0]) / float(self.events @ (share * (1 - share)))
+            step = float(self.gradient(b)[0]) / self.information(b)
             b += step
             if abs(step) < 1e-14:
                 break

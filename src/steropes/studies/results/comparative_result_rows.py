@@ -90,11 +90,8 @@ def outcome_tables(
         "cm_attrition": _attrition(result, key),
         "cm_diagnostics_summary": [{**key, **diagnostics_row(result.diagnostics)}],
         "further_diagnostic": further_rows(result.diagnostics, key),
-        "cm_kaplan_meier_dist": _curves(result, key),
-        "cm_likelihood_profile": [
-            {"log_rr": float(a), "log_likelihood": float(b), "gradient": float(c), **key}
-            for a, b, c in profile.itertuples(index=False)
-        ],
+        "cm_kaplan_meier_dist": result.curves.assign(**key),
+        "cm_likelihood_profile": profile.assign(**key),
         "cm_interaction_result": _interactions(result, key),
         "subgroup": _subgroups(result, key),
         "effect_by_period": _periods(result, key),
@@ -325,14 +322,3 @@ def _attrition(result: AnalysisResult, key: dict[str, object]) -> Rows:
         for arm, exposure in exposures.items()
         for i, line in enumerate(result.attrition.to_dict("records"))
     ]
-
-
-def _curves(result: AnalysisResult, key: dict[str, object]) -> Rows:
-    """Return the survival curves with whole numbers of people and days."""
-    rows = []
-    for line in result.curves.to_dict("records"):
-        for arm in ("target", "comparator"):
-            at_risk = line[f"{arm}_at_risk"]
-            line[f"{arm}_at_risk"] = None if math.isnan(at_risk) else int(at_risk)
-        rows.append({**line, "time_day": int(line["time_day"]), **key})
-    return rows

@@ -8,17 +8,13 @@ one arm) they extend to where it is constant up to rounding.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.convergence_warning import NotConvergedWarning
-
-__all__ = ["Evaluate", "evaluated", "profile_of", "store_profile"]
+__all__ = ["Evaluate", "evaluated", "store_profile"]
 
 FARTHEST = 40.0  # Larger log ratios do not change sums in double precision.
 DEPTH = (
@@ -101,29 +97,6 @@ def evaluated(evaluate: Evaluate, points: NDArray) -> pd.DataFrame:
     value, slope = evaluate(points) if len(points) else (points, points)
     table = pd.DataFrame({"log_rr": points, "log_likelihood": value, "gradient": slope})
     return table[np.isfinite(table).all(axis=1)].reset_index(drop=True)
-
-
-def profile_of(estimator: Any, name: str) -> Evaluate:
-    """Return a function for `store_profile` that evaluates the profile of a coefficient.
-
-    A point is missing if its fit does not converge, because its value would be too low.
-    """
-
-    def evaluate(points: NDArray) -> tuple[NDArray, NDArray]:
-        """Evaluate the profile; if a fit does not converge, evaluate each half separately."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", NotConvergedWarning)
-                found = estimator.profile(name, points)
-        except NotConvergedWarning:
-            if len(points) == 1:
-                return np.array([np.nan]), np.array([np.nan])
-            half = len(points) // 2
-            value, slope = zip(evaluate(points[:half]), evaluate(points[half:]), strict=True)
-            return np.concatenate(value), np.concatenate(slope)
-        return found["log_likelihood"].to_numpy(), found["gradient"].to_numpy()
-
-    return evaluate
 
 
 def _outward(side: int, best: float, limit: float, other: float, step: float) -> NDArray:

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
+from steropes.models.profile_likelihood import profile_function
 from steropes.studies.results.ratios import ratio_of
-from steropes.studies.results.stored_profile import Evaluate, evaluated, profile_of, store_profile
+from steropes.studies.results.stored_profile import Evaluate, evaluated, store_profile
 from steropes.studies.sccs.infinite_estimates import find_infinite_estimates
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.series_fits_and_profiles import Profile
@@ -227,7 +228,7 @@ def _profile(
     if j not in infinite and not (batched and not math.isnan(line["lower"])):
         model = profile.estimator()
     refitted = batched or model is None
-    evaluate = _refitted(profile, j, infinite) if refitted else profile_of(model, name)
+    evaluate = _refitted(profile, j, infinite) if refitted else profile_function(model, name)
     around = _around(model, name, line, profile.settings.level)
     return _stored(evaluate, around, grid, STEP if batched or model is not None else LONG_STEP)
 
