@@ -47,6 +47,7 @@ def test_folds_that_say_nothing_choose_the_smallest_variance_in_every_storage():
     assert not _failures([200256], None)
 
 
+@pytest.mark.host
 def test_coordinate_descent_that_runs_off_says_so_and_warns_of_no_overflow():
     """There is an optimum: the refusal counts as wrong, but it names the remedy."""
     (said,) = _failures([10352], None)
