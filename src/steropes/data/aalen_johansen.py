@@ -307,6 +307,7 @@ def aalen_johansen(
         raise DataError("y has no events; an incidence is of at least one.")
 
     def curves(at: NDArray) -> AalenJohansen:
+        """Estimate the curves of some people."""
         at = at[weight[at] > 0]
         w, t, e = weight[at], time[at], event[at]
         whole = product_limit(t, e, None if entry is None else entry[at], weights=w)

@@ -54,7 +54,7 @@ class Moments:
             size = np.where(self.dense & ~flat, spread, size)
         return np.where(self.ones, 1.0, power_of_two(size))
 
-    def serves(self, other: Moments) -> bool:
+    def suits(self, other: Moments) -> bool:
         """Return whether the scale and centre of these rows also suit those of ``other``.
 
         They do not if a column has extreme entries in only one of them.

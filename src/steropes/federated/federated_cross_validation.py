@@ -93,6 +93,7 @@ class _SitesPath(VariancePath):
         lane: list[Lane] = []
 
         def gradient(free: np.ndarray) -> np.ndarray:
+            """Fit under a λ that is infinite for penalised columns; return the gradient there."""
             lane.append(
                 Lane(model, free, np.zeros_like(l2), -1, model.start, CONVERGENCE.start_tol)
             )

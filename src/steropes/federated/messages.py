@@ -384,6 +384,7 @@ def message_schema() -> dict[str, Any]:
     reasons: dict[str, object] = {"reasons": {"type": "array", "items": text, "minItems": 1}}
 
     def one(kind: Kind, more: dict[str, object]) -> dict[str, object]:
+        """Return the JSON Schema of one kind of message."""
         properties = head | {"kind": {"const": kind}} | more
         return {
             "type": "object",

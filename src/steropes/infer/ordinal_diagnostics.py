@@ -80,6 +80,7 @@ def equality_test(beta: np.ndarray, influences: list[np.ndarray], names: list[st
     contrast = np.eye(m)[1:] - np.eye(m)[:1]
 
     def wald(columns: np.ndarray) -> tuple[float, int]:
+        """Test that the coefficients of some columns are equal at all cuts."""
         D = np.kron(contrast, np.eye(p)[columns])
         d, spread = D @ beta.ravel(), D @ V @ D.T
         statistic, rank = wald_statistic(d, spread) if (np.diag(spread) > 0).all() else (0.0, 0)

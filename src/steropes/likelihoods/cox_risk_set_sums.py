@@ -198,6 +198,7 @@ class CoxShares(Likelihood):
             N, E = N[self.group], weights.fraction * E[self.group]
 
         def part(N: Array, E: Array, share: Array) -> tuple[Array, ...]:
+            """Compute losses, risk-set sums and hazards per unit of rate, element by element."""
             S = N + E
             empty = S < 1e-300  # or so small that share / S would overflow
             if not empty.any():

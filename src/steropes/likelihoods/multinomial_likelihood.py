@@ -67,6 +67,7 @@ class MultinomialLikelihood(Likelihood):
         h, r = eta.reshape(self.C, self.n, B), xp.zeros((self.C, self.n, B))
 
         def part(at: slice, codes: np.ndarray, rows: np.ndarray) -> Array:
+            """Store the gradients of a chunk of rows, and return their loss."""
             w = weights[at]
             loss, p = self._softmax(h[:, at], codes, rows)
             p *= w
@@ -106,6 +107,7 @@ class MultinomialLikelihood(Likelihood):
         pairs = xp.zeros((C * (C + 1) // 2, n))
 
         def part(at: slice, codes: np.ndarray, rows: np.ndarray) -> None:
+            """Store the Hessians of a chunk of rows, for each pair of classes."""
             w = weights[at, 0]
             p = self._softmax(h[:, at], codes, rows)[1][:, :, 0]
             k = 0

@@ -195,6 +195,7 @@ class NegativeBinomialLikelihood(IndependentRowsLikelihood):
         theta, log_alpha = (backend.asarray(x[None, :]) for x in (1.0 / alpha, np.log(alpha)))
 
         def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
+            """Compute losses and slopes of a chunk of rows."""
             z = eta + log_alpha
             e = xp.exp(-abs(z))
             log1p = xp.log1p(e) + xp.maximum(z, 0.0)

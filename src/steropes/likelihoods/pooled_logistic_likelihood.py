@@ -146,6 +146,7 @@ class PooledLogisticLikelihood(Likelihood):
         A = self._odds(h, base)
 
         def part(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
+            """Compute losses and baseline gradients of some people, and store their slopes."""
             loss, total = np.zeros((2, w.shape[1])), np.zeros(base.shape)
             for i, j in _pieces(a, b):
                 g = np.zeros(base.shape)
@@ -176,6 +177,7 @@ class PooledLogisticLikelihood(Likelihood):
         A = self._odds(h, base)
 
         def part(a: int, b: int) -> np.ndarray:
+            """Compute the losses of some people."""
             loss = np.zeros((2, w.shape[1]))
             if A is None:
                 pooled.value(h, base, self.F, *rows, loss, a, b)

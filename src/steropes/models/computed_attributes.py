@@ -38,6 +38,7 @@ def computed_attribute(compute: Callable[[Owner], Value]) -> Callable[[Owner], V
 
     @wraps(compute)
     def getter(self: Owner) -> Value:
+        """Compute the attribute; errors of the data mean that it is unavailable."""
         try:
             return compute(self)
         except AttributeError:

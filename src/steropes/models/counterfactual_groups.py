@@ -207,6 +207,8 @@ def group_populations(
     def total_of(
         design: Design, given: dict[int, float]
     ) -> Callable[[np.ndarray, int], np.ndarray]:
+        """Return the function that sums rows of columns, with some columns at given values."""
+
         def total(R: np.ndarray, q: int) -> np.ndarray:
             whole = R.sum(axis=0)
             padded = np.zeros((len(R), backend.lanes(R.shape[1])))

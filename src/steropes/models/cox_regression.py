@@ -200,6 +200,7 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
             raise DataError("time_varying needs solver='newton'.")
 
         def event_times() -> np.ndarray:
+            """Return the event times; raise if their pairs with people exceed the memory."""
             outcome = check_survival(inputs.y, design.n)
             times = np.unique(outcome.time[outcome.event > 0])
             pieces = int(np.searchsorted(times, outcome.time, side="left").sum()) + design.n

@@ -45,7 +45,7 @@ def read_time_effect(text: str) -> TimeEffect | None:
     Raises
     ------
     DataError
-        If the second argument of ``step`` or ``tt`` is missing or no constant.
+        If the second argument of ``step`` or ``tt`` is missing or not a constant.
     """
     call = CALL.match(text)
     if call is None:
@@ -58,14 +58,14 @@ def read_time_effect(text: str) -> TimeEffect | None:
     try:
         setting = ast.literal_eval(inside[comma + 1 :].strip())
     except (ValueError, SyntaxError):
-        raise DataError(f"The second argument of {text} is a constant, {FORMS}.") from None
+        raise DataError(f"The second argument of {text} must be a constant, {FORMS}.") from None
     if name == "step" and not isinstance(setting, list | tuple):
         setting = [setting]
     if name == "tt" and isinstance(setting, list | tuple):
         raise DataError(f"tt() has no list of times: write step({expression}, {list(setting)!r}).")
     setting = list(setting) if isinstance(setting, tuple) else setting
-    whole = expression if OPERAND.match(expression) else f"I({expression})"
-    return TimeEffect(whole, setting)
+    operand = expression if OPERAND.match(expression) else f"I({expression})"
+    return TimeEffect(operand, setting)
 
 
 def _last_comma(text: str) -> int | None:

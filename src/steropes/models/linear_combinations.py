@@ -163,15 +163,15 @@ class LinearCombinations(ConfidenceIntervals):
             R = np.atleast_2d(np.asarray(combinations, np.float64))
         except (TypeError, ValueError):
             raise DataError(
-                f"Combinations are text such as 'a - b' or a matrix, not {combinations!r}."
+                f"Combinations must be text such as 'a - b' or a matrix, not {combinations!r}."
             ) from None
         if R.ndim != 2 or R.shape[1] != len(columns) or not np.isfinite(R).all():
             raise DataError(
-                f"A matrix of combinations has a finite number for each of the {len(columns)} "
-                "coefficients in every row."
+                f"A matrix of combinations must have a finite number for each of the "
+                f"{len(columns)} coefficients in every row."
             )
         if not R.any(axis=1).all():
-            raise DataError("A combination of zeros is always zero.")
+            raise DataError("A combination needs at least one coefficient that is not zero.")
         return R, [_text(row, columns) for row in R]
 
 

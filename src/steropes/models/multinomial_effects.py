@@ -127,6 +127,7 @@ class MultinomialEffects(MultinomialPredictions, AverageEffects):
         categories = self._formula.categories if self._is_formula_table(table) else ()
 
         def change(name: str, high: object, low: object, share: np.ndarray) -> Any:
+            """Compute the change of mean probabilities between two values, with its slope."""
             ends = []
             for values in (high, low):
                 X = self._apply_formula(table.assign(**{name: values}))

@@ -145,7 +145,7 @@ class ProfileLikelihood(WaldInference):
     ) -> np.ndarray:
         """Compute signed roots of twice the log-likelihood ratios of points against zero, (m,)."""
         roots, unknown = [], []
-        zero = _uncentered_beta(held, columns)
+        zero = _profiles_at_zero(held, columns)
         for j, top, low in zip(columns, best, zero, strict=True):
             if top.converged and low is not None and low.converged:
                 fall = max(2.0 * (top.f - low.f), 0.0)
@@ -444,7 +444,7 @@ def _warn_monotone(names: list[str], ends: list[tuple[Limit, Limit]], factor: fl
         )
 
 
-def _uncentered_beta(held: ProfileFits, columns: list[int]) -> list[ProfilePoint | None]:
+def _profiles_at_zero(held: ProfileFits, columns: list[int]) -> list[ProfilePoint | None]:
     """Compute profiles at zero; None if linear predictors would overflow there."""
     there = [j for j in columns if held.is_representable(j, 0.0)]
     found: dict[int, ProfilePoint] = dict(

@@ -141,6 +141,7 @@ class FoldsPath(VariancePath):
         ends = [self.known[variance]]
 
         def start(k: int) -> np.ndarray:
+            """Return where a replicate starts."""
             # A fold starts as far from this full-data optimum as it was from the nearest one.
             # Coefficients that are zero in both stay zero.
             if near is None:
@@ -305,6 +306,7 @@ class FoldsPath(VariancePath):
             return None
 
         def fit(variance: float) -> tuple[float, int]:
+            """Fit the full data at a variance; return its log-likelihood and number of nonzeros."""
             self.tell(variance, 0.0)
             variance = readable(variance)
             prior = self.prior.with_variance(variance)

@@ -50,6 +50,7 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
     joined = problem.group_penalty(unit)
 
     def gradient(infinite: np.ndarray) -> np.ndarray:
+        """Fit under a λ that is infinite for penalised columns; return sizes of the gradients."""
         full.solve(infinite, np.zeros_like(l2), tol=1e-6)
         # Columns are stored divided by their scale, and so are their gradients.
         g = full.gradients().copy()

@@ -174,6 +174,7 @@ def _sweeper(likelihood: Any, X: sparse.csc_array, w: np.ndarray) -> Sweep:
         half_width: np.ndarray,
         hessian: np.ndarray,
     ) -> None:
+        """Update every coefficient once, for rows that are independent given X."""
         kernels.sweep(
             family, X.indptr, X.indices, X.data, y, w, eta, beta, l1, l2, half_width, hessian
         )
@@ -199,6 +200,7 @@ def _strata_sweeper(
         half_width: np.ndarray,
         hessian: np.ndarray,
     ) -> None:
+        """Update every coefficient once, for conditional likelihoods of strata."""
         kernels.strata_sweep(
             X.indptr, X.indices, X.data, stratum, start, total, w, eta, linear,
             beta, l1, l2, half_width, hessian,
@@ -243,6 +245,7 @@ def _cox_sweeper(likelihood: CoxLikelihood, X: sparse.csc_array, w: np.ndarray) 
         half_width: np.ndarray,
         hessian: np.ndarray,
     ) -> None:
+        """Update every coefficient once, for Cox's likelihood."""
         kernels.cox_state(start, groups, first, stop, w, eta, shift, r, N, E)
         kernels.cox_sweep(
             X.indptr, X.indices, X.data, stratum, start, groups, first, stop, next_group, shares,

@@ -242,6 +242,7 @@ class CpuBackend:
         out: list[np.ndarray] = []
 
         def part(a: int, b: int) -> np.ndarray | None:
+            """Apply the function to a chunk, store its results, and return the sum of the first."""
             summed, *results = function(*(x[a:b] for x in arrays))
             if not out:  # the first chunk runs alone and determines the shapes
                 out.extend(np.empty((n, *y.shape[1:]), y.dtype) for y in results)

@@ -22,7 +22,7 @@ _loaded = False
 _stopped = False  # whether this module has disabled collections
 
 
-def _stop() -> bool:
+def _disable_collection() -> bool:
     """Disable collections; return whether they were enabled."""
     global _stopped
     if not gc.isenabled():
@@ -32,7 +32,7 @@ def _stop() -> bool:
     return True
 
 
-def _go_on() -> None:
+def _enable_collection() -> None:
     """Enable collections again."""
     global _stopped
     _stopped = False
@@ -42,7 +42,7 @@ def _go_on() -> None:
 def _after_fork() -> None:
     """Enable collections in a forked child, where the thread that disabled them is missing."""
     if _stopped:
-        _go_on()
+        _enable_collection()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
@@ -55,53 +55,56 @@ def without_collection() -> Iterator[None]:
 
     With several threads, the first one to enter enables it again.
     """
-    before = _stop()
+    before = _disable_collection()
     try:
         yield
     finally:
         if before:
-            _go_on()
+            _enable_collection()
 
 
 def load_compiler() -> None:
     """Load Numba's tables of types and functions, which the first kernel needs, cached or not.
 
-    These are some hundred thousand objects that all stay. Numba loads them with the first kernel,
-    and Python then looks for garbage among them, and all that there is, several times: that is more
-    than half of the time that a first fit takes longer than a second one.
+    The tables are some hundred thousand objects, which remain in memory. Numba would load them with
+    the first kernel, and Python would search all objects for garbage several times meanwhile. This
+    search takes more than half of the time by which a first fit is slower than a second one.
     """
     global _loaded
     if _loaded or getattr(config, "DISABLE_JIT", False):
         return
-    with suppress(ImportError, AttributeError):  # no part of what Numba promises, nor needed
+    # These are internals of Numba, which may change; without them only the start is slower.
+    with suppress(ImportError, AttributeError):
         from numba.core.compiler_lock import global_compiler_lock
         from numba.core.registry import cpu_target
 
         with global_compiler_lock, without_collection():
             if not _loaded:  # another thread may have been first
                 cpu_target.target_context.refresh()
-                event.register("numba:compile", _Quiet())
+                event.register("numba:compile", _CompilationListener())
     _loaded = True
 
 
-class _Quiet(event.Listener):
+class _CompilationListener(event.Listener):
     """A listener that disables collections while a kernel of this library is compiled."""
 
     def __init__(self) -> None:
-        self._before: list[bool] = []  # Numba compiles one kernel at a time, and those in it
+        """Start with no compilation in progress."""
+        # The compilation of a kernel includes those of the kernels that it calls.
+        self._before: list[bool] = []
 
     def on_start(self, compiling: event.Event) -> None:
         """Disable collections for a kernel of this library."""
-        if _ours(compiling):
-            self._before.append(_stop())
+        if _is_own_kernel(compiling):
+            self._before.append(_disable_collection())
 
     def on_end(self, compiling: event.Event) -> None:
         """Enable collections again if they were enabled before."""
-        if _ours(compiling) and self._before.pop():
-            _go_on()
+        if _is_own_kernel(compiling) and self._before.pop():
+            _enable_collection()
 
 
-def _ours(compiling: event.Event) -> bool:
+def _is_own_kernel(compiling: event.Event) -> bool:
     """Return whether a compiled function belongs to this package."""
     function: Any = compiling.data["dispatcher"].py_func
     return str(function.__module__).partition(".")[0] == __name__.partition(".")[0]

@@ -25,7 +25,29 @@ __all__ = ["BlockStore"]
 
 @dataclass
 class BlockStore:
-    """The sources of the blocks, and the blocks created from them with a common scale."""
+    """The sources of the blocks, and the blocks created from them with a common scale.
+
+    Attributes
+    ----------
+    sources : list of Source
+        Where the rows of each block are read from.
+    client : Client or None
+        The Dask cluster that holds the blocks; None for blocks in this process.
+    folder : Path or None
+        The folder for blocks in files; None for blocks in memory.
+    memory : float or None
+        Bytes of active columns that blocks in files may keep; see `LocalBlocks`.
+    names : list of str
+        Names of the columns.
+    rows : list of int
+        Number of rows of each block.
+    moments : Moments
+        Moments of the columns, from which their scale and centre follow.
+    nnz : int
+        Number of stored entries of all blocks.
+    made : dict of (bool, bool) to Blocks
+        The created blocks by (centred, with intercept).
+    """
 
     sources: list[Source]
     client: Client | None
@@ -58,7 +80,7 @@ class BlockStore:
         if len(names) != len(found[0].names):
             raise DataError(f"{len(names)} names for {len(found[0].names)} columns.")
         moments = pooled([s.moments for s in found])
-        refuse_extreme(moments.scale(False), names)
+        refuse_extreme(moments.scale(center=False), names)
         place = None if folder is None else Path(folder)
         return cls(
             sources, client, place, memory, names, [s.moments.n for s in found], moments,
@@ -80,16 +102,17 @@ class BlockStore:
             self.made[key] = self._place(recipes)
         return self.made[key]
 
-    def by(self, counted: np.ndarray | None) -> BlockStore:
+    def scaled_by_rows(self, counted: np.ndarray | None) -> BlockStore:
         """Return a store with the scale and centre of the rows ``counted``, (n,) bool.
 
-        It is the same store if those of all rows are close enough, as nearly always.
+        The same store is returned if scale and centre of all rows suit these rows, which is the
+        usual case; see `Moments.suits`.
         """
         if counted is None or not counted.any():
             return self
         parts = split_by_block(counted, self.rows)
         own = pooled([s.moments for s in _summarized(self.client, self.sources, parts)])
-        if self.moments.serves(own):
+        if self.moments.suits(own):
             return self
         return replace(self, moments=own, made={})
 

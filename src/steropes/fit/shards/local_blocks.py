@@ -47,14 +47,14 @@ class LocalBlocks:
                 self._blocks.append(recipe.block(recipe.design()))
             return
         folder.mkdir(parents=True, exist_ok=True)
-        own = Path(tempfile.mkdtemp(prefix="blocks-", dir=folder))
-        weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
+        place = Path(tempfile.mkdtemp(prefix="blocks-", dir=folder))
+        weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
         for k, recipe in enumerate(recipes):
-            write_design(recipe.design(), own / f"{k:06d}")
-            mapped = MappedDesign(own / f"{k:06d}", recipe.names)
+            write_design(recipe.design(), place / f"{k:06d}")
+            mapped = MappedDesign(place / f"{k:06d}", recipe.names)
             self._maps.append(mapped)
             self._blocks.append(recipe.block(mapped.design))
-            mapped.release()
+            mapped.release()  # The creation of the block has read the whole file.
 
     def keep(self, key: str, values: Sequence[object]) -> None:
         """See `Blocks.keep`."""
@@ -81,5 +81,5 @@ class LocalBlocks:
             if mapped is not None:
                 mapped.release()
                 if block.bytes > self._allowed:
-                    block.forget()
+                    block.forget()  # Columns by rows are created again when needed.
         return out

@@ -292,7 +292,7 @@ class ShardedDesign(PlainColumns, TextInHtml):
         ShardedDesign
             A design with other ``center`` and ``scale``.
         """
-        return ShardedDesign(self._store.by(counted), True, self._has_intercept)
+        return ShardedDesign(self._store.scaled_by_rows(counted), True, self._has_intercept)
 
     def scaled_by(self, counted: np.ndarray) -> ShardedDesign:
         """Return the design scaled by the size of its columns in some rows.
@@ -307,7 +307,9 @@ class ShardedDesign(PlainColumns, TextInHtml):
         ShardedDesign
             A design with another ``scale``.
         """
-        return ShardedDesign(self._store.by(counted), self._centered, self._has_intercept)
+        return ShardedDesign(
+            self._store.scaled_by_rows(counted), self._centered, self._has_intercept
+        )
 
     def uncentered(self) -> ShardedDesign:
         """Return the design without centring.

@@ -81,6 +81,7 @@ class ProfiledTerm(LocalTerm):
         eta = self._predictors(beta)
 
         def one(b: int) -> NuisancePoint:
+            """Return the maximum over the nuisance parameters of one replicate."""
             own = of_lane(eta, b)
             if self.points and like is None:
                 point = self.points[b].nuisance.at(own)

@@ -27,12 +27,13 @@ def outside_violations(
     Returns
     -------
     (p,) array
-        The largest violation of each column, in units of λ, or of 1 without λ; zero inside.
+        The largest violation of each column, in units of λ, or of 1 without λ; zero inside. (The
+        units of `certificate.units` also depend on curvature; these serve only to rank columns.)
     (B,) array
         The largest violation of each replicate.
     """
     p, B = g.shape
-    urgency, largest = np.zeros(p), np.zeros(B)
+    by_column, by_replicate = np.zeros(p), np.zeros(B)
     step = max(1, ENTRIES_AT_ONCE // B)
     for a in range(0, p, step):
         at = slice(a, a + step)
@@ -41,6 +42,6 @@ def outside_violations(
         v -= size
         v /= np.where(size > 0, size, 1.0)
         v[inside[at]] = 0.0
-        urgency[at] = np.maximum(row_max(v), 0.0)
-        np.maximum(largest, column_max(v), out=largest)
-    return urgency, largest
+        by_column[at] = np.maximum(row_max(v), 0.0)
+        np.maximum(by_replicate, column_max(v), out=by_replicate)
+    return by_column, by_replicate

@@ -178,6 +178,7 @@ class ColumnSweeps:
         matrix = self.matrix
 
         def lane(b: int) -> None:
+            """Sweep over the columns of one replicate, and update its point and slopes."""
             slope, curve, first, least = (np.ascontiguousarray(x[:, b]) for x in (s, h, l1, rest))
             point = y[:, b].copy()
             change = matrix.columns.sweep(

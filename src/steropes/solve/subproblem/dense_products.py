@@ -58,6 +58,7 @@ def transposed_times(
         return of_rows(A, side_by_side(z, width(B)), at, columns, pool)[:, :B]
 
     def part(a: int, b: int) -> np.ndarray:
+        """Multiply some rows transposed with their part of z."""
         if rows is None:
             return A[a:b, first:last].T @ z[a:b]
         total = np.zeros((k, B), A.dtype)

@@ -263,6 +263,7 @@ def within_ages(
     """Return the rule that keeps completed ages from ``low`` to ``high`` at the start."""
 
     def keep(rows: Rows) -> NDArray:
+        """Keep people within the limits of age at the start."""
         born, _ = persons.birth(rows.person)
         if rule == "365.25 days":
             age = (rows.start - born) / DAYS_PER_YEAR
@@ -308,6 +309,7 @@ def random_sample(most: int, seed: int) -> InclusionRule:
     """
 
     def keep(rows: Rows) -> NDArray:
+        """Keep at most the given number of entries of each arm, drawn at random."""
         kept = np.zeros(len(rows.person), dtype=bool)
         keys = tie_keys(rows.person, seed)
         for arm in (1, 0):

@@ -1,4 +1,4 @@
-"""Settings that speak the defaults of other software."""
+"""Settings with the defaults of CohortMethod, in place of the library's own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AT_RISK = TimeAtRisk(start=0, end=0, end_anchor="cohort end", look_back=99_999)
 
 
 def cohort_method(id: int = 1, description: str = "", **settings: Any) -> StudyAnalysis:
-    """An analysis with the defaults of R's CohortMethod 6.
+    """Return an analysis with the defaults of R's CohortMethod 6.
 
     Who enters the second cohort is censored there; first exposure, 365 days of observation
     before, the common period; nobody with the outcome earlier in the observation period; at risk

@@ -298,6 +298,7 @@ class Statements:
         icd = db.holding("concept", lambda: RecordsOf("concept", "vocabulary_id", ("ICD9CM",)))
 
         def listed() -> RecordsOf:
+            """Find the concepts of ICD-9-CM codes that begin with one of the category's codes."""
             values = f"SELECT * FROM (VALUES {rows}) AS d(category, points, code)"
             found = db.rows(
                 f"SELECT DISTINCT s.concept_id::BIGINT FROM ({values}) d JOIN {icd} s "

@@ -67,12 +67,12 @@ class OmopDatabase(TextInHtml):
 
         - a DuckDB file;
         - a folder with a Parquet file, or a folder of Parquet files, for each table;
-        - the URL of a server, such as ``postgresql://user@host/database?schema=cdm`` (also
-          ``snowflake://``, ``bigquery://``, ``databricks://``, ``mssql://``). Prefer not to put
+        - the URL of a server, such as ``postgresql://user@host/database?schema=cdm``; there is one
+          module in ``steropes.studies.database.servers`` for each kind of server. Prefer not to put
           passwords into it: ``steropes.studies.database.server_address`` lists the other ways;
         - an open DuckDB connection with the CDM in its current catalog. Temporary tables of that
           connection are not visible;
-        - an open connection of an ADBC driver for PostgreSQL, Snowflake or BigQuery.
+        - an open ADBC connection to a server whose module accepts one.
     schema : str, default "main"
         The schema of the CDM tables, in any case. On a server without a schema "main", it means the
         URL's schema, or else the default one, such as "public".

@@ -240,6 +240,7 @@ class ServerSource(TableSource):
         found = self._table(schema, table)
 
         def written(name: str) -> str:
+            """Return the quoted name of a column; raise if it is declared as text."""
             column = self._column(found, name)
             if column.is_text:  # Servers differ in comparisons of text with numbers.
                 raise DataError(

@@ -28,7 +28,7 @@ from steropes.studies.report.plain_text import csv_text
 __all__ = ["ResultStore", "Rows", "archive_of"]
 
 Rows: TypeAlias = list[dict[str, Any]] | pd.DataFrame  # The rows of a table.
-SECONDS = 5.0  # The longest time that a complete step waits for others to be written with.
+SECONDS = 5.0  # A step that is added this long after the last writing is written at once.
 
 
 class ResultStore:
@@ -100,9 +100,11 @@ class ResultStore:
 
     @contextmanager
     def buffered(self) -> Iterator[Callable[[str, Mapping[str, Rows]], None]]:
-        """Return a function that adds a step within `SECONDS`, or when the context ends.
+        """Return a function that adds steps in groups, since inserting many rows is hardly slower.
 
-        An insertion of many rows takes little longer than that of one row.
+        All waiting steps are written with the first step that is added `SECONDS` after the last
+        writing, or when the context ends. An interruption between two steps loses none, but a
+        process that is killed loses those that wait.
         """
         waiting: list[tuple[str, Mapping[str, Rows]]] = []
         written = time.monotonic()

@@ -127,6 +127,7 @@ def lead_app() -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
+        """Run the lead's program, with one round of messages for each of its requests."""
         plan = FederatedPlan.from_dict(json.loads(str(context.run_config["plan"])))
         program, rounds = LeadProgram(plan), list[Round]()
         nodes = _nodes(grid, plan)

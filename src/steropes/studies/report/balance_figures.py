@@ -39,6 +39,7 @@ def balance_scatter(name: str, table: pd.DataFrame, threshold: float) -> Picture
     )
 
     def draw(c: Canvas) -> None:
+        """Draw a dot for each covariate, with its difference before and after adjustment."""
         side = min(c.width - 72, 420)
         axes = Axes(c, (0, most), (0, most), 8, 8 + side, 58, 58 + side)
         c.curve(axes.at((0, most), (0, most)), "curve dashed")
@@ -85,6 +86,7 @@ def love_plot(name: str, table: pd.DataFrame, threshold: float, most: int = 20) 
     )
 
     def draw(c: Canvas) -> None:
+        """Draw the differences of named covariates, one per line."""
         left = 12.0 if c.narrow else 0.46 * c.width
         axes = Axes(c, (-reach, reach), (0, 1), 0, 0, left, c.width - 12)
         y = 22.0

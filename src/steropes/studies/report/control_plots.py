@@ -45,6 +45,7 @@ def calibration_plot(
     )
 
     def draw(c: Canvas) -> None:
+        """Draw the estimates of controls by standard error, with limits of significance."""
         axes = Axes(c, (-reach, reach), (0, top), 8, 290, log=True)
         c.line(axes.x(truth), axes.y(0), axes.x(truth), axes.y(top), "grid")
         se = np.linspace(0, top, 60)

@@ -33,6 +33,7 @@ def attrition_diagram(
     )
 
     def draw(c: Canvas) -> None:
+        """Draw a column of boxes for each arm, and the people that each rule removes."""
         box = 96.0 if c.narrow else 150.0
         height, gap = 30.0, 34.0
         right = c.width - box - 1

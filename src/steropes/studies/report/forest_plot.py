@@ -92,6 +92,7 @@ def forest(
     both = any(math.isfinite(r.second[0]) for r in known)
 
     def draw(c: Canvas) -> None:
+        """Draw a row for each ratio, with the axis and its guides."""
         left = 10.0 if c.narrow else 0.34 * c.width
         right = c.width - (10 if c.narrow else 170)
         axes = Axes(c, (math.log(low * 0.97), math.log(high * 1.03)), (0, 1), 0, 0, left, right)

@@ -42,6 +42,7 @@ def score_overlap(
     )
 
     def draw(c: Canvas) -> None:
+        """Draw a panel for each population, with the band of equipoise."""
         y = 0.0
         for title, t in panels.items():
             c.text(58, y + 16, title, "strong")

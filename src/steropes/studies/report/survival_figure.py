@@ -50,6 +50,7 @@ def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Pi
     marks = table[table["target_at_risk"].notna() | table["comparator_at_risk"].notna()]
 
     def draw(c: Canvas) -> None:
+        """Draw the curves with their bands, and the numbers at risk below."""
         ends = (0, max(float(t.max()), 1.0)), (floor, 1.0)
         axes = Axes(c, *ends, 8, 268, left=left, right=c.width - 22)
         for arm in drawn:

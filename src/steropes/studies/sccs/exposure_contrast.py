@@ -45,11 +45,12 @@ def require_contrast(
     if any(_changes(case, rows) for rows in ones):
         return
     listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
+    cover = "covers" if len(names) == 1 else "cover"
     remedy = "extend the time that counts, or shorten the windows"
     if n_exposed == n_cases:
-        raise DataError(f"{listed} covers all of everybody's time that counts; {remedy}")
+        raise DataError(f"{listed} {cover} all of everybody's time that counts; {remedy}")
     raise DataError(
-        f"no variation of exposure within anyone: {listed} covers all days that count of "
+        f"nobody's exposure changes over time: {listed} {cover} all days that count of "
         f"{shown_count(n_exposed)} cases and none of the other {shown_count(n_cases - n_exposed)}"
         f", and only days of the same person are compared; {remedy}"
     )

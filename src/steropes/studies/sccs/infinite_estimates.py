@@ -46,7 +46,11 @@ def find_infinite_estimates(
 
 
 def limiting_estimate(intervals: Intervals, j: int, rows: NDArray) -> tuple[float | None, NDArray]:
-    """Return the limit of the estimate of column j, if any, and the rows that vanish there."""
+    """Return the limit of the estimate of column j and the rows that vanish there.
+
+    The limit is −inf, +inf, NaN if the column does not vary within any case with an event, or None
+    if the estimate is finite.
+    """
     case, events = intervals.case, intervals.events
     n_cases = int(case[-1]) + 1 if len(case) else 0
     on = np.zeros(len(case), bool)

@@ -97,7 +97,7 @@ class MonthlyLikelihood:
         return (weights * masses.log_likelihoods).sum(0), gradient, at
 
     def information(self, at: Expected, weights: NDArray, lanes: NDArray) -> NDArray:
-        """Compute the negative Hessians of some of the parameters, (len(lanes), p, p)."""
+        """Compute the negative Hessians (len(lanes), p, p) at the parameters of some replicates."""
         masses = at.masses
         p, w = self.totals.shape[1], self.windows.shape[1]
         inside = self.windows[self.pattern]

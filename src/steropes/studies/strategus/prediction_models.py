@@ -60,7 +60,7 @@ class PredictionResult:
     intercept : float
         The intercept.
     converged : bool
-        Whether the fit ended at its optimum.
+        Whether the fit and those of the held-out folds ended at their optima.
     most_entries : int
         The largest number of entries of one person.
     attrition : DataFrame
@@ -138,7 +138,8 @@ def predicted(db: OmopDatabase, design: PredictionDesign, cohorts: CohortTable) 
     variance = design.variance if design.variance is not None else float(model.variance_)
     risk = _risk(features, fitted, model)
     parts = {"Train": (training, risk[training])}
-    parts["CV"] = (training, _held_out(fitted, outcome, fold, variance))
+    held_out, held_out_converged = _held_out(fitted, outcome, fold, variance)
+    parts["CV"] = (training, held_out)
     if (group == TEST).any():
         tested = np.flatnonzero(group == TEST)
         parts["Test"] = (tested, risk[tested])
@@ -146,7 +147,7 @@ def predicted(db: OmopDatabase, design: PredictionDesign, cohorts: CohortTable) 
         design,
         variance,
         float(model.intercept_),
-        bool(model.converged_),
+        bool(model.converged_) and held_out_converged,
         int(people.entries["person_id"].value_counts().max()),
         people.attrition,
         **performance_tables(parts, people),
@@ -190,8 +191,9 @@ def performance_tables(
 
 def _tidied(features: Features, design: PredictionDesign) -> Tidied:
     """Filter and scale the covariates of the training data."""
-    known = features.columns.loc[features.columns["people"] > 0, "covariate_id"]
-    only = [i for i in design.only if i in {*known}]
+    known = {*features.columns.loc[features.columns["people"] > 0, "covariate_id"]}
+    only = [i for i in design.only if i in known]
+    # An empty list would mean all covariates, so `tidy` refuses the full list if nobody has any.
     return tidy(features, design.tidy, include=only or design.only)
 
 
@@ -213,19 +215,25 @@ def _fit(
     return model.fit(fitted.design, outcome)
 
 
-def _held_out(fitted: Tidied, outcome: NDArray, fold: NDArray, variance: float) -> NDArray:
-    """Predict the risks of each fold by a model of the other folds."""
+def _held_out(
+    fitted: Tidied, outcome: NDArray, fold: NDArray, variance: float
+) -> tuple[NDArray, bool]:
+    """Predict the risks of each fold by a model of the others; return whether all converged."""
+    from scipy.special import expit
+
     from steropes.models import LogisticRegression
     from steropes.priors import Laplace
 
     risk, columns = np.empty(len(outcome)), fitted.features.matrix().tocsr()
+    converged = True
     for k in np.unique(fold):
         weight = (fold != k).astype(float)
         model = LogisticRegression(prior=Laplace(variance=variance))
         model.fit(fitted.design, outcome, sample_weight=weight)
+        converged = converged and bool(model.converged_)
         logit = columns[fold == k] @ (np.asarray(model.coef_) / fitted.scale)
-        risk[fold == k] = _expit(logit + float(model.intercept_))
-    return risk
+        risk[fold == k] = expit(logit + float(model.intercept_))
+    return risk, converged
 
 
 def _risk(features: Features, fitted: Tidied, model: LogisticRegression) -> NDArray:
@@ -233,14 +241,9 @@ def _risk(features: Features, fitted: Tidied, model: LogisticRegression) -> NDAr
     ids = fitted.features.columns["covariate_id"].to_numpy()
     at = np.searchsorted(features.columns["covariate_id"].to_numpy(), ids)
     logit = features.select(at).matrix() @ (np.asarray(model.coef_) / fitted.scale)
-    return _expit(np.asarray(logit).ravel() + float(model.intercept_))
-
-
-def _expit(logit: NDArray) -> NDArray:
-    """Return the probabilities of log odds."""
     from scipy.special import expit
 
-    return expit(logit)
+    return expit(np.asarray(logit).ravel() + float(model.intercept_))
 
 
 def _covariates(

@@ -25,10 +25,12 @@ __all__ = [
     "sums_of_equal_segments",
 ]
 
-# The number of rows of a chunk.
+# The number of rows of a chunk, which one program sums; a power of two, as Triton requires.
 CHUNK = 128
-# The number of chunks that one step of the carrying kernel combines.
+# The number of chunks that one step of the carrying kernel combines; a power of two.
 CARRIED = 256
+# The largest number of replicates that one program sums; a power of two.
+MAX_LANES = 16
 
 
 class ScanLayout:
@@ -157,7 +159,7 @@ def _scan_chunks(
 def carry(layout: ScanLayout, totals: torch.Tensor) -> torch.Tensor:
     """Compute the sum that each chunk continues from the totals (chunks, B), by the kernel."""
     B = totals.shape[1]
-    lanes = min(next_power_of_two(B), 16)
+    lanes = min(next_power_of_two(B), MAX_LANES)
     before = torch.zeros((layout.chunks + 1, B), dtype=torch.float64, device=totals.device)
     launch(
         _carry, (-(-B // lanes),), layout.last, totals, before, layout.chunks, B,
@@ -169,7 +171,7 @@ def carry(layout: ScanLayout, totals: torch.Tensor) -> torch.Tensor:
 def scan_with_triton(x: torch.Tensor, layout: ScanLayout) -> torch.Tensor:
     """Compute inclusive running sums of x (n, B) within segments by the kernels."""
     n, B = x.shape
-    x, lanes = x.contiguous(), min(next_power_of_two(B), 16)
+    x, lanes = x.contiguous(), min(next_power_of_two(B), MAX_LANES)
     grid = (layout.chunks, -(-B // lanes))
     sizes = {"REVERSE": layout.reverse, "CHUNK": CHUNK, "LANES": lanes}
     totals = torch.empty((layout.chunks, B), dtype=torch.float64, device=x.device)
@@ -193,7 +195,7 @@ def sums_of_equal_segments(x: torch.Tensor) -> torch.Tensor:
 
 
 def scan_twin(x: torch.Tensor, layout: ScanLayout) -> torch.Tensor:
-    """Compute the same as `scan_with_triton`, doubling the number of summed rows in each pass."""
+    """Compute `scan_with_triton` by PyTorch, doubling the number of summed rows in each pass."""
     sums, step = (x.flip(0) if layout.reverse else x).clone(), 1
     for begun in layout.passes:
         sums[step:].add_(torch.where(begun, 0.0, sums[:-step]))
@@ -202,5 +204,5 @@ def scan_twin(x: torch.Tensor, layout: ScanLayout) -> torch.Tensor:
 
 
 def scan(x: torch.Tensor, layout: ScanLayout) -> torch.Tensor:
-    """Compute inclusive running sums of x (n, B) within segments, backwards if so laid out."""
+    """Compute inclusive running sums of x (n, B) within segments, in the layout's direction."""
     return scan_with_triton(x, layout) if use_triton(x) else scan_twin(x, layout)

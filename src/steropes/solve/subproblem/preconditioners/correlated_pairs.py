@@ -26,6 +26,7 @@ def collect_pairs(
     """
 
     def found(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
+        """Find the strongly correlated pairs of some columns, with their correlations."""
         room, least = policy.pairs_per_column * (b - a), policy.strong_correlation
         pairs, strength = np.empty((room, 2), np.int64), np.empty(room)
         while True:

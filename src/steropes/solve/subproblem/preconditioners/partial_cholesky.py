@@ -119,6 +119,7 @@ class Cholesky:
         E[at - first, np.arange(len(at))] = 1.0
 
         def some(i: int, j: int) -> None:
+            """Solve with the factor's tiles for some right-hand sides."""
             Z = E[:, i:j]
             start = int(at[i:j].min()) // TILE_COLUMNS * TILE_COLUMNS
             for (a, b), inverse in zip(self.tiles, self.inverses, strict=True):
