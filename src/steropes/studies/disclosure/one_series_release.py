@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
 from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, significant
@@ -50,6 +51,11 @@ class SeriesRelease:
         Rate ratios in the layout of ``CaseSeries.estimates``, including those of exposures that
         fail a diagnostic.
     diagnostics : list of Diagnostics
+    days : dict of str to int, Bound or None
+        Days of each covariate; None where one of its other counts is suppressed.
+    yearly : DataFrame
+        Observed over expected outcomes by year, ``expected`` at a constant rate and ``adjusted``
+        with the model's effects of time; years with few outcomes are left out.
     rules : DisclosureRules
     """
 
@@ -58,6 +64,8 @@ class SeriesRelease:
     counts: dict[str, CovariateCounts]
     estimates: pd.DataFrame
     diagnostics: list[Diagnostics]
+    days: dict[str, int | Bound | None]
+    yearly: pd.DataFrame
     rules: DisclosureRules
 
     def profiled(self, name: str) -> bool:
@@ -112,6 +120,8 @@ def release_study(study: ExactSeries) -> SeriesRelease:
         counts=counts,
         estimates=_estimates(study, counts, rules),
         diagnostics=[_diagnosis(study, d, counts, rules) for d in study.diagnostics],
+        days={name: _days(study, name, c, rules) for name, c in counts.items()},
+        yearly=_yearly(study, rules),
         rules=rules,
     )
 
@@ -131,6 +141,30 @@ def _attrition(study: ExactSeries, table: pd.DataFrame, rules: DisclosureRules) 
         }
         days = [None if math.isnan(n) else int(n) for n in first["observed_days"].astype(float)]
     return pd.DataFrame({"rule": named, **columns, "days": days}, dtype=object)
+
+
+def _days(
+    study: ExactSeries, name: str, released: CovariateCounts, rules: DisclosureRules
+) -> int | Bound | None:
+    """Return the released days of a covariate; None where its subjects or events are suppressed."""
+    if isinstance(released.subjects, Bound) or isinstance(released.events, Bound):
+        return None
+    return rules.count(int(study.intervals.statistics.loc[name, "days"]))
+
+
+def _yearly(study: ExactSeries, rules: DisclosureRules) -> pd.DataFrame:
+    """Return observed over expected outcomes of the years with enough outcomes, rounded."""
+    sums = study.monthly.groupby("year")[["observed", "expected", "adjusted"]].sum()
+    sums = sums[~sums["observed"].map(rules.small).astype(bool)]
+    ratios = pd.DataFrame(index=sums.index)
+    for column in ("expected", "adjusted"):
+        ratio = sums["observed"] / sums[column].where(sums[column] > 0)
+        ratios[column] = (
+            ratio if rules.open else ratio.map(lambda r: significant(r, 2), na_action="ignore")
+        )
+    if np.allclose(sums["expected"], sums["adjusted"]):
+        ratios["adjusted"] = np.nan
+    return ratios
 
 
 def _estimates(

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
-from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.report.formatting import decimals
 from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
 from steropes.studies.sccs.calendar_time_splines import TimeEffect
@@ -165,20 +164,14 @@ def spans(study: ReleasedSeries) -> Picture | None:
 
 def rates(study: ReleasedSeries) -> Picture | None:
     """Draw observed over expected outcomes by year, without and with effects of time."""
-    yearly = study.monthly.groupby("year")[["observed", "expected", "adjusted"]].sum()
-    yearly = yearly[~yearly["observed"].map(study.rules.small).astype(bool)]
-    same = np.allclose(yearly["expected"], yearly["adjusted"])
     series = []
     for column, kind, label in (
         ("expected", "hollow", "at a constant rate"),
         ("adjusted", "target", "with the model’s effects of time"),
     ):
-        of = yearly[yearly[column] > 0]
-        if len(of) and not (same and column == "adjusted"):
-            ratio = (of["observed"] / of[column]).to_numpy(float)
-            if not study.rules.open:
-                ratio = np.array([significant(r, 2) for r in ratio])
-            series.append((of.index.to_numpy(float) + 0.5, ratio, kind, label))
+        ratio = study.release.yearly[column].dropna()
+        if len(ratio):
+            series.append((ratio.index.to_numpy(float) + 0.5, ratio.to_numpy(float), kind, label))
     if not series:
         return None
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.report.formatting import count, p_value, title_case
@@ -190,15 +189,15 @@ def _estimates(study: ReleasedSeries) -> Rows:
     )
     rows = []
     for name in shown:
-        e, s = public.loc[name], study.intervals.statistics.loc[name]
+        e = public.loc[name]
         rr, interval = ratio_text(e)
         rr += unconverged_mark(study) if math.isfinite(e["rr"]) else ""
         released = study.release.counts[name]
         cells = [count(released.subjects), count(released.events)]
         if name in hidden:
             cells[1] = "–"
-        hide = isinstance(released.subjects, Bound) or isinstance(released.events, Bound)
-        days = "–" if hide else count(study.rules.count(int(s["days"])))
+        of = study.release.days[name]
+        days = "–" if of is None else count(of)
         row = [title_case(name), *cells, days, rr, interval, p_value(e["p"])]
         if draws is not None:
             drawn = name in draws.index and name not in hidden

@@ -11,11 +11,15 @@ from ....likelihoods.nuisance_likelihood import gone
 from ....likelihoods.sharded_thresholds import LevelPoint, MovableThresholds
 from .shard_messages import Answer, added
 
-__all__ = ["LevelState", "padded", "require_positive"]
+__all__ = ["LevelState", "require_positive"]
 
 
 class LevelState:
     """The points of replicates with the totals of the shards' sums.
+
+    T is the Hessian of the loss in a replicate's thresholds α, a tridiagonal matrix diag(u) + the
+    Laplacian of a path with weights W (see `Chain`), g its gradient, and C = H_αη the cross
+    derivatives of thresholds and linear predictors.
 
     Attributes
     ----------
@@ -23,6 +27,12 @@ class LevelState:
     point : LevelPoint
     version : int
         Version of the working set to which the sums refer.
+    loss : (B,) array
+        Losses.
+    chains : (3, K, B) array
+        g, u and W of each replicate.
+    slope, cross : arrays
+        The gradient in the coefficients, and −C X of each replicate.
     """
 
     def __init__(
@@ -30,15 +40,15 @@ class LevelState:
     ) -> None:
         self.thresholds, self.point, self.version = thresholds, point, version
         self.loss = self.slope = self.cross = np.empty(0)
-        self.chains = np.empty((3, 0, 0))
+        self.chains = np.empty((3, 0, 0))  # g, u and W
         self._solved: dict[int, tuple[Chain, np.ndarray]] = {}
 
-    def take(self, answers: Sequence[Answer]) -> None:
+    def add_answers(self, answers: Sequence[Answer]) -> None:
         """Add up the shards' answers."""
         self.loss, self.chains = added(answers, "loss"), added(answers, "chains")
         self.slope, self.cross = added(answers, "slope"), added(answers, "cross")
 
-    def reachable(self, total: np.ndarray) -> np.ndarray:
+    def feasible_losses(self, total: np.ndarray) -> np.ndarray:
         """Return the losses (lanes,), infinite where too little curvature is left for a step.
 
         ``total`` (lanes,) is the weight of all rows.
@@ -47,12 +57,12 @@ class LevelState:
         for b in range(len(self.thresholds)):
             if not np.isfinite(out[b]):
                 continue
-            if not self.block(b).positive or gone(self.fall(b), out[b], total[b]):
+            if not self.block(b).positive or gone(self.decrement(b), out[b], total[b]):
                 out[b] = np.inf
         return out
 
     def block(self, b: int) -> Chain:
-        """Return the block T of a replicate."""
+        """Return T, the Hessian of a replicate in its thresholds."""
         return self.solved(b)[0]
 
     def solved(self, b: int) -> tuple[Chain, np.ndarray]:
@@ -64,7 +74,7 @@ class LevelState:
             self._solved[b] = block, block.solve(g) if block.positive else np.full(len(g), np.nan)
         return self._solved[b]
 
-    def fall(self, b: int) -> float:
+    def decrement(self, b: int) -> float:
         """Compute g'T⁻¹g, the Newton decrement of the thresholds."""
         t = self.solved(b)[1]
         return float(self.chains[0][: len(t), b] @ t)
@@ -74,16 +84,8 @@ class LevelState:
         return np.asarray(self.cross[b][: len(self.thresholds[b].alpha)])
 
 
-def padded(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Stack vectors as columns (K, B), padded with zeros."""
-    out = np.zeros((max(len(x) for x in parts), len(parts)))
-    for b, x in enumerate(parts):
-        out[: len(x), b] = x
-    return out
-
-
 def require_positive(block: Chain, t: np.ndarray) -> np.ndarray:
-    """Return t = T⁻¹g, or raise an error where T is not positive."""
+    """Return t = T⁻¹g, or raise an error where T is not positive definite."""
     if not block.positive:
         raise FloatingPointError("the curvature of the thresholds is not finite")
     return t

@@ -30,7 +30,7 @@ from .shard_messages import (
     added,
 )
 from .sharded_term import ShardedCurvature, ShardedFamily, ShardedTerm
-from .threshold_state import LevelState, padded, require_positive
+from .threshold_state import LevelState, require_positive
 
 __all__ = ["LevelTerm"]
 
@@ -134,12 +134,12 @@ class LevelTerm(ShardedTerm):
         """Request the sums at coefficients (k, lanes) and store them in the state."""
         answers = self._ask(At(self.key, self.W, beta, levels=state.point), LevelSums())
         self.record_entries(answers)
-        state.take(answers)
+        state.add_answers(answers)
 
     def _point(self, thresholds: Sequence[MovableThresholds]) -> LevelPoint:
         """Convert thresholds to the form of a request."""
         alpha, delta = (
-            padded([getattr(t, name) for t in thresholds]) for name in ("alpha", "delta")
+            _padded([getattr(t, name) for t in thresholds]) for name in ("alpha", "delta")
         )
         return LevelPoint(alpha, delta, np.zeros(len(thresholds), bool))
 
@@ -157,7 +157,7 @@ class LevelTerm(ShardedTerm):
     def nuisance_decrement(self) -> np.ndarray:
         """See `DataTerm`."""
         out, state = np.zeros(self.lanes), self.state
-        out[: self.B] = [state.fall(b) for b in range(self.B)]
+        out[: self.B] = [state.decrement(b) for b in range(self.B)]
         return out
 
     @property
@@ -182,7 +182,7 @@ class LevelTerm(ShardedTerm):
     def gradients(self, tol: float) -> np.ndarray:
         """See `DataTerm.gradients`."""
         own, state = self.gradient(), self.state
-        t = padded([state.solved(b)[1] for b in range(self.B)])
+        t = _padded([state.solved(b)[1] for b in range(self.B)])
         at = At(self.key, self.W, self.beta[self.W], levels=replace(state.point, t=t))
         g = added(self._ask(at, Gradients(tol)), "gradients")
         g[self.W] = own
@@ -241,7 +241,7 @@ class LevelTrial:
                 thresholds[b] = thresholds[b].moved(step, float(t[b]))
         beta = self.start + t * self.D
         self.end = beta, self.term.evaluate_state(beta, thresholds)
-        return self.end[1].reachable(self.term.total)
+        return self.end[1].feasible_losses(self.term.total)
 
     def commit(self) -> None:
         """See `Trial.commit`."""
@@ -295,3 +295,11 @@ class LevelCurvature(ShardedCurvature):
             h = raw - (M * self.kept.block.solve(M)).sum(axis=0)
             self._diagonals = version, np.maximum(h, 0.0), raw
         return self._diagonals[1:]
+
+
+def _padded(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Stack vectors as columns (K, B), padded with zeros."""
+    out = np.zeros((max(len(x) for x in parts), len(parts)))
+    for b, x in enumerate(parts):
+        out[: len(x), b] = x
+    return out
