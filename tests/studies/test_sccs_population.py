@@ -220,7 +220,7 @@ def test_exposure_that_changes_within_nobody_is_refused(omop):
             omop.drug(a, TARGET, -5, 200)
     omop.drug(a, 2, 20, 40)  # another drug does change
     path = omop.write()
-    why = "no variation of exposure within anyone: exposure covers all days that count of 7 cases"
+    why = "nobody's exposure changes over time: exposure covers all days that count of 7 cases"
     for more in (
         {"end_of_observation_days": 0}, {}, {"others": True}, {"season": Spline(5)},
         {"control": (-20, -1)},
