@@ -173,7 +173,7 @@ def test_groups_are_validated_with_fits_without_them(drawn):
     p, w = fit.predict_proba(X[here], offset[here]), np.where(y[here] == "b", 2.0, 1.0)
     assert table.loc["v", "log_loss"] == pytest.approx(log_loss(y[here], p, sample_weight=w))
     assert table["n"].tolist() == [N / 2, N / 2]
-    with pytest.raises(DataError, match="is in one group only"):
+    with pytest.raises(DataError, match="is in the group u only"):
         validate_by_group(model, X, y, np.where(y == "a", "u", "v"))
 
 
