@@ -126,6 +126,7 @@ def test_ids_that_are_no_numbers_are_refused_and_whole_ones_are_not():
     whole = CohortTable.from_frame(four(**{COHORT[0]: [1.0, 1.0, 2.0], COHORT[1]: ["7", "8", "9"]}))
     assert (whole.ids, whole.subject.tolist()) == ((1, 2), [7, 8, 9])
     assert len(whole.only(1.0)) == 2
+    assert len(whole.only([1, 2**63, -(2**70)])) == 2
 
 
 def test_a_cohort_of_a_broken_number_is_no_other_cohort(omop):

@@ -235,7 +235,9 @@ class CohortTable(TextInHtml):
             The entries of these cohorts.
         """
         some = cohorts if isinstance(cohorts, Iterable) else [cohorts]
-        ids = np.unique(np.array([cohort_id(c) for c in some], np.int64))
+        # The table has no ids of more than 64 bits, which NumPy would refuse.
+        known = [n for n in map(cohort_id, some) if abs(n) < 2**63]
+        ids = np.unique(np.array(known, np.int64))
         first, after = (np.searchsorted(self.definition, ids, side) for side in ("left", "right"))
         rows = [np.arange(a, b) for a, b in zip(first, after, strict=True)]
         return self._take(np.concatenate([np.empty(0, np.int64), *rows]))
