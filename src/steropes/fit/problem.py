@@ -94,7 +94,8 @@ class Problem:
         Columns with limits are left out: whether a limit keeps them finite depends on the fit.
         """
         if prior is not None and prior.bounds_all:
-            return np.empty(0, np.int64)
+            own = self._prior_columns.excluded(prior)
+            return np.flatnonzero(self.excluded(prior)) if own.any() else np.empty(0, np.int64)
         l1, l2 = self.penalties(prior)
         free = np.flatnonzero((l1 == 0) & (l2 == 0))
         joined = self.group_penalty(prior)

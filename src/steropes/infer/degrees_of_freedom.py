@@ -33,7 +33,7 @@ def degrees_of_freedom(problem: Problem, beta: np.ndarray) -> float:
     joined = problem.group_penalty(prior)
     if joined is not None:
         return _of_group_penalty(problem, beta, joined, (l1, l2))
-    if prior is None or prior.bounds_all or (prior.plain and not l2[active].any()):
+    if prior is None or prior.information_power or (prior.plain and not l2[active].any()):
         return float(active.sum())
     return _trace(*Information(problem, beta, l1, l2).hessian_parts())
 

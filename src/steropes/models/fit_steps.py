@@ -394,12 +394,14 @@ class FitSteps(
                 problem, start, self.tol, self.max_iter, progress.step
             )
         del start  # with its copy of the active columns
-        if prior is None or not prior.bounds_all:
-            l1, l2 = problem.penalties(prior)
-            joined = problem.group_penalty(prior)
-            if isinstance(joined, LimitedPenalty):  # A limit holds a coefficient as a prior does.
-                l1 = np.where(joined.moves(fit.beta), l1, INFINITE_PENALTY)
-            refuse_separated(problem, fit.beta, l1, l2, fit.eta)
+        l1, l2 = problem.penalties(prior)
+        joined = problem.group_penalty(prior)
+        if isinstance(joined, LimitedPenalty):  # A limit holds a coefficient as a prior does.
+            l1 = np.where(joined.moves(fit.beta), l1, INFINITE_PENALTY)
+        if prior is not None and prior.bounds_all:
+            l1 = np.full(len(l1), INFINITE_PENALTY)
+            l1[problem.unbounded(prior)] = 0.0
+        refuse_separated(problem, fit.beta, l1, l2, fit.eta)
         self._store_fit(problem, prior, fit)
         self.trace_ = trace.table()
 

@@ -45,7 +45,8 @@ class Prior(ColumnSettings, FieldsInHtml, ABC):
         Whether `next_penalty` is implemented.
     bounds_all : bool
         Whether coefficients without λ and κ are also finite for any data, because of the smooth
-        term or the information. Fits to separated data are refused otherwise.
+        term or the information. Fits to separated data are refused otherwise. Columns in
+        ``exclude`` are examined in any case.
     smooth_is_convex : bool
         Whether the smooth term is convex everywhere. Otherwise each Hessian is checked.
     multi_valued : str or None

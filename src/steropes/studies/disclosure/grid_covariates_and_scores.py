@@ -68,7 +68,8 @@ def released_balance(
         hidden = {arm: _hidden(means[arm], n[arm], binary, least) for arm in ARMS}
         shares = {arm: _shares(means[arm], n[arm], binary, rules) for arm in ARMS}
         for arm in ARMS if not rules.rounds else ():
-            counts = np.where(binary, np.rint(means[arm] * n[arm]), 0).astype(np.int64)
+            known = np.where(binary & np.isfinite(means[arm]), means[arm], 0.0)  # NaN: nobody.
+            counts = np.rint(known * n[arm]).astype(np.int64)
             further = withheld_complements(groups, counts, hidden[arm], n[arm], least)
             hidden[arm] = hidden[arm] | further
             shares[arm] = np.where(further, math.nan, shares[arm])
