@@ -25,7 +25,7 @@ from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.sccs_diagnostics import Diagnostics
 from steropes.studies.sccs.sccs_model import CaseSeriesModel
 from steropes.studies.sccs.settings import CaseSeriesSettings
-from steropes.studies.sccs.unexposed_case_sampling import Sampling, sampling_cost
+from steropes.studies.sccs.case_sampling_cost import Sampling, sampling_cost
 
 __all__ = ["ExactSeries"]
 
