@@ -15,7 +15,7 @@ from ...errors import DataError
 from .block_sources import BlockRecipe, BlockSummary, Source, summarize_block
 from .local_blocks import LocalBlocks
 from .protocols import Blocks
-from .sharded_rows import split_by_block
+from .sharded_columns_by_row import split_by_block
 
 if TYPE_CHECKING:
     from distributed import Client

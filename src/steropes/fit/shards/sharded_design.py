@@ -19,7 +19,7 @@ from ..multi_fit_constants import TRANSFER
 from .block_sources import FunctionSource, MatrixSource, Source, parquet_sources
 from .block_store import BlockStore
 from .protocols import Blocks
-from .sharded_rows import ShardedRows, split_by_block
+from .sharded_columns_by_row import ShardedRows, split_by_block
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -29,7 +29,7 @@ from ...solve.data_term.sharded.shard_messages import Answer, Request, ShardCont
 from ...solve.quasi_newton.shared_hessian import SharedHessian
 from ..problem import Problem
 from .protocols import Blocks
-from .sharded_rows import split_by_block
+from .sharded_columns_by_row import split_by_block
 from .symmetric_packing import unpack_symmetric
 from .time_dependent_columns_by_block import (
     ColumnMaker,
