@@ -12,7 +12,7 @@ from steropes import (
     PoissonRegression,
 )
 from steropes.data import check_response
-from steropes.infer.response_distributions import (
+from steropes.infer.response_moments import (
     BinaryResponse,
     NormalResponse,
     PoissonResponse,

@@ -13,7 +13,7 @@ from ..design import Design
 from ..errors import DataError
 from ..fit import Problem
 from ..infer.profile_fits import FromObjective
-from ..infer.response_distributions import GammaResponse
+from ..infer.response_moments import GammaResponse
 from ..likelihoods import GammaLikelihood, Likelihood
 from ..likelihoods.gamma_likelihood import gamma_log_density, gamma_shape
 from ..solve.linear_predictor import linear_predictor

@@ -11,7 +11,7 @@ from ..data.input_types import VectorLike
 from ..design import Design
 from ..fit import Problem
 from ..infer.profile_fits import FromObjective
-from ..infer.response_distributions import NormalResponse
+from ..infer.response_moments import NormalResponse
 from ..likelihoods import Likelihood, LinearLikelihood
 from .generalized_linear_model import MeanRegression
 from .row_arguments import FitInputs, OutcomeRows

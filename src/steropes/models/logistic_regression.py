@@ -12,7 +12,7 @@ from ..data import check_classes, refuse_other_order
 from ..data.input_types import VectorLike
 from ..design import Design
 from ..errors import DataError
-from ..infer.response_distributions import BinaryResponse
+from ..infer.response_moments import BinaryResponse
 from ..likelihoods import Likelihood, LogisticLikelihood
 from ..priors import Prior
 from .class_weights import ClassWeights

@@ -14,7 +14,7 @@ from ..data.survival_outcome import Surv, SurvivalOutcome
 from ..errors import DataError, SeparationError
 from ..fit import Problem
 from ..infer.concordance import concordance_index
-from ..infer.response_distributions import GammaResponse
+from ..infer.response_moments import GammaResponse
 from ..infer.rounding_ties import merge_rounding_ties
 from ..likelihoods import CoxLikelihood, FineGrayLikelihood
 from ..likelihoods.cumulative import CumulativeLikelihood

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..backends.protocols import Backend
 from ..design import Design
-from ..infer.response_distributions import PoissonResponse
+from ..infer.response_moments import PoissonResponse
 from ..likelihoods import Likelihood, PoissonLikelihood
 from .count_regression import CountRegression
 from .row_arguments import FitInputs, OutcomeRows

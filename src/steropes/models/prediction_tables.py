@@ -12,7 +12,7 @@ from ..data import check_level
 from ..data.input_types import LabelsLike, VectorLike
 from ..errors import DataError
 from ..infer.inference_constants import BLOCKS
-from ..infer.response_distributions import NormalResponse
+from ..infer.response_moments import NormalResponse
 from .coefficient_tables import critical_value
 from .linear_prediction import LinearPrediction
 from .model_terms import model_terms

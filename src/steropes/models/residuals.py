@@ -13,7 +13,7 @@ from ..errors import DataError
 from ..fit import Problem
 from ..infer.independent_row_scores import outcome_and_predictor, predictor_scores
 from ..infer.independent_row_scores import row_scores as unconditional_scores
-from ..infer.response_distributions import ResponseDistribution
+from ..infer.response_moments import ResponseDistribution
 from ..infer.survival_residuals import (
     deviance_of_martingale,
     deviances_of_people,
