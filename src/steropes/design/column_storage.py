@@ -113,6 +113,7 @@ class SparseBlock:
     ascending: InitVar[bool] = False  # whether indices are known to ascend
 
     def __post_init__(self, ascending: bool) -> None:
+        """Check pointers and indices."""
         values = len(self.data) or len(self.indices)
         check_pointers(self.p, self.indptr, self.indices, values, "column")
         check_indices(self.n, self.indptr, self.indices, "column", "row", ascending)

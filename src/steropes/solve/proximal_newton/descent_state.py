@@ -27,6 +27,7 @@ class DescentState:
     renewed: int = 0  # Number of Hessians computed.
 
     def __post_init__(self) -> None:
+        """Create the state of each replicate."""
         self.stuck = np.zeros(self.lanes, bool)
         self.rates = Rates(self.lanes, self.policy)
         self.damping = Damping(self.lanes, self.policy.step)

@@ -53,6 +53,7 @@ class ConceptSet(Settings):
     descendants: YesNo = True
 
     def __post_init__(self) -> None:
+        """Refuse a set without concepts."""
         if not self.include:
             raise DataError("a concept set must include a concept")
         if {*self.include} <= {*self.exclude}:

@@ -87,6 +87,7 @@ class CohortTable(TextInHtml):
     _of_run: DisclosureRules = field(init=False)
 
     def __post_init__(self) -> None:
+        """Check, convert and sort the columns, which are copied and then read-only."""
         from steropes.studies.disclosure import rules_in_force
 
         columns = {

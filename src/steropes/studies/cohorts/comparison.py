@@ -115,6 +115,7 @@ class ComparisonRules(Settings):
     age_rule: AgeRule = "birthdays"
 
     def __post_init__(self) -> None:
+        """Refuse a study that ends before it starts."""
         if self.study_start and self.study_end and self.study_end < self.study_start:
             raise DataError(
                 f"study_end {self.study_end} lies before study_start {self.study_start}"

@@ -82,6 +82,7 @@ class TimeAtRisk(Settings):
     look_back: Days | None = None
 
     def __post_init__(self) -> None:
+        """Refuse a time at risk that ends before it begins or after observation."""
         if self.end_anchor == "observation end" and self.end > 0:
             raise DataError(
                 f"nobody is at risk {self.end} days after the end of observation; count the end "

@@ -124,6 +124,7 @@ class Question(Settings):
     exclude: Listed[ConceptId] = ()
 
     def __post_init__(self) -> None:
+        """Refuse equal cohorts, and outcomes that are absent, repeated or compared."""
         if self.target == self.comparator:
             raise DataError(f"target and comparator are the same cohort, {self.target}")
         if not self.outcomes:
@@ -243,6 +244,7 @@ class StudyAnalysis(Settings):
     balance_shown: BalanceFilter | None = None
 
     def __post_init__(self) -> None:
+        """Refuse settings that contradict each other."""
         model, where = self.outcome_model, f"analysis {self.id}"
         if self.match and self.stratify:
             raise DataError(f"{where}: people are either matched or put into strata, not both")

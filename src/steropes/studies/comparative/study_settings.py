@@ -129,6 +129,7 @@ class StudySettings(Settings):
     time_zone: TimeZone = "UTC"
 
     def __post_init__(self) -> None:
+        """Convert ``risk_days``, and refuse settings that contradict each other."""
         if self.target == self.comparator:
             raise DataError(f"target and comparator are the same concept, {self.target}")
         if self.risk_days is not None:

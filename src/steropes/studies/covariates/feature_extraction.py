@@ -96,6 +96,7 @@ class FeatureRules(Settings):
     unknown: Literal["refuse", "note"] = "refuse"
 
     def __post_init__(self) -> None:
+        """Sort the analyses, and refuse unknown ones."""
         object.__setattr__(self, "analyses", tuple(sorted({*self.analyses})))
         unknown = [a for a in self.analyses if a not in ANALYSES]
         if unknown:
@@ -175,6 +176,7 @@ class Features(TextInHtml):
     notes: tuple[DataNote, ...] = ()
 
     def __post_init__(self) -> None:
+        """Refuse values that are not finite."""
         finite = np.isfinite(self.values)
         if not finite.all():
             at = int(np.argmin(finite))

@@ -55,6 +55,7 @@ class DisclosureRules:
     least: int = LEAST
 
     def __post_init__(self) -> None:
+        """Refuse unknown names and counts that do not fit the name."""
         if self.name not in STRICTNESS:
             raise DataError(f"disclosure must be one of {', '.join(STRICTNESS)}, not {self.name!r}")
         if isinstance(self.least, bool) or not isinstance(self.least, int) or self.least < 0:

@@ -111,6 +111,7 @@ class CohortSources(Settings):
     indications: ById[Count, Indication] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Refuse cohorts that are defined twice, and sources without cohorts."""
         listed = [*self.drugs, *self.conditions, *self.definitions, *self.indications]
         both = {i for i in listed if listed.count(i) > 1}
         if both:

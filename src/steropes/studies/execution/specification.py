@@ -64,6 +64,7 @@ class ControlSet(Settings):
     positive: PositiveControls | None = None
 
     def __post_init__(self) -> None:
+        """Refuse repeated controls."""
         listed = [*self.cohorts, *self.concepts]
         twice = next((c for c in listed if listed.count(c) > 1), None)
         if twice is not None:
@@ -120,6 +121,7 @@ class Exclusion(Settings):
     analysis: Count | None = None
 
     def __post_init__(self) -> None:
+        """Refuse an exclusion that excludes everything."""
         if all(getattr(self, name) is None for name in self.__dataclass_fields__):
             raise DataError("an exclusion needs an id, otherwise it excludes everything")
 
@@ -199,6 +201,7 @@ class GridSpec(Settings):
     exclude: Listed[Exclusion] = ()
 
     def __post_init__(self) -> None:
+        """Refuse a grid with missing, repeated or contradictory parts."""
         for name in ("question", "analysis"):
             if not getattr(self, name):
                 raise DataError(f"a grid needs at least one {name}")

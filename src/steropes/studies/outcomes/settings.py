@@ -106,6 +106,7 @@ class OutcomeModel(Settings):
     horizon: RiskDays | None = None
 
     def __post_init__(self) -> None:
+        """Refuse settings that the kind of model does not have."""
         if self.kind == "fine-gray" and self.stratified:
             raise DataError("a Fine-Gray model within matched sets is not defined; weight instead")
         if self.kind == "pooled logistic" and self.stratified:

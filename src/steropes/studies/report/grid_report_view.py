@@ -74,6 +74,7 @@ class View:
     tables: dict[str, pd.DataFrame] = field(init=False)
 
     def __post_init__(self) -> None:
+        """Redact results that fail a diagnostic, unless the view is unblinded."""
         tables = self.results.tables
         self.tables = dict(tables) if self.unblind else redacted_tables(tables)
 

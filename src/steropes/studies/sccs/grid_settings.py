@@ -109,6 +109,7 @@ class SeriesQuestion(Settings):
     nesting: ConceptId | None = None
 
     def __post_init__(self) -> None:
+        """Refuse an exposure that is the outcome."""
         if self.exposure == self.outcome:
             raise DataError(f"exposure and outcome are the same, {self.exposure}")
 
@@ -153,6 +154,7 @@ class SeriesAnalysis(Settings):
     within_exposure: YesNo = False
 
     def __post_init__(self) -> None:
+        """Check the settings and convert lists to tuples."""
         known = {k: tuple(v) if isinstance(v, list) else v for k, v in self.settings.items()}
         for name in ("outcome", "exposure"):
             if name in known:
@@ -252,6 +254,7 @@ class SeriesExclusion(Settings):
     analysis: Count | None = None
 
     def __post_init__(self) -> None:
+        """Refuse an exclusion that excludes everything."""
         if all(getattr(self, name) is None for name in self.__dataclass_fields__):
             raise DataError("an exclusion needs an id, otherwise it excludes everything")
 

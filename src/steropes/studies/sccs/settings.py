@@ -136,6 +136,7 @@ class ExposureWindow(Settings):
     kind: Kind = "exposure"
 
     def __post_init__(self) -> None:
+        """Mark windows before exposure, and refuse those that end before they start."""
         if self.pre_exposure is None:
             object.__setattr__(self, "pre_exposure", self.start < 0)
         if self.start_at == self.end_at and self.end < self.start:
@@ -283,6 +284,7 @@ class CaseRules(Settings):
     age_rule: AgeRule = "birthdays"
 
     def __post_init__(self) -> None:
+        """Refuse a largest age below the smallest."""
         low, high = self.min_age, self.max_age
         if low is not None and high is not None and high < low:
             raise DataError(f"max_age {high} is below min_age {low}")
@@ -378,6 +380,7 @@ class CaseSeriesSettings(Settings):
     time_zone: TimeZone = "UTC"
 
     def __post_init__(self) -> None:
+        """Refuse settings that contradict each other."""
         if not self.windows:
             raise DataError("a case series needs at least one exposure window")
         if self.control is not None and (self.age or self.season or self.calendar):

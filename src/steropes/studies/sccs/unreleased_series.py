@@ -14,6 +14,7 @@ from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.frozen_protocol import ProtocolStatement
 from steropes.studies.sccs.calendar_time_splines import TimeEffect, TimeEffects
 from steropes.studies.sccs.case_population import Population
+from steropes.studies.sccs.case_sampling_cost import Sampling, sampling_cost
 from steropes.studies.sccs.event_dependent_observation import CensorModel
 from steropes.studies.sccs.event_timing import (
     Exposures,
@@ -25,7 +26,6 @@ from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.sccs_diagnostics import Diagnostics
 from steropes.studies.sccs.sccs_model import CaseSeriesModel
 from steropes.studies.sccs.settings import CaseSeriesSettings
-from steropes.studies.sccs.case_sampling_cost import Sampling, sampling_cost
 
 __all__ = ["ExactSeries"]
 
