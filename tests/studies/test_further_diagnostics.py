@@ -32,6 +32,8 @@ def difference_of_men(compared):
 # A key that no diagnostic of the library and no example of the documentation has.
 KEY = "shares of men, only in this test"
 MEN = Diagnostic(KEY, NAME, "Men", "at most", 0.05, measure=difference_of_men)
+# The diagnostics without any that the library or a user may have added.
+OWN = tuple(d for d in DIAGNOSTICS if d.measure is None)
 SETTINGS = StudySettings(1, 2, 3, tie_orders=0, min_people=3, folds=3, caliper=9.0)
 
 
@@ -50,7 +52,7 @@ def people(omop):
 
 @pytest.fixture
 def declared(monkeypatch):
-    monkeypatch.setattr(diagnostic_catalogue, "DIAGNOSTICS", (*DIAGNOSTICS, MEN))
+    monkeypatch.setattr(diagnostic_catalogue, "DIAGNOSTICS", (*OWN, MEN))
 
 
 def diagnostics_of(study):

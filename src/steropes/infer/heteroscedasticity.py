@@ -34,7 +34,7 @@ HC_KINDS: tuple[Literal["HC0"], Literal["HC1"], Literal["HC2"], Literal["HC3"]] 
 
 
 def heteroscedasticity_covariance(problem: Problem, beta: np.ndarray, kind: str) -> np.ndarray:
-    """Compute the covariance matrix of all coefficients in X's units, (p, p).
+    """Compute HC0 to HC3 of all coefficients in X's units, (p, p).
 
     Parameters
     ----------

@@ -306,6 +306,17 @@ def declared_diagnostics() -> tuple[Diagnostic, ...]:
     return DIAGNOSTICS
 
 
+def _refuse_repeated_keys(declared: tuple[Diagnostic, ...]) -> None:
+    """Refuse two diagnostics with one key, under which results are stored and found."""
+    keys = [d.key for d in declared]
+    twice = next((k for k in keys if keys.count(k) > 1), None)
+    if twice is not None:
+        raise ValueError(f"two diagnostics have the key {twice!r}")
+
+
+_refuse_repeated_keys(DIAGNOSTICS)
+
+
 def diagnostic(key: str) -> Diagnostic:
     """Return a diagnostic by its key."""
     return next(d for d in declared_diagnostics() if d.key == key)

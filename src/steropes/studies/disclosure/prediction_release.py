@@ -143,7 +143,7 @@ def _statistics(table: pd.DataFrame, calibration: pd.DataFrame, risks: _Risks) -
 def _measures(
     value: pd.Series, part: EvaluatedPeople, strata: pd.DataFrame, risks: _Risks, trained: bool
 ) -> dict[str, float]:
-    """Compute the measures of shifted risks and of the released numbers with the outcome.
+    """Compute and round the measures of shifted risks and released numbers with the outcome.
 
     In training data the mean risk is the share with the outcome, which follows from these numbers.
     """

@@ -167,7 +167,7 @@ def _combined(
 def _inputs(
     analysis: SynthesisAnalysis, source: _Source, folders: Sequence[str | Path]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read the results of all databases with their flags and known ratios, and the profiles."""
+    """Read the chosen databases' results with flags and known ratios, and all their profiles."""
     results, profiles = [], []
     for folder in map(Path, folders):
         table = _read(folder, source, "result")
