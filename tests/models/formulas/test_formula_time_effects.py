@@ -238,7 +238,7 @@ def test_pooled_models_take_polynomials_of_the_interval(people):
         ("x + step(x, [20])", "x with a constant effect and with one that changes"),
         ("tt(x, 'log') + x", "x with a constant effect and with one that changes"),
         ("step(x)", r"step\(x\) needs two arguments"),
-        ("step(x, age)", "is a constant"),
+        ("step(x, age)", "must be a constant"),
         ("step(x:age, [20])", r"'step\(x:age, \[20\]\)' in the formula has a colon within"),
         ("tt(x ++, 'log')", "is not an expression of Python"),
         ("step(x, [20]) + tt(x, 'log')", "two effects of x"),
