@@ -257,7 +257,7 @@ class ProfileFits:
         return found if found.value == value else self.fit([j], [value])[0]
 
     def _base(self) -> np.ndarray:
-        """Return the problem's offset, (·, 1), over the rows of η if these are not X's rows."""
+        """Return the offset in X's order, or lifted if η has no order; zero, (1, 1), if none."""
         problem = self.problem
         if problem.offset is None:
             return np.zeros((1, 1))

@@ -13,7 +13,7 @@ LIFT = 2.0**440
 
 
 def scale_small_risk_sets(S: Array, h: Array) -> tuple[float, Array, Array]:
-    """Scale sums S and hazards h so that the curvature of small risk sets is finite.
+    """Scale S and h if a risk set is tiny; leave out sets that are still too small (h = 0).
 
     Offsets of ±300 lead to sums of rates r that differ by 10²⁶⁰. Multiplying r by a factor
     increases S and decreases h by that factor and leaves the curvature unchanged; a power of two

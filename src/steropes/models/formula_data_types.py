@@ -37,7 +37,7 @@ Dtype: TypeAlias = type | str | pd.api.extensions.ExtensionDtype
 
 
 def widen_numbers(data: pd.DataFrame, text: str) -> pd.DataFrame:
-    """Convert the numeric columns that a formula uses to 64 bits, as in R.
+    """Convert numbers that a formula uses to 64 bits, and booleans to 0 and 1, as R does.
 
     In integers of eight bits products, squares and differences overflow silently, and logarithms
     have three digits; the sum of two booleans is a boolean. Powers of large integers overflow

@@ -107,12 +107,12 @@ class TermTests(HypothesisTests):
         for term in interactions:
             rows.add(term.name, "all", _selection([term], p))
             rows.add(term.name, "nonlinear", _within(term, bends, p))
-        bent = _joined([R for R in bends.values() if R is not None], p)
+        bent = _joined([R for R in bends.values() if R is not None])
         crossed = _selection(interactions, p)
         rows.add("TOTAL", "nonlinear", bent)
         rows.add("TOTAL", "interactions", crossed)
         if bent is not None and crossed is not None:
-            rows.add("TOTAL", "nonlinear and interactions", _joined([bent, crossed], p))
+            rows.add("TOTAL", "nonlinear and interactions", _joined([bent, crossed]))
         rows.add("TOTAL", "all", _selection(terms, p))
         lines = [self.linear_hypothesis(R, test=test, kind=kind, cluster=cluster) for R in rows.R]
         index = pd.MultiIndex.from_tuples(rows.labels, names=["term", "part"])
@@ -193,10 +193,10 @@ def _within(term: ModelTerm, bends: dict[str, np.ndarray | None], p: int) -> np.
             own = np.zeros_like(R)
             own[:, term.coefficients] = R[:, term.coefficients]
             parts.append(own)
-    return _joined(parts, p)
+    return _joined(parts)
 
 
-def _joined(parts: list[np.ndarray], p: int) -> np.ndarray | None:
+def _joined(parts: list[np.ndarray]) -> np.ndarray | None:
     """Return independent equations that are equivalent to those of all parts."""
     if not parts:
         return None

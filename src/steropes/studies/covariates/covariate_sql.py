@@ -392,7 +392,7 @@ class Statements:
         return f"FROM people p JOIN {self.db.table(a.table)} e ON e.person_id = p.person_id"
 
     def _in_window(self, a: Analysis, first_day: int | None) -> str:
-        """Return the condition that a record lies in the window and has a concept."""
+        """Return the condition that a record overlaps the window and has a concept."""
         until = f"e.{a.first}::DATE <= p.start + {self.end} AND e.{a.concept} <> 0"
         if first_day is None:
             return until

@@ -25,7 +25,7 @@ STEP = 0.01  # The step between local regressions, as a share of the range of ri
 
 
 def calibration_table(risk: NDArray, outcome: NDArray) -> pd.DataFrame:
-    """Tabulate observed and predicted risks by tenths of the predicted ones."""
+    """Tabulate observed and predicted risks by tenths of the people, by predicted risk."""
     inner = np.unique(np.quantile(risk, np.arange(1, STRATA) / STRATA))
     stratum = np.searchsorted(inner, risk, side="left")
     starts = np.append(0.0, inner)

@@ -134,7 +134,7 @@ def json_path(path: JsonPath) -> str:
 
 
 def table_rows(frame: object, path: JsonPath) -> list[dict[str, object]]:
-    """Return the rows of a data frame that R has written by columns.
+    """Return the rows of a data frame that R has written, by columns or by rows.
 
     Raises
     ------

@@ -73,7 +73,7 @@ def prediction_views(sources: Sequence[NamedTables]) -> list[View]:
 
 
 def _joined(sources: Sequence[NamedTables], table: str, more: More | None = None) -> pd.DataFrame:
-    """Join a table of all sources with the names of its models."""
+    """Stack a table of all sources, with database, target, outcome, period and design."""
     parts = []
     for source in sources:
         if table not in source or "prediction" not in source:
