@@ -102,7 +102,7 @@ class UnidentifiedCoefficients:
     def _direction(
         self, part: Problem, fit: Fit, free: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Find a direction along which the loss never rises, and its units; None if there is none."""
+        """Find a direction along which the loss never rises, and its units; None if none."""
         if fit.nuisance is None:
             found: tuple[np.ndarray, np.ndarray] | None = separating_direction(part, fit.beta, free)
             return found

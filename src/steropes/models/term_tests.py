@@ -106,7 +106,7 @@ class TermTests(HypothesisTests):
         interactions = [term for term in terms if len(term.variables) > 1]
         for term in interactions:
             rows.add(term.name, "all", _selection([term], p))
-            rows.add(term.name, "nonlinear", _within(term, bends, p))
+            rows.add(term.name, "nonlinear", _within(term, bends))
         bent = _joined([R for R in bends.values() if R is not None])
         crossed = _selection(interactions, p)
         rows.add("TOTAL", "nonlinear", bent)
@@ -184,7 +184,7 @@ def _selection(terms: list[ModelTerm], p: int) -> np.ndarray | None:
     return np.eye(p)[at]
 
 
-def _within(term: ModelTerm, bends: dict[str, np.ndarray | None], p: int) -> np.ndarray | None:
+def _within(term: ModelTerm, bends: dict[str, np.ndarray | None]) -> np.ndarray | None:
     """Return the equations for linearity of an interaction in all of its variables."""
     parts = []
     for name in term.variables:
