@@ -130,7 +130,7 @@ class DeviceMatrix(ModelMinimiser, Protocol):
         """Transfer the matrix to the host; later calls return the same array."""
 
     def grown(self, G: Array) -> DeviceMatrix:
-        """Extend by the rows from k on of a larger matrix, the earlier rows of which are unused."""
+        """Append the rows from k on of a larger matrix; its earlier rows are not used."""
 
 
 class Backend(Protocol):
@@ -184,7 +184,7 @@ class Backend(Protocol):
         """
 
     def operator_minimiser(self, times: Callable[[Array], Array]) -> ModelMinimiser | None:
-        """Minimise quadratic models with the matrix of which ``times`` computes products.
+        """Minimise quadratic models, given the products ``times`` with their matrix.
 
         None if they are minimised on the host.
         """

@@ -25,14 +25,14 @@ def index_type(width: int) -> torch.dtype:
 
 
 def _at(indices: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-    """Select entries of indices, of which PyTorch selects no unsigned ones of 16 bits."""
+    """Select indices; PyTorch cannot select from unsigned integers of 16 bits."""
     if indices.dtype == torch.uint16:
         return indices.view(torch.int16)[at].view(torch.uint16)
     return indices[at]
 
 
 def _together(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Concatenate indices of one type, of which PyTorch joins no unsigned ones of 16 bits."""
+    """Concatenate indices; PyTorch cannot join unsigned integers of 16 bits."""
     if a.dtype == torch.uint16:
         return torch.cat([a.view(torch.int16), b.view(torch.int16)]).view(torch.uint16)
     return torch.cat([a, b])

@@ -42,7 +42,7 @@ class BlockStore:
     rows : list of int
         Number of rows of each block.
     moments : Moments
-        Moments of the columns, from which their scale and centre follow.
+        Moments of the columns, which determine their scale and centre.
     nnz : int
         Number of stored entries of all blocks.
     made : dict of (bool, bool) to Blocks

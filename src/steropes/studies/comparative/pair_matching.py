@@ -81,7 +81,7 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
 def match_sorted(
     score: NDArray, arm: NDArray, rank: NDArray, order: NDArray, width: float
 ) -> NDArray:
-    """Match some people, whose positions are sorted by score, then by arm.
+    """Match people; their positions are sorted by score, then by arm.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ class OrderedScores:
     value : ndarray, shape (n,)
         Scores in units far below the calliper.
     treated : ndarray of int, shape (n,)
-        1 for the arm whose people are matched to those of the other.
+        1 for the arm that is matched to the other.
     ids : ndarray, shape (n,)
     parts : list of ndarray of int
         Rows of the people of each label, sorted by value, then by arm.

@@ -52,7 +52,7 @@ class Trim(Settings):
     max_weight: Positive | None = None
 
     def __post_init__(self) -> None:
-        """Refuse rules that trim nobody, and bounds in the wrong order."""
+        """Refuse rules without effect, and bounds in the wrong order."""
         if self.equipoise is not None and self.equipoise[1] < self.equipoise[0]:
             raise DataError(f"equipoise must be (lower, upper), not {self.equipoise}")
         if self.fraction is None and self.equipoise is None and self.max_weight is None:

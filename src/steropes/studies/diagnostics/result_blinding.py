@@ -43,7 +43,7 @@ NOTES = ("e_value", "e_value_limit", "limit_ratio", "proportional_p")
 
 
 def without_effects(results: pd.DataFrame, outcomes: tuple[str, ...]) -> pd.DataFrame:
-    """Remove the effects, outcomes and days at risk of results whose flag ``unblind`` is 0.
+    """Remove the effects, outcomes and days at risk of results with ``unblind`` = 0.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ def withheld_complements(
     Parameters
     ----------
     groups : DataFrame
-        Columns that identify the covariates of which a person may have exactly one, such as ages.
+        Columns that identify covariates that exclude each other, such as ages.
     counts : ndarray of int, shape (p,)
         The people of an arm who have each covariate.
     hidden : ndarray of bool, shape (p,)
@@ -59,7 +59,7 @@ def further_hidden(counts: NDArray, hidden: NDArray, people: int, least: int) ->
     most = people - lowest.sum() - others
     if (fewest <= 1 and most >= least - 1) or not len(shown):
         return None
-    # The smallest group whose own number is unknown enough, or else the largest one.
+    # The smallest group with a number that is unknown enough, or else the largest group.
     order = shown[np.argsort(counts[shown], kind="stable")]
     large = order[counts[order] >= 2 * least]
     return int(large[0] if len(large) else order[-1])

@@ -116,7 +116,7 @@ def _are_binary(ids: pd.Series, covariates: pd.DataFrame) -> NDArray:
 
 
 def _exclusive(table: pd.DataFrame, covariates: pd.DataFrame) -> pd.DataFrame:
-    """Return what identifies the covariates of one kind in one population."""
+    """Return the key of the covariates of one kind in one population."""
     kinds = covariates.drop_duplicates("covariate_id").set_index("covariate_id")
     kind = table["covariate_id"].map(kinds["covariate_analysis_id"])
     place = [c for c in ("target_comparator_id", "outcome_id", "analysis_id") if c in table]
@@ -153,7 +153,7 @@ def _shares(mean: NDArray, n: NDArray, binary: NDArray, rules: DisclosureRules) 
 
 
 def _rounded_share(mean: float, n: int, rules: DisclosureRules) -> float:
-    """Divide rounded counts; NaN for the unknown mean of nobody."""
+    """Divide rounded counts; NaN if a mean is unknown or the group is empty."""
     if n == 0 or math.isnan(mean):
         return math.nan
     return round(min(1.0, rules.rounded(round(mean * n)) / rules.rounded(n)), 4)

@@ -71,10 +71,11 @@ def has_rare_outcomes(result: PredictionResult, rules: DisclosureRules) -> bool:
 
 
 def rules_of_entries(result: PredictionResult, rules: DisclosureRules) -> DisclosureRules:
-    """Return rules for entries, of which a person may have several.
+    """Return rules for entries; a person may have several.
 
-    So many entries are those of as many people as the smallest count. The largest number of entries
-    of a person is rounded up to a power of two, because it is that of a single person.
+    The smallest count is raised so that this number of entries belongs to at least as many people
+    as the original count. The largest number of entries of a person is rounded up to a power of
+    two, because it describes a single person.
     """
     most = 2 ** math.ceil(math.log2(max(result.most_entries, 1)))
     return DisclosureRules(rules.name, (rules.least - 1) * most + 1)

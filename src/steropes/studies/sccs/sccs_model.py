@@ -221,7 +221,7 @@ def _profile(
     line: pd.Series,
     grid: Sequence[float] | None,
 ) -> pd.DataFrame:
-    """Compute the stored profile of column j, of which ``held`` has the one without an estimate."""
+    """Compute the stored profile of column j; ``held`` is the fit if its estimate is infinite."""
     name = profile.intervals.names[j]
     batched = profile.monthly and j not in infinite
     model = held

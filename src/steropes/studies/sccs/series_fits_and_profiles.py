@@ -21,6 +21,7 @@ from steropes.errors import DataError
 from steropes.studies.sccs.era_covariates import Column
 from steropes.studies.sccs.infinite_estimates import limiting_estimate
 from steropes.studies.sccs.intervals import Intervals
+from steropes.studies.sccs.series_priors import estimator, prior_of, with_weak_prior
 from steropes.studies.sccs.settings import CaseSeriesSettings
 from steropes.studies.sccs.spline_series_fits import (
     MonthlyFits,
@@ -36,7 +37,6 @@ FARTHEST = 30.0  # Log rate ratios beyond this value count as infinite.
 # A root is found at this distance of the log-likelihood from its limit.
 CLOSE = 1e-9
 LANES = 16  # The number of values of a profile that are fitted together.
-WEAK = 4.0  # The variance of a weak prior that keeps a coefficient finite.
 
 
 @dataclass(frozen=True)
@@ -251,12 +251,6 @@ class Profile:
         cv = steropes.CrossValidation(self.settings.folds, random_state=self.settings.seed)
         return choose_variance(fits, prior, names, ~self.finite, cv)
 
-    def table(self, j: int, points: NDArray, infinite: dict[int, float]) -> pd.DataFrame:
-        """Tabulate the profile at some log rate ratios."""
-        found = [self.at(j, float(b), infinite) for b in points]
-        value, slope = zip(*found, strict=True)
-        return pd.DataFrame({"log_rr": points, "log_likelihood": value, "gradient": slope})
-
     def interval(self, j: int, drop: float, infinite: dict[int, float]) -> tuple[float, float]:
         """Find where the profile of a covariate in ``infinite`` is ``drop`` below its supremum."""
         best = self.maximum()
@@ -463,44 +457,3 @@ def log_likelihood(d: Intervals, beta: NDArray) -> tuple[float, NDArray]:
     value = float(d.events @ (eta + np.log(d.days)) - n @ (top + np.log(sums)))
     left = d.events - mass * np.repeat(n / sums, sizes)
     return value, np.concatenate([d.X.T @ left, d.splines.rmatmul(left)])
-
-
-def prior_of(
-    settings: CaseSeriesSettings, variance: float, names: list[str], columns: list[Column]
-) -> Any:
-    """Return the prior of some columns; None if none of them is penalised."""
-    if settings.prior == "none" or not any(c.penalized for c in columns):
-        return None
-    exclude = tuple(n for n, c in zip(names, columns, strict=True) if not c.penalized)
-    if settings.prior == "hierarchical":
-        groups = {n: c.group for n, c in zip(names, columns, strict=True) if c.group is not None}
-        return steropes.Hierarchical(groups, variance, settings.group_variance, exclude=exclude)
-    kind = steropes.Laplace if settings.prior == "laplace" else steropes.Normal
-    return kind(variance, exclude=exclude)
-
-
-def with_weak_prior(prior: Any, names: list[str], weak: list[str]) -> Any:
-    """Add a weak normal prior on some columns that have none; None if they cannot be combined."""
-    own = dict.fromkeys(names, math.inf) | dict.fromkeys(weak, WEAK)
-    if prior is None:
-        return steropes.Normal(own)
-    without = prior.excluded(names)
-    given = {
-        n: math.inf if free else prior.variance for n, free in zip(names, without, strict=True)
-    }
-    if isinstance(prior, steropes.Laplace):
-        return steropes.ElasticNet(given, own)
-    if isinstance(prior, steropes.Normal):
-        return steropes.Normal({n: min(given[n], own[n]) for n in names})
-    return None
-
-
-def estimator(
-    settings: CaseSeriesSettings, variance: float | None, names: list[str], columns: list[Column]
-) -> steropes.SelfControlledCaseSeries:
-    """Create the estimator; a variance of None is chosen by cross-validation over people."""
-    prior = prior_of(settings, 1.0 if variance is None else variance, names, columns)
-    cv = None
-    if prior is not None and variance is None:
-        cv = steropes.CrossValidation(settings.folds, random_state=settings.seed)
-    return steropes.SelfControlledCaseSeries(prior=prior, cv=cv, random_state=settings.seed)

@@ -100,7 +100,7 @@ def prediction_tables(
 
 
 def _question(result: PredictionResult) -> tuple[int, int]:
-    """Return target and outcome, whose numbers are those of several designs."""
+    """Return target and outcome, which several designs may share."""
     return result.design.target, result.design.outcome
 
 
