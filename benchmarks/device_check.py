@@ -106,8 +106,9 @@ def simulate(case: Case, n: int, p: int, density: float) -> tuple[Any, Any, dict
         event = (rng.random(n) < 0.7).astype(int)
         if family == "fine-gray":
             event *= rng.integers(1, 3, n)
-        entry = at * rng.choice([0.0, 0.5], n) if family == "cox entry" else None
-        y = steropes.Surv(np.minimum(at, 3.0), np.where(at < 3.0, event, 0), entry)
+        time, status = np.minimum(at, 3.0), np.where(at < 3.0, event, 0)
+        entry = time * rng.choice([0.0, 0.5], n) if family == "cox entry" else None
+        y = steropes.Surv(time, status, entry)
         if family == "cox strata":
             data["strata"] = groups % 7
     return X.toarray() if case.dense else X, y, data

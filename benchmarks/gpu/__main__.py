@@ -48,7 +48,7 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--device", choices=["cuda", "torch-cpu"], default="cuda")
     parser.add_argument("--small", action="store_true", help="sizes for any machine")
     parser.add_argument("--only", help="comma-separated stages")
-    parser.add_argument("--folder", type=Path, help="for the data; temporary by default")
+    parser.add_argument("--folder", type=Path, help="for the data and messages; temporary by default")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     return parser.parse_args(arguments)
 
@@ -166,6 +166,7 @@ class Processes:
             text = (error.stderr or b"").decode(errors="replace").strip().splitlines()
             said = {"so far": text[-1]} if text else {}
             return {"stage": name, "ok": False, "error": f"more than {left:.0f} s", **said}
+        (self.folder / f"{name}.log").write_text(done.stderr)
         lines = done.stdout.strip().splitlines()
         if done.returncode or not lines:
             text = done.stderr.strip().splitlines()

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+import traceback
 import warnings
 from argparse import Namespace
 from collections.abc import Callable
@@ -90,8 +91,17 @@ def _kernels(options: Namespace) -> dict[str, Any]:
     device = "cpu" if options.device == "torch-cpu" else options.device
     n, lanes = (48, (1, 3)) if options.small else (20_000, (1, 10, 100))
     cases = kernel_cases(device, n, lanes)
-    found = [line for case in cases for line in failures(case, 3)]
+    found = [line for case in cases for line in _or_error(case.name, partial(failures, case, 3))]
     return {"ok": not found, "cases": len(cases), "differences": found}
+
+
+def _or_error(name: str, check: Callable[[], list[str]]) -> list[str]:
+    """Return what a check found; an exception counts as a finding, so that the rest still runs."""
+    try:
+        return check()
+    except Exception as error:
+        traceback.print_exc()
+        return [f"{name}: {type(error).__name__}: {error}"[:300]]
 
 
 def _families(options: Namespace) -> dict[str, Any]:
@@ -106,8 +116,12 @@ def _families(options: Namespace) -> dict[str, Any]:
         for case in device_check.cases(family)[::9]
         if case.family == family
     ]
-    rows = [device_check.compare(case, given, 1.0) for case in chosen]
-    bad = [row[:5] for row, good in rows if not good]
+
+    def differences(case: device_check.Case) -> list[str]:
+        row, good = device_check.compare(case, given, 1.0)
+        return [] if good else [" | ".join(row[:5])]
+
+    bad = [line for case in chosen for line in _or_error(str(case), partial(differences, case))]
     return {"ok": not bad, "cases": len(chosen), "differences": bad}
 
 
