@@ -71,6 +71,7 @@ def test_nothing_that_is_shown_tells_the_effect(hidden, shown, capsys):
         assert f">{events:.0f}<" not in page
         assert not re.search(rf"\b{events:.0f}\b", out)
     assert "E-value" not in page
+    assert "Days followed" not in page
     assert "Kaplan" not in page
     assert "other draws" not in page + out
 
@@ -100,7 +101,10 @@ def test_the_file_keeps_who_was_studied_and_says_that_it_is_blinded(hidden, show
     assert blind["e_value_form"] is None
     assert publish(hidden).tables["note"]["e_value_form"].isna().all()
     assert blind["matching"]["ties"]["hr_median"] is None
-    for key in ("attrition", "balance", "propensity", "follow_up", "detectable_hazard_ratio"):
+    # Follow-up ends with the outcome: its quantiles differ between arms as their outcomes do.
+    assert full["follow_up"]
+    assert blind["follow_up"] == []
+    for key in ("attrition", "balance", "propensity", "detectable_hazard_ratio"):
         assert blind[key] == full[key]
     (balance,) = (d for d in blind["diagnostics"] if d["key"] == "balance")
     assert (balance["verdict"], balance["about"]) == ("FAIL", "index year: 1965")

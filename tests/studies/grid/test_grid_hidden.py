@@ -179,8 +179,10 @@ def test_outcomes_of_blinded_results_are_in_no_output(results, tmp_path):
         .all(axis=None)
     )
     assert not [*(tmp_path / "release" / "figures").glob("survival-*")]
-    # Outcomes and days of both arms, for two outcomes and two analyses.
-    assert page.count(">not shown</td>") == 2 * 2 * 2 * 2
+    # Outcomes, days and follow-up of both arms, for two outcomes and two analyses.
+    assert page.count(">not shown</td>") == 3 * 2 * 2 * 2
+    assert "Days followed" not in page
+    assert "Days followed" in grid_page(View(blind, True))
     label = 'data-label="With the outcome">'
     for count in shown[columns[:2]].to_numpy().ravel():
         assert f"{label}{count}</td>" not in page

@@ -36,9 +36,7 @@ SYNTHESIS = "unblind_for_evidence_synthesis"
 _COMPARATIVE = ["target_comparator_id", "outcome_id", "analysis_id", "database_id"]
 _SERIES = ["exposures_outcome_set_id", "analysis_id", "covariate_id", "database_id"]
 # Tables of comparative studies whose rows are about an effect or about outcomes.
-_OF_EFFECT = (
-    "cm_interaction_result", "cm_likelihood_profile", "cm_follow_up_dist", *OF_EFFECT,
-)  # fmt: skip
+_OF_EFFECT = ("cm_interaction_result", "cm_likelihood_profile", *OF_EFFECT)
 _OF_SERIES = ("sccs_likelihood_profile", "sccs_covariate_result", "sccs_time_to_event")
 
 

@@ -227,10 +227,12 @@ def _people(
                     counted(line[f"{arm}_subjects"]),
                     "all" if math.isnan(lost) else percent(1 - lost, 0),
                     *(
-                        counted(line[f"{arm}_{of}"]) if _visible(view, line) else "not shown"
-                        for of in ("outcomes", "days")
+                        text if _visible(view, line) else "not shown"
+                        for text in (
+                            *(counted(line[f"{arm}_{of}"]) for of in ("outcomes", "days")),
+                            "{} ({} to {})".format(*(counted(v) for v in spread)),
+                        )
                     ),
-                    "{} ({} to {})".format(*(counted(v) for v in spread)),
                 )
             )
     return rows

@@ -71,15 +71,15 @@ def hazard_rows(public: Published) -> Rows:
 
 
 def rate_rows(public: Published) -> Rows:
-    """Return people and person-years of each arm, and its events and rate unless hidden."""
+    """Return the people of each arm, and its person-years, events and rate unless hidden."""
     rows = []
     for line in public.rates:
         rate: tuple[str, ...] = ()
         if not public.blinded:
             interval = _interval(line["rate_lower"], line["rate_upper"])
-            rate = (count(line["events"]), decimals(line["rate"]), interval)
-        people = (count(line["people"]), count(line["person_years"]))
-        rows.append((_arm(public, line), *people, *rate))
+            counts = (count(line["person_years"]), count(line["events"]))
+            rate = (*counts, decimals(line["rate"]), interval)
+        rows.append((_arm(public, line), count(line["people"]), *rate))
     return rows
 
 
