@@ -2,10 +2,12 @@
 
 import json
 
+import duckdb
 import numpy as np
 import pytest
 
 from steropes.studies import OmopDatabase, demo_database
+from steropes.studies.cohorts.circe import cohorts_with_statistics
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.strategus_tables import released_statistics
 from steropes.studies.strategus.cohort_generation import generate_cohorts
@@ -85,6 +87,58 @@ def test_events_are_counted_by_the_rules_that_they_meet(counted, events):
     lost = statistics["cohort_censor_stats"]["lost_count"].item()
     assert len({*table.subject}) == len(best) - lost
     assert 0 < lost < len(best)
+
+
+def test_statistics_of_events_know_of_how_many_people_they_are(counted, events):
+    met, people = events
+    _, statistics = counted
+    people = np.array(people)
+    by_mask = {m: len({*people[met @ [1, 2] == m]}) for m in range(4)}
+    result = statistics["cohort_inclusion_result"].query("mode_id == 0")
+    found = result.set_index("inclusion_rule_mask")["person_count_people"].to_dict()
+    assert found == {m: n for m, n in by_mask.items() if n}
+    stats = statistics["cohort_inclusion_stats"].query("mode_id == 0").sort_values("rule_sequence")
+    assert stats["person_count_people"].tolist() == [len({*people[rule]}) for rule in met.T]
+    assert stats["gain_count_people"].tolist() == [by_mask[2], by_mask[1]]
+    assert (stats["person_total_people"] == len({*people})).all()
+    summary = statistics["cohort_summary_stats"].query("mode_id == 0").iloc[0]
+    assert summary["base_count_people"] == len({*people})
+    assert summary["final_count_people"] == by_mask[3]
+
+
+def test_statistics_of_people_count_people(counted):
+    for table in counted[1].values():
+        rows = table.query("mode_id == 1") if "mode_id" in table else table
+        counts = [c for c in rows if c.endswith("_people")]
+        assert counts
+        for name in counts:
+            assert (rows[name] == rows[name.removesuffix("_people")]).all()
+
+
+def test_many_events_of_few_people_are_suppressed_in_inclusion_statistics(omop):
+    """Two men with ten eras each, among women with one."""
+    omop.concept(CELECOXIB, "celecoxib")
+    for k in range(2):
+        man = omop.person(sex=8507, observed=(0, 2000), born=1900 + k)
+        for era in range(10):
+            omop.drug(man, CELECOXIB, 100 * era, 100 * era + 9)
+    for _ in range(12):
+        omop.drug(omop.person(sex=8532, observed=(0, 500), born=1900), CELECOXIB, 10, 20)
+    path = omop.write()
+    with duckdb.connect(str(path)) as file:
+        file.execute("ALTER TABLE drug_era ADD COLUMN drug_era_id BIGINT")
+        file.execute("UPDATE drug_era SET drug_era_id = rowid")
+    with OmopDatabase(path) as db:
+        _, statistics = cohorts_with_statistics(db, {1: json.dumps(DEFINITION)})
+    found = released_statistics(statistics, DisclosureRules(), "x")
+    result = found["cg_cohort_inc_result"].query("mode_id == 0")
+    counts = dict(zip(result["inclusion_rule_mask"], result["person_count"], strict=True))
+    assert counts == {2: -5, 3: 10}
+    summary = found["cg_cohort_summary_stats"].query("mode_id == 0").iloc[0]
+    assert (summary["base_count"], summary["final_count"]) == (30, 10)
+    stats = found["cg_cohort_inc_stats"].query("mode_id == 0").sort_values("rule_sequence")
+    assert stats["gain_count"].tolist() == [-5, 0]
+    assert not any("_people" in c for table in found.values() for c in table)
 
 
 def test_released_statistics_are_rounded(counted):

@@ -40,6 +40,21 @@ STATISTICS = {
     "cohort_summary_stats": ("base_count", "final_count", "mode_id"),
     "cohort_censor_stats": ("lost_count",),
 }  # fmt: skip
+# Temporary tables of all events and of the rules that they meet. Statistics of events are also counted
+# in people, so Circe's statements that drop these tables at the end are left out.
+EVENT_TABLES = ("qualified_events", "inclusion_events")
+DROPPED = re.compile(rf"(?:DELETE FROM|DROP TABLE) (?:{'|'.join(EVENT_TABLES)})\s*", re.IGNORECASE)
+PEOPLE_BY_MASK = """
+    SELECT mask, count(DISTINCT person_id) AS people FROM (
+        SELECT person_id, CAST(coalesce(sum(2 ** inclusion_rule_id), 0) AS BIGINT) AS mask
+        FROM qualified_events LEFT JOIN inclusion_events USING (person_id, event_id)
+        GROUP BY person_id, event_id
+    ) GROUP BY mask
+"""
+PEOPLE_BY_RULE = """
+    SELECT inclusion_rule_id AS rule, count(DISTINCT person_id) AS people
+    FROM inclusion_events GROUP BY inclusion_rule_id
+"""
 TABLE = re.compile(rf"\b{CDM}\.(\w+)", re.IGNORECASE)
 # Kinds of entry events with the table and the concept column that a concept set selects by.
 EVENTS = {
@@ -133,7 +148,8 @@ def cohorts_with_statistics(
     CohortTable
         The cohorts.
     dict of str to DataFrame
-        Circe's exact statistics, which are not for release, with ``cohort_definition_id``.
+        Circe's exact statistics, which are not for release, with ``cohort_definition_id``. Each
+        count has a column with the suffix ``_people``: the number of people whose events it counts.
     """
     counted: dict[str, list[pd.DataFrame]] = {}
     table = _built(db, definitions, names, counted)
@@ -251,8 +267,7 @@ def _entries(
 
             found = _run(work, [TABLE.sub(place, s) for s in statements])
             if counted is not None:
-                for name, columns in STATISTICS.items():
-                    rows = work.frame(f"SELECT {', '.join(columns)} FROM {name} ORDER BY ALL")
+                for name, rows in _counted(work).items():
                     counted.setdefault(name, []).append(rows.assign(**{COLUMNS[0]: cohort}))
     except (DataError, duckdb.Error) as error:
         reason = str(error).strip().splitlines()[0]
@@ -274,11 +289,43 @@ def _run(work: Workspace, statements: Iterable[str]) -> pd.DataFrame:
         listed = ", ".join(f"{column} BIGINT" for column in columns)
         work.run(f"CREATE TEMP TABLE {name} (cohort_definition_id BIGINT, {listed})")
     for statement in statements:
-        if statement.strip():
+        if statement.strip() and not DROPPED.fullmatch(statement.strip()):
             work.run(statement)
     return work.frame(
         f"SELECT subject_id, cohort_start_date, cohort_end_date FROM {TARGET} ORDER BY ALL"
     )
+
+
+def _counted(work: Workspace) -> dict[str, pd.DataFrame]:
+    """Return the statistics of one cohort, with the numbers of people that they count."""
+    found = {
+        name: work.frame(f"SELECT {', '.join(columns)} FROM {name} ORDER BY ALL")
+        for name, columns in STATISTICS.items()
+    }
+    by_mask = work.frame(PEOPLE_BY_MASK).set_index("mask")["people"]
+    by_rule = work.frame(PEOPLE_BY_RULE).set_index("rule")["people"]
+    everybody = work.frame("SELECT count(DISTINCT person_id) AS n FROM qualified_events")["n"].item()
+    result, rules, summary, censored = (found[name] for name in STATISTICS)
+    every_rule = 2 ** rules["rule_sequence"].nunique() - 1
+    all_but_one = every_rule - 2 ** rules["rule_sequence"]
+    met = {
+        "cohort_inclusion_result": {"person_count": result["inclusion_rule_mask"].map(by_mask)},
+        "cohort_inclusion_stats": {
+            "person_count": rules["rule_sequence"].map(by_rule),
+            "gain_count": all_but_one.map(by_mask),
+            "person_total": pd.Series(everybody, rules.index),
+        },
+        "cohort_summary_stats": {
+            "base_count": pd.Series(everybody, summary.index),
+            "final_count": pd.Series(by_mask.get(every_rule, 0), summary.index),
+        },
+    }
+    for name, columns in met.items():
+        people = found[name].get("mode_id") == 1
+        for column, of in columns.items():
+            own = of.fillna(0).astype(int).mask(people, found[name][column])
+            found[name] = found[name].assign(**{f"{column}_people": own})
+    return found | {"cohort_censor_stats": censored.assign(lost_count_people=censored["lost_count"])}
 
 
 def _statements(cohort: int, expression: object, statistics: bool) -> list[str]:

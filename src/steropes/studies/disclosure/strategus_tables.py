@@ -63,7 +63,8 @@ def released_statistics(
     Parameters
     ----------
     counted : mapping of str to DataFrame
-        Exact statistics, by Circe's names of the tables.
+        Exact statistics, by Circe's names of the tables, with the numbers of people that each count
+        is about in columns with the suffix ``_people``.
     rules : DisclosureRules
         The rules.
     database_id : str
@@ -71,10 +72,12 @@ def released_statistics(
     """
     found = {}
     for name, table in counted.items():
-        numbers = [c for c in table.columns if c.endswith(("_count", "_total"))]
-        made = table.assign(database_id=database_id)
-        for column in numbers:
-            made[column] = made[column].map(rules.coarse)
+        people = [c for c in table.columns if c.endswith("_people")]
+        made = table.drop(columns=people).assign(database_id=database_id)
+        for of in people:
+            column = of.removesuffix("_people")
+            pairs = zip(table[column], table[of], strict=True)
+            made[column] = [_of_people(n, k, rules) for n, k in pairs]
         found[STATISTICS[name]] = made
     return found
 
