@@ -2,6 +2,7 @@
 
 import math
 import re
+from copy import copy
 from dataclasses import fields, replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -197,6 +198,15 @@ def test_pictures_are_drawn_of_numbers_for_both_kinds_of_screen(unsuppressed, na
             assert "nan" not in numbers
             assert "inf" not in numbers
     assert picture.file().count("<svg") == 1
+
+
+@pytest.mark.parametrize("name", ["time to event", "event to end", "spans", "rates"])
+def test_pictures_of_counts_read_released_counts_alone(study, name):
+    assert study.release.ends["ended"].mod(study.rules.least).eq(0).all()
+    without_people = copy(study)
+    for exact in ("population", "intervals"):
+        object.__setattr__(without_people, exact, None)
+    assert PICTURES[name](without_people).file() == PICTURES[name](study).file()
 
 
 def test_a_band_that_has_next_to_no_end_is_cut_at_a_ratio_of_a_thousand(study, monkeypatch):

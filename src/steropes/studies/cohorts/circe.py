@@ -40,8 +40,8 @@ STATISTICS = {
     "cohort_summary_stats": ("base_count", "final_count", "mode_id"),
     "cohort_censor_stats": ("lost_count",),
 }  # fmt: skip
-# Temporary tables of all events and of the rules that they meet. Statistics of events are also counted
-# in people, so Circe's statements that drop these tables at the end are left out.
+# Temporary tables of all events and of the rules that they meet. Statistics of events are counted
+# in people too, and so Circe's statements that drop these tables at the end are left out.
 EVENT_TABLES = ("qualified_events", "inclusion_events")
 DROPPED = re.compile(rf"(?:DELETE FROM|DROP TABLE) (?:{'|'.join(EVENT_TABLES)})\s*", re.IGNORECASE)
 PEOPLE_BY_MASK = """
@@ -304,7 +304,7 @@ def _counted(work: Workspace) -> dict[str, pd.DataFrame]:
     }
     by_mask = work.frame(PEOPLE_BY_MASK).set_index("mask")["people"]
     by_rule = work.frame(PEOPLE_BY_RULE).set_index("rule")["people"]
-    everybody = work.frame("SELECT count(DISTINCT person_id) AS n FROM qualified_events")["n"].item()
+    everybody = work.frame("SELECT count(DISTINCT person_id) FROM qualified_events").iat[0, 0]
     result, rules, summary, censored = (found[name] for name in STATISTICS)
     every_rule = 2 ** rules["rule_sequence"].nunique() - 1
     all_but_one = every_rule - 2 ** rules["rule_sequence"]
@@ -325,7 +325,9 @@ def _counted(work: Workspace) -> dict[str, pd.DataFrame]:
         for column, of in columns.items():
             own = of.fillna(0).astype(int).mask(people, found[name][column])
             found[name] = found[name].assign(**{f"{column}_people": own})
-    return found | {"cohort_censor_stats": censored.assign(lost_count_people=censored["lost_count"])}
+    return found | {
+        "cohort_censor_stats": censored.assign(lost_count_people=censored["lost_count"])
+    }
 
 
 def _statements(cohort: int, expression: object, statistics: bool) -> list[str]:

@@ -37,8 +37,8 @@ EFFECT = (
 OUTCOMES = ("target_outcomes", "comparator_outcomes")
 # Days at risk end with the outcome, so that the days that an arm lacks grow with its outcomes.
 DAYS = ("target_days", "comparator_days")
-# Tables of a comparative grid whose rows are about the effect or about outcomes. Follow-up ends with
-# the outcome, so that its quantiles differ between the arms as the outcomes do.
+# Tables of a comparative grid whose rows are about the effect or about outcomes. Follow-up ends
+# with the outcome, so that its quantiles differ between the arms as the outcomes do.
 OF_EFFECT = (
     "absolute_effect", "cm_kaplan_meier_dist", "cm_follow_up_dist", "subgroup", "effect_by_period",
 )  # fmt: skip
@@ -84,9 +84,9 @@ def blinded(results: pd.DataFrame) -> pd.DataFrame:
 def redacted_tables(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the tables of a grid that pages show, without the results that may not be shown.
 
-    Survival curves, follow-up, absolute effects and subgroups of these results are left out, and the numbers
-    in their notes are missing. So is the form of the E-value, which reveals whether the outcome is
-    common.
+    Survival curves, follow-up, absolute effects and subgroups of these results are left out, and
+    the numbers in their notes are missing. So is the form of the E-value, which reveals whether the
+    outcome is common.
     """
     checks = tables["cm_diagnostics_summary"]
     hidden = pd.MultiIndex.from_frame(checks.loc[checks["unblind"] == 0, KEY])

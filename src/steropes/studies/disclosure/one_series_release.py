@@ -25,6 +25,7 @@ from steropes.studies.disclosure.series_table_release import (
 )
 from steropes.studies.disclosure.small_cell_suppression import Bound
 from steropes.studies.report.distinguishing_digits import decimals, limit_text
+from steropes.studies.sccs.event_timing import remaining_time
 from steropes.studies.sccs.intervals import PROBE
 from steropes.studies.sccs.sccs_diagnostics import NOT_EVALUATED, PASS, Diagnostics, Verdict
 from steropes.studies.sccs.sccs_result_tables import ESTIMATE, covariate_ids, exact_tables
@@ -56,6 +57,12 @@ class SeriesRelease:
     yearly : DataFrame
         Observed over expected outcomes by year, ``expected`` at a constant rate and ``adjusted``
         with the model's effects of time; years with few outcomes are left out.
+    weeks : dict of str to DataFrame
+        By exposure: ``week`` and ``outcomes`` around its first start. As in the tables, numbers of
+        long series are multiples of the smallest count, and small ones are minus that count.
+    ends : DataFrame
+        Outcomes by the years until observation ends: ``start`` and ``stop`` of each bar, and
+        ``ended`` and ``data_ended`` by the reason of the end.
     rules : DisclosureRules
     """
 
@@ -66,15 +73,13 @@ class SeriesRelease:
     diagnostics: list[Diagnostics]
     days: dict[str, int | Bound | None]
     yearly: pd.DataFrame
+    weeks: dict[str, pd.DataFrame]
+    ends: pd.DataFrame
     rules: DisclosureRules
 
     def profiled(self, name: str) -> bool:
         """Check whether the likelihood profile of a covariate may be released."""
         return name not in self.counts or has_profile(self.counts[name], self.rules)
-
-    def binned(self, n: int) -> int:
-        """Round a count of a long series; small ones become minus the smallest released count."""
-        return binned(n, self.rules)
 
 
 class ReleasedSeries(ExactSeries):
@@ -122,6 +127,11 @@ def release_study(study: ExactSeries) -> SeriesRelease:
         diagnostics=[_diagnosis(study, d, counts, rules) for d in study.diagnostics],
         days={name: _days(study, name, c, rules) for name, c in counts.items()},
         yearly=_yearly(study, rules),
+        weeks={
+            name: binned(study.time_to_event(name)[["week", "outcomes"]], ("outcomes",), rules)
+            for name in study.exposures
+        },
+        ends=binned(remaining_time(study.population), ("ended", "data_ended"), rules),
         rules=rules,
     )
 

@@ -78,10 +78,10 @@ def release_series(
             "sccs_spline": _few_digits(exact["sccs_spline"], "rr"),
             "sccs_censor_model": _few_digits(exact["sccs_censor_model"], "parameter_value"),
             "sccs_time_trend": _trend(exact["sccs_time_trend"], rules),
-            "sccs_time_to_event": _binned(
+            "sccs_time_to_event": binned(
                 exact["sccs_time_to_event"], ("observed_subjects", "outcomes"), rules
             ),
-            **{n: _without_ends(_binned(exact[n], (c,), rules), c) for n, c in SPANS.items()},
+            **{n: _without_ends(binned(exact[n], (c,), rules), c) for n, c in SPANS.items()},
             "sccs_time_period": _period(exact, rules),
             "sccs_diagnostics_summary": _diagnostics(exact, counts, rules),
         }
@@ -96,16 +96,9 @@ def release_series(
     return {name: table[[c for c in TABLES[name] if c in table]] for name, table in tables.items()}
 
 
-def binned(n: int, rules: DisclosureRules) -> int:
-    """Round a count of a long series to a multiple of ``least``; small ones become −``least``."""
-    n = int(n)
-    if rules.open or n == 0:
-        return n
-    if rules.small(n):
-        return -rules.least
-    if rules.rounds:
-        return rules.rounded(n)
-    return max(rules.least, round(n / rules.least) * rules.least)
+def binned(table: pd.DataFrame, names: tuple[str, ...], rules: DisclosureRules) -> pd.DataFrame:
+    """Round the counts of long series to multiples of ``least``; small ones become −``least``."""
+    return table.assign(**{n: [_binned_count(int(x), rules) for x in table[n]] for n in names})
 
 
 def has_profile(counts: CovariateCounts, rules: DisclosureRules) -> bool:
@@ -211,9 +204,15 @@ def _few_digits(table: pd.DataFrame, name: str) -> pd.DataFrame:
     return table.assign(**{name: table[name].map(lambda x: significant(float(x)))})
 
 
-def _binned(table: pd.DataFrame, names: tuple[str, ...], rules: DisclosureRules) -> pd.DataFrame:
-    """Round the counts of long series."""
-    return table.assign(**{n: [binned(x, rules) for x in table[n]] for n in names})
+def _binned_count(n: int, rules: DisclosureRules) -> int:
+    """Round one count of a long series."""
+    if rules.open or n == 0:
+        return n
+    if rules.small(n):
+        return -rules.least
+    if rules.rounds:
+        return rules.rounded(n)
+    return max(rules.least, round(n / rules.least) * rules.least)
 
 
 def _trend(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
@@ -223,7 +222,7 @@ def _trend(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
     """
     few = table["observed_outcomes"].map(lambda n: rules.small(int(n))).astype(bool)
     few |= table["observed_subjects"].map(lambda n: rules.small(int(n))).astype(bool)
-    found = _binned(table, ("observed_subjects",), rules)
+    found = binned(table, ("observed_subjects",), rules)
     if found.empty:
         return found
     steps = [0.0 if n == 0 else log_unit(int(n), rules.least) for n in table["observed_outcomes"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,10 +15,18 @@ from steropes.studies.sccs.calendar_time_splines import TimeEffect, first_day, m
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.interval_splitting import case_day_key
 
-__all__ = ["Exposures", "age_spans", "calendar_spans", "monthly_rates", "time_to_event"]
+__all__ = [
+    "Exposures",
+    "age_spans",
+    "calendar_spans",
+    "monthly_rates",
+    "remaining_time",
+    "time_to_event",
+]
 
 # Weeks around the first exposure, half a year on each side.
 WEEKS = (-26, 26)
+BARS = 40  # The number of bars of a histogram.
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,6 +128,27 @@ def _cover(first: NDArray, last: NDArray) -> pd.DataFrame:
     steps = steps - np.bincount(last + 1 - low, minlength=high - low + 2)
     months = np.arange(low, high + 1)
     return pd.DataFrame({"month": months, "cases": np.cumsum(steps)[: len(months)]})
+
+
+def remaining_time(population: Population) -> pd.DataFrame:
+    """Count outcomes by the time until observation ends, in forty bars.
+
+    Returns
+    -------
+    DataFrame
+        ``start`` and ``stop`` of each bar in years, the outcomes before the person's observation
+        ``ended``, and those before the end of the data or of the study, ``data_ended``. The bars
+        reach to the 95 % quantile, rounded up to whole years, which no single person sets.
+    """
+    years = (population.end[population.outcome_case] - population.outcome_day) / DAYS_PER_YEAR
+    known = population.end_known[population.outcome_case]
+    last = max(math.ceil(np.quantile(years, 0.95)), 1) if len(years) else 1
+    edges = np.linspace(0, last, BARS + 1)
+    counts = {
+        name: np.histogram(years[chosen], edges)[0]
+        for name, chosen in (("ended", ~known), ("data_ended", known))
+    }
+    return pd.DataFrame({"start": edges[:-1], "stop": edges[1:], **counts})
 
 
 def monthly_rates(

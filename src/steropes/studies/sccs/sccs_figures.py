@@ -43,15 +43,14 @@ def time_to_event(study: ReleasedSeries, covariate: str | None = None) -> Pictur
     """
     if covariate is None and len(study.exposures) != 1:
         return None
-    t = study.time_to_event(covariate)
+    t = study.release.weeks[next(iter(study.exposures)) if covariate is None else covariate]
     before = before_alone(study, covariate)
     if before:
         t = t[t["week"] < 0]
     if not t["outcomes"].any():
         return None
     least = study.rules.least
-    weeks = t["week"].to_numpy()
-    released = np.array([study.release.binned(n) for n in t["outcomes"]])
+    weeks, released = t["week"].to_numpy(), t["outcomes"].to_numpy()
     outcomes, few = np.abs(released), released < 0
     end = "to it" if before else "to half a year after it"
     description = (
@@ -85,20 +84,14 @@ def before_alone(study: ReleasedSeries, covariate: str | None = None) -> bool:
 
 def event_to_end(study: ReleasedSeries) -> Picture | None:
     """Draw the time from outcomes to the end of observation, by the reason of the end."""
-    p = study.population
-    years = (p.end[p.outcome_case] - p.outcome_day) / DAYS_PER_YEAR
-    known = p.end_known[p.outcome_case]
-    if not len(years):
-        return None
-    months = max(math.ceil(12 * float(np.quantile(years, 0.95))), 1)  # no end is a person's
-    edges = np.linspace(0, months / 12, 41)
+    t = study.release.ends
+    edges = np.append(t["start"], t["stop"].iloc[-1])
     shown = []
-    for chosen, kind, label in (
-        (~known, "comparator", "observation ended"),
-        (known, "middle", "the data or the study ended"),
+    for name, kind, label in (
+        ("ended", "comparator", "observation ended"),
+        ("data_ended", "middle", "the data or the study ended"),
     ):
-        counts, _ = np.histogram(years[chosen], edges)
-        counts = np.maximum([study.release.binned(n) for n in counts], 0)
+        counts = np.maximum(t[name].to_numpy(), 0)
         if counts.any():
             shown.append((counts, kind, label))
     if not shown:
@@ -124,23 +117,16 @@ def event_to_end(study: ReleasedSeries) -> Picture | None:
 
 def spans(study: ReleasedSeries) -> Picture | None:
     """Draw the number of cases whose time covers each month of age and of the calendar."""
-    c = study.calendar_spans()
-    panels = [("calendar year", c["year"] + (c["month"] - 0.5) / 12, c["cases"])]
-    if len(study.population) and not np.isnan(study.population.age).any():
-        a = study.age_spans()
-        panels.insert(0, ("age in years", (a["age_month"] + 0.5) / 12, a["cases"]))
-    drawn = [
-        (
-            label,
-            x.to_numpy(float),
-            np.maximum([study.release.binned(k) for k in n], 0).astype(float),
-        )
-        for label, x, n in panels
+    a, c = (study.release.tables[f"sccs_{of}_spanning"] for of in ("age", "calendar_time"))
+    panels = [
+        ("age in years", (a["age_month"] + 0.5) / 12, a),
+        ("calendar year", c["calendar_year"] + (c["calendar_month"] - 0.5) / 12, c),
     ]
+    cases = "cover_before_after_subjects"
     drawn = [
-        (label, x[enough[0] : enough[-1] + 1], n[enough[0] : enough[-1] + 1])
-        for label, x, n in drawn
-        if len(enough := np.flatnonzero(n))
+        (label, x.to_numpy(float), np.maximum(t[cases].to_numpy(float), 0))
+        for label, x, t in panels
+        if t[cases].gt(0).any()
     ]
     if not drawn:
         return None
