@@ -316,3 +316,19 @@ def test_the_explained_deviance_with_an_offset_is_that_of_statsmodels(rng):
     expected = 1.0 - theirs.deviance / theirs.null_deviance
     assert m.score(X, y, w, offset=offset) == pytest.approx(expected, rel=1e-6)
     assert m.score(X, np.exp(offset), offset=offset) == 0.0
+
+
+def test_the_explained_deviance_is_that_of_shifted_offsets(rng):
+    X, offset = rng.normal(size=(50, 2)), rng.normal(size=50)
+    y = rng.gamma(2.0, np.exp(0.5 * X[:, 0] + offset))
+    m = GammaRegression().fit(X, y, offset=offset)
+    expected = m.score(X, y, offset=offset)
+    for far in (300.0, -300.0, -1200.0):
+        own = GammaRegression().fit(X, y, offset=offset + far)
+        assert own.score(X, y, offset=offset + far) == pytest.approx(expected, rel=1e-6)
+        again = own.validate(2, random_state=0).loc["r2", "apparent"]
+        assert again == pytest.approx(expected, rel=1e-6)
+    apart = np.append(1000.0, offset[1:])  # no mean of y is finite without logarithms
+    assert np.isfinite(m.score(X, y, offset=apart))
+    # Outcomes in proportion to the offset, up to rounding.
+    assert m.score(X, 1.3 * np.exp(offset), offset=offset) == 0.0

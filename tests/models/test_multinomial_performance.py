@@ -21,10 +21,16 @@ from steropes import (
     validate_by_group,
 )
 from steropes.design import null_design
-from steropes.models.multinomial_performance import log_odds_of_class, multinomial_performance
+from steropes.models.multinomial_performance import log_odds_of_class
+from steropes.models.performance import ValidationData, performance
 
 N, P = 300, 4
 LABELS = np.array(["a", "b", "c"])
+
+
+def measured(codes, eta, weight):
+    data = ValidationData("multinomial", MultinomialLogisticRegression(), codes)
+    return performance(data, eta, weight)
 
 
 @pytest.fixture
@@ -100,7 +106,7 @@ def test_measures_are_those_of_scikit_learn(drawn, rng):
     m = MultinomialLogisticRegression(prior=Normal(0.05)).fit(X, y)
     p = m.predict_proba(X)
     codes, w = np.searchsorted(LABELS, y), rng.integers(1, 4, N).astype(float)
-    own = multinomial_performance(codes, np.log(p), w)
+    own = measured(codes, np.log(p), w)
     assert own["auc"] == pytest.approx(
         np.mean([roc_auc_score(codes == k, p[:, k], sample_weight=w) for k in range(3)])
     )
@@ -115,7 +121,7 @@ def test_the_slope_maximises_the_likelihood(drawn):
     rng = np.random.default_rng(1)
     codes = np.searchsorted(LABELS, y)
     eta = rng.normal(size=(N, 3)) + 1.5 * (y[:, None] == LABELS)
-    slope = multinomial_performance(codes, eta, np.ones(N))["slope"]
+    slope = measured(codes, eta, np.ones(N))["slope"]
 
     def best(s):
         fit = MultinomialLogisticRegression(tol=1e-10).fit(null_design(N), y, offset=s * eta)
@@ -145,13 +151,13 @@ def test_measures_of_two_classes_are_those_of_logistic_regression(drawn):
 
 def test_a_perfect_or_constant_predictor_has_no_slope():
     codes = np.arange(30) % 3
-    perfect = multinomial_performance(codes, 5.0 * (codes[:, None] == np.arange(3)), np.ones(30))
+    perfect = measured(codes, 5.0 * (codes[:, None] == np.arange(3)), np.ones(30))
     assert perfect["auc"] == 1.0
     assert np.isnan(perfect["slope"])
-    constant = multinomial_performance(codes, np.zeros((30, 3)), np.ones(30))
+    constant = measured(codes, np.zeros((30, 3)), np.ones(30))
     assert constant["auc"] == 0.5
     assert np.isnan(constant["slope"])
-    lacking = multinomial_performance(codes % 2, np.zeros((30, 3)), np.ones(30))
+    lacking = measured(codes % 2, np.zeros((30, 3)), np.ones(30))
     assert np.isnan(lacking["auc"])
 
 

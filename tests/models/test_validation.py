@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 from scipy.stats import spearmanr
 from sklearn.metrics import d2_tweedie_score, roc_auc_score
 
@@ -61,7 +63,7 @@ def test_optimism_is_that_of_refits_to_the_draws(family):
     seed = int(np.random.default_rng(7).integers(2**63))
     draws = Draws(WEIGHT, None, 6, np.random.default_rng(seed))
     codes = (STRATA == "v").astype(int) if family in STRATIFIED else None
-    data = ValidationData(family, model(), m._validation_data(m._problem).y, codes)
+    data = ValidationData(family, model(), m._validation_data(m._problem).y, codes, OFFSET)
     apparent = performance(data, m.linear_predictor(X, OFFSET), WEIGHT)
     gaps = []
     for k in range(6):
@@ -75,10 +77,8 @@ def test_optimism_is_that_of_refits_to_the_draws(family):
     np.testing.assert_allclose(table["optimism"], expected[table.index], rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(table["corrected"], table["apparent"] - table["optimism"])
     assert (table["draws"] == 6).all()
-    # Without offset, a maximum likelihood fit is calibrated in its own data.
-    own = model().fit(X, y, sample_weight=WEIGHT, **extra)
-    found = performance(data, own.linear_predictor(X), WEIGHT)
-    np.testing.assert_allclose(found["slope"], 1.0, rtol=1e-5)
+    # A maximum likelihood fit is calibrated in its own data.
+    np.testing.assert_allclose(apparent["slope"], 1.0, rtol=1e-5)
 
 
 def test_measures_are_those_of_scikit_learn_and_statsmodels():
@@ -114,7 +114,7 @@ def test_whole_clusters_are_drawn_and_fixed_coefficients_stay():
     m = LogisticRegression().fit(X, Y, fixed={"a": 0.8})
     table = m.validate(5, cluster=cluster, random_state=1)
     apparent = performance(
-        ValidationData("logistic", LogisticRegression(), Y.astype(float)),
+        ValidationData("logistic", LogisticRegression(), Y.astype(float), offset=ETA),
         m.linear_predictor(X), np.ones(N),
     )  # fmt: skip
     np.testing.assert_allclose(table["apparent"], list(apparent.values()), rtol=1e-6)
@@ -129,17 +129,21 @@ def test_a_group_is_predicted_by_the_others(family):
     table = validate_by_group(model(), X, y, group, **given)
     rest, own = group != "b", group == "b"
     m = model().fit(X[rest], y[rest], **{k: v[rest] for k, v in given.items()})
-    eta = m.linear_predictor(X[own], OFFSET[own])
+    known = OFFSET[own]
+    eta, counted = (
+        m.linear_predictor(X[own], known),
+        {"sample_weight": WEIGHT[own], "offset": known},
+    )
     line = table.loc["b"]
     assert line["n"] == WEIGHT[own].sum()
     if family == "logistic":
         auc = roc_auc_score(Y[own], eta, sample_weight=WEIGHT[own])
         np.testing.assert_allclose(line["auc"], auc)
     if family == "cumulative":
-        again = model().fit(eta[:, None], y[own], sample_weight=WEIGHT[own])
+        again = model().fit((eta - known)[:, None], y[own], **counted)
         np.testing.assert_allclose(line["slope"], again.coef_[0], rtol=1e-6)
     elif family not in STRATIFIED:
-        again = model().fit(eta[:, None], y[own], sample_weight=WEIGHT[own])
+        again = model().fit((eta - known)[:, None], y[own], **counted)
         np.testing.assert_allclose(
             line[["intercept", "slope"]].to_numpy(float),
             [again.intercept_, again.coef_[0]],
@@ -231,3 +235,59 @@ def test_a_validation_by_group_refuses_rows_in_another_order(rng):
         other[name] = other[name][::-1]
         with pytest.raises(DataError, match=f"X and {name} have the same row labels in different"):
             validate_by_group(LogisticRegression(), X, **other)
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic", "poisson", "gamma"])
+def test_r2_is_relative_to_intercept_and_offset(family):
+    offset = 2.0 * np.random.default_rng(3).normal(size=N)
+    families = {
+        "linear": sm.families.Gaussian(),
+        "logistic": sm.families.Binomial(),
+        "poisson": sm.families.Poisson(),
+        "gamma": sm.families.Gamma(sm.families.links.Log()),
+    }
+    model, y = FAMILIES[family]
+    y = y + offset if family == "linear" else y
+    y = np.round(y * np.exp(offset)) + (family == "gamma") if family in ("poisson", "gamma") else y
+    m = model().fit(X, y, offset=offset)
+    groups = np.arange(N) % 2
+    by_group = validate_by_group(model(), X, y, groups, offset=offset)["r2"]
+    other = model().fit(X[groups == 1], y[groups == 1], offset=offset[groups == 1])
+    for found, rows, fitted in (
+        (m.validate(2, random_state=0).loc["r2", "apparent"], slice(None), m),
+        (by_group.iloc[0], groups == 0, other),
+    ):
+        eta = fitted.linear_predictor(X, offset)[rows]
+        settings = {"endog": y[rows], "family": families[family]}
+        null = sm.GLM(exog=np.ones(len(eta)), offset=offset[rows], **settings).fit(tol=1e-12)
+        if family in ("linear", "gamma"):
+            mean = eta if family == "linear" else np.exp(eta)
+            expected = 1 - families[family].deviance(y[rows], mean) / null.deviance
+        else:
+            columns = sm.add_constant(eta - offset[rows])
+            own = sm.GLM(exog=columns, offset=offset[rows], **settings).fit(tol=1e-12)
+            gain = -np.expm1(-2 / len(eta) * (own.llf - null.llf))
+            expected = gain / -np.expm1(2 / len(eta) * null.llf)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_r2_of_classes_is_relative_to_intercepts_and_offsets():
+    rng = np.random.default_rng(3)
+    offset, y = 2.0 * rng.normal(size=(N, 3)), rng.integers(0, 3, N)
+    own = rng.normal(size=(N, 3))
+    m = MultinomialLogisticRegression().fit(X, y, offset=offset)
+    found = performance(m._validation_data(m._problem), own + offset, np.ones(N))
+
+    def loss(a):
+        eta = offset + a[2] * own + [0.0, *a[:2]]
+        return -log_softmax(eta, axis=1)[np.arange(N), y].mean()
+
+    null = minimize(lambda a: loss([*a, 0.0]), [0.0, 0.0], tol=1e-10).fun
+    best = minimize(loss, np.zeros(3), tol=1e-10)
+    expected = np.expm1(2 * (best.fun - null)) / np.expm1(-2 * null)
+    np.testing.assert_allclose(found["r2"], expected, rtol=1e-5)
+    np.testing.assert_allclose(found["slope"], best.x[2], rtol=1e-4)
+    np.testing.assert_allclose(m.validate(2).loc["slope", "apparent"], 1.0, rtol=1e-5)
+    groups = np.where(y == 2, np.arange(N) % 2, np.arange(N) % 3)  # one group lacks a class
+    table = validate_by_group(MultinomialLogisticRegression(), X, y, groups, offset=offset)
+    assert table["r2"].isna().tolist() == [False, False, True]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, xlogy
+from scipy.special import expit, logsumexp, xlogy
 
 __all__ = [
     "BinaryResponse",
@@ -21,6 +21,7 @@ __all__ = [
     "NormalResponse",
     "PoissonResponse",
     "ResponseDistribution",
+    "null_predictor",
 ]
 
 
@@ -213,3 +214,16 @@ class NegativeBinomialResponse(ResponseDistribution):
             return PoissonResponse().unit_deviance(y, mean)
         log_ratio = np.log1p(a * (y - mean) / (1.0 + a * mean))
         return 2.0 * (xlogy(y, y) - xlogy(y, mean) - (y + 1.0 / a) * log_ratio)
+
+
+def null_predictor(
+    y: np.ndarray, weight: np.ndarray, offset: np.ndarray | None = None
+) -> np.ndarray:
+    """Compute the log mean of positive outcomes y without covariates, (n,).
+
+    The mean is exp(offset) times the weighted mean of y / exp(offset), which maximises the
+    likelihood of gamma models.
+    """
+    own = np.zeros(len(y)) if offset is None else offset
+    with np.errstate(divide="ignore"):
+        return own + logsumexp(np.log(y) - own, b=weight / weight.sum())

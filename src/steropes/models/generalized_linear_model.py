@@ -7,6 +7,7 @@ import numpy as np
 from ..data import check_response, check_weights, refuse_other_order
 from ..data.input_types import VectorLike
 from ..data.vector_checks import check_offset
+from ..infer.response_moments import null_predictor
 from ..priors import Prior
 from .average_effects import AverageEffects
 from .base import PenalizedModel
@@ -15,6 +16,9 @@ from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from .sklearn_base import RegressorMixin
 
 __all__ = ["GeneralizedLinearModel", "MeanRegression"]
+
+# A deviance per unit of weight below this is a result of rounding.
+NEGLIGIBLE_DEVIANCE = 1e-24
 
 
 class GeneralizedLinearModel(AverageEffects, GeneralizedResiduals, PenalizedModel):
@@ -105,17 +109,15 @@ class MeanRegression(RegressorMixin, GeneralizedLinearModel):
             y, 1 if it is predicted exactly and otherwise 0.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
-        mean = self.predict(X, offset=offset)
-        n = len(mean)
+        eta = self.linear_predictor(X, offset)
+        n = len(eta)
         y, w = self._read_response(y, n), check_weights(sample_weight, n)
-        own = np.zeros(n)
-        if (known := check_offset(self._formula_vector("offset", X, offset), n)) is not None:
-            own = known
+        known = check_offset(self._formula_vector("offset", X, offset), n)
+        null = null_predictor(y, w, known)
         used = w > 0
-        y, w, mean, own = y[used], w[used], mean[used], own[used]
-        residual = float(w @ self._distribution.unit_deviance(y, mean))
-        ratio = y / np.exp(own)
-        if (ratio == ratio[0]).all():
-            return float(residual == 0.0)
-        null = np.exp(own) * np.average(ratio, weights=w)
-        return 1.0 - residual / float(w @ self._distribution.unit_deviance(y, null))
+        left, whole = (
+            float(w[used] @ self._distribution.deviance(y[used], x[used]) ** 2) for x in (eta, null)
+        )
+        if whole <= NEGLIGIBLE_DEVIANCE * w.sum():
+            return float(left <= NEGLIGIBLE_DEVIANCE * w.sum())
+        return 1.0 - left / whole

@@ -136,10 +136,11 @@ def validate_by_group(
         except DataError as error:
             raise DataError(f"The fit to the rows without group {label} failed: {error}") from None
         predict = fitted._predictors if several else fitted.linear_predictor
-        eta = predict(_safe_indexing(X, there), None if add is None else add[there])
+        known = None if add is None else add[there]
+        eta = predict(_safe_indexing(X, there), known)
         own = None if stratum is None else stratum[there]
         values = _outcome(family, fitted, outcome[there])
-        data = ValidationData(family, fitted._without_prior(), values, own)
+        data = ValidationData(family, fitted._without_prior(), values, own, known)
         lines.append(float(weight[there].sum()))
         counted = weight[there]
         if family in ("logistic", "multinomial"):

@@ -65,10 +65,11 @@ class InternalValidation(Resampling):
             the measure). Measures are ``auc`` (in multinomial models the mean over classes, each
             against all others), or ``concordance`` and, in cumulative models,
             ``spearman``, the rank correlation of outcome and predictor; ``r2``, Nagelkerke's, or
-            the explained variance in linear models (deviance in gamma models); ``intercept`` and
-            ``slope`` of the outcome on the linear predictor, the calibration (in multinomial models
-            a common slope of all classes); ``brier`` or ``mse``; in multinomial models
-            ``log_loss``. As R's ``rms::validate``.
+            the explained variance in linear models (deviance in gamma models), relative to a model
+            of intercept and offset; ``intercept`` and ``slope`` of the outcome on the linear
+            predictor less the offset, the calibration (in multinomial models a common slope of
+            all classes); ``brier`` or ``mse``; in multinomial models ``log_loss``. As R's
+            ``rms::validate``. The contribution of fixed coefficients belongs to the offset.
 
         Raises
         ------
@@ -261,7 +262,10 @@ class InternalValidation(Resampling):
         refuse_without_measures(self)
         y, strata = outcome_of_rows(problem)
         assert self._performance_family is not None
-        return ValidationData(self._performance_family, self._without_prior(), y, strata)
+        offset = problem.offset
+        if offset is not None and self._performance_family == "multinomial":
+            offset = offset.reshape(-1, len(problem.weights)).T
+        return ValidationData(self._performance_family, self._without_prior(), y, strata, offset)
 
     def _binary_model(self) -> object:
         """Return a model of whether a value is exceeded, for calibration; None if not needed."""

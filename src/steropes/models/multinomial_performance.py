@@ -82,8 +82,9 @@ def multinomial_brier(codes: np.ndarray, eta: np.ndarray, weight: np.ndarray) ->
 
 
 def multinomial_performance(
-    codes: np.ndarray, eta: np.ndarray, weight: np.ndarray
-) -> dict[str, float]:
+    codes: np.ndarray, eta: np.ndarray, weight: np.ndarray, null: float,
+    offset: np.ndarray | None = None,
+) -> dict[str, float]:  # fmt: skip
     """Measure the performance of the linear predictors of classes.
 
     Parameters
@@ -91,12 +92,17 @@ def multinomial_performance(
     codes : (n,) int array
     eta : (n, K) array
     weight : (n,) array
+    null : float
+        Minus the mean log-likelihood of the model of intercepts and offset.
+    offset : (n, K) array, optional
+        The part of η that recalibration leaves as it is.
 
     Returns
     -------
     dict
         ``auc`` (`mean_auc`); ``r2``, Nagelkerke's of the recalibrated predictors; ``slope``, the
-        common factor of the η_c with an intercept of each class that fits best; ``brier``
+        common factor of the η_c less the offset with an intercept of each class that fits best;
+        ``brier``
         (`multinomial_brier`); ``log_loss``, minus the mean log-likelihood. NaN where the rows do
         not determine a measure.
     """
@@ -104,9 +110,8 @@ def multinomial_performance(
     codes, eta, weight = codes[used].astype(np.int64), eta[used], weight[used]
     total = float(weight.sum())
     loss = -float(weight @ log_softmax(eta, axis=1)[np.arange(len(codes)), codes]) / total
-    slope, recalibrated = _common_slope(codes, eta, weight)
-    share = np.bincount(codes, weight, eta.shape[1]) / total
-    null = -float(share[share > 0] @ np.log(share[share > 0]))
+    known = np.zeros((1, eta.shape[1])) if offset is None else offset[used]
+    slope, recalibrated = _common_slope(codes, eta - known, weight, known)
     r2 = np.nan
     if null > 0:
         r2 = float(-np.expm1(2.0 * (recalibrated - null)) / -np.expm1(-2.0 * null))
@@ -116,8 +121,10 @@ def multinomial_performance(
     }  # fmt: skip
 
 
-def _common_slope(codes: np.ndarray, eta: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """Fit log odds a_c + s η_c by Newton's method.
+def _common_slope(
+    codes: np.ndarray, eta: np.ndarray, weight: np.ndarray, offset: np.ndarray
+) -> tuple[float, float]:
+    """Fit log odds a_c + s η_c + offset_c by Newton's method.
 
     Returns
     -------
@@ -133,7 +140,7 @@ def _common_slope(codes: np.ndarray, eta: np.ndarray, weight: np.ndarray) -> tup
     theta = np.append(np.log(share[1:] / share[0]), 1.0)
 
     def loss_at(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        h = theta[-1] * centred + np.append(0.0, theta[:-1])
+        h = offset + theta[-1] * centred + np.append(0.0, theta[:-1])
         log_p = log_softmax(h, axis=1)
         return -float(np.average(log_p[rows, codes], weights=weight)), np.exp(log_p)
 

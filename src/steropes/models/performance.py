@@ -11,10 +11,11 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from ..data import check_classes, check_weights
 from ..data.input_types import VectorLike
 from ..data.survival_outcome import Surv, SurvivalOutcome
+from ..design import null_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
 from ..infer.concordance import concordance_index
-from ..infer.response_moments import GammaResponse
+from ..infer.response_moments import GammaResponse, null_predictor
 from ..infer.rounding_ties import merge_rounding_ties
 from ..likelihoods import CoxLikelihood, FineGrayLikelihood
 from ..likelihoods.cumulative import CumulativeLikelihood
@@ -59,10 +60,20 @@ class ValidationData:
         Numbers, codes of classes from 0 on, or a survival outcome. The event of interest of a
         Fine–Gray model has the code 1.
     strata : (n,) int array, optional
+    offset : (n,) array, optional
+        The part of η that recalibration leaves as it is; (n, K) of a multinomial model.
     """
 
-    def __init__(self, family: str, empty: Any, y: Any, strata: np.ndarray | None = None) -> None:
-        self.family, self.empty, self.y, self.strata = family, empty, y, strata
+    def __init__(
+        self,
+        family: str,
+        empty: Any,
+        y: Any,
+        strata: np.ndarray | None = None,
+        offset: np.ndarray | None = None,
+    ) -> None:
+        self.family, self.empty, self.y = family, empty, y
+        self.strata, self.offset = strata, offset
 
     def fit(self, X: Any, weight: np.ndarray, offset: np.ndarray | None = None) -> Any:
         """Fit the outcome to columns that were computed from linear predictors."""
@@ -71,8 +82,18 @@ class ValidationData:
         return self.empty.fit(X, outcome, sample_weight=weight, offset=offset, **extra)
 
     def recalibrated(self, eta: np.ndarray, weight: np.ndarray) -> Any:
-        """Fit the outcome to intercept + slope × η."""
-        return self.fit(eta[:, None], weight)
+        """Fit the outcome to intercept + slope × (η − offset) + offset."""
+        if self.offset is None:
+            return self.fit(eta[:, None], weight)
+        return self.fit((eta - self.offset)[:, None], weight, self.offset)
+
+    def null_log_likelihood(self, weight: np.ndarray) -> float:
+        """Compute the log-likelihood of the model of intercept and offset; NaN without a fit."""
+        try:
+            fit = self.fit(null_design(len(weight)), weight, self.offset)
+        except (DataError, SeparationError):
+            return np.nan
+        return float(fit.log_likelihood_)
 
 
 def outcome_of_rows(problem: Problem) -> tuple[Any, np.ndarray | None]:
@@ -186,16 +207,18 @@ def performance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> di
         See `multinomial_performance` for multinomial models. Of others:
         ``auc`` or ``concordance``; ``spearman`` (cumulative models); ``r2`` (in linear and
         gamma models the explained variance or deviance of the predictions as they are, otherwise
-        Nagelkerke's of the recalibrated predictor, as in rms); ``intercept`` and ``slope`` of the
-        outcome on η, the calibration of predictions; ``brier`` or ``mse``. NaN where the rows do
-        not determine a measure.
+        Nagelkerke's of the recalibrated predictor, as in rms; both relative to a model of intercept
+        and offset); ``intercept`` and ``slope`` of the outcome on η less the offset, the
+        calibration of predictions; ``brier`` or ``mse``. NaN where the rows do not determine a
+        measure.
     """
     out: dict[str, float] = {}
     y, total = data.y, float(weight.sum())
     if total == 0:
         return {}
     if data.family == "multinomial":
-        return multinomial_performance(y, eta, weight)
+        null = -data.null_log_likelihood(weight) / total
+        return multinomial_performance(y, eta, weight, null, data.offset)
     if data.family == "logistic":
         out["auc"] = auc(y, eta, weight)
     elif data.family in ("cox", "fine_gray", "cumulative"):
@@ -205,15 +228,14 @@ def performance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> di
     out["r2"], intercept, slope = _recalibration(data, eta, weight)
     if data.family == "linear":
         residual = float(weight @ (y - eta) ** 2)
-        around = float(weight @ (y - np.average(y, weights=weight)) ** 2)
+        own = y if data.offset is None else y - data.offset
+        around = float(weight @ (own - np.average(own, weights=weight)) ** 2)
         out["r2"] = 1.0 - residual / around if around > 0 else np.nan
         out["mse"] = residual / total
     if data.family == "gamma":  # its likelihood is a density, which is not at most one
-        unit = GammaResponse().unit_deviance
-        null = np.full(len(y), np.average(y, weights=weight))
-        around = float(weight @ unit(y, null))
-        explained = 1.0 - float(weight @ unit(y, np.exp(eta))) / around if around > 0 else np.nan
-        out["r2"] = explained
+        mean = null_predictor(y, weight, data.offset)
+        left, around = (float(weight @ GammaResponse().deviance(y, x) ** 2) for x in (eta, mean))
+        out["r2"] = 1.0 - left / around if around > 0 else np.nan
     if data.family in ("linear", "logistic", *LOG_FAMILIES):
         out["intercept"] = intercept
     out["slope"] = slope
@@ -226,22 +248,25 @@ def performance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> di
 def _recalibration(
     data: ValidationData, eta: np.ndarray, weight: np.ndarray
 ) -> tuple[float, float, float]:
-    """Compute Nagelkerke's R², intercept and slope of the outcome on η; NaN if they do not exist.
+    """Compute Nagelkerke's R² and the recalibrated intercept and slope; NaN if they do not exist.
 
     R² is not computed for linear and gamma models.
     """
     try:
-        if np.ptp(eta[weight > 0]) == 0:
+        own = eta if data.offset is None else eta - data.offset
+        if np.ptp(own[weight > 0]) == 0:
             raise SeparationError("The predictor is constant.")
         fit = data.recalibrated(eta, weight)
     except (DataError, SeparationError):
         return np.nan, np.nan, np.nan
     r2, total = np.nan, float(weight.sum())
+    intercept, slope = float(getattr(fit, "intercept_", np.nan)), float(fit.coef_[0])
     if data.family not in ("linear", "gamma"):
-        null = fit.null_log_likelihood_
-        gain = 1.0 - np.exp(-2.0 * (fit.log_likelihood_ - null) / total)
+        found = fit.log_likelihood_
+        null = data.null_log_likelihood(weight)
+        gain = 1.0 - np.exp(-2.0 * (found - null) / total)
         r2 = float(gain / (1.0 - np.exp(2.0 * null / total)))
-    return r2, float(getattr(fit, "intercept_", np.nan)), float(fit.coef_[0])
+    return r2, intercept, slope
 
 
 def _rank_correlation(y: np.ndarray, eta: np.ndarray, weight: np.ndarray) -> float:
