@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from steropes.errors import DataError
-from steropes.studies import Match, match_pairs, match_scores
+from steropes.studies import (
+    Match,
+    Stratify,
+    Trim,
+    covariate_balance,
+    match_pairs,
+    match_scores,
+    propensity_weights,
+    score_strata,
+    trim,
+)
 
 
 def brute_force(score, treated, width):
@@ -148,3 +158,27 @@ def test_equal_distances_at_the_calliper_are_all_excluded_on_the_logit_scale(shi
     calliper = 0.5 / np.std(logit, ddof=1)
     assert match_scores(scores, treated, Match(caliper=calliper)).max() == -1
     assert match_scores(scores, treated, Match(caliper=calliper * (1 + 1e-6))).max() > 15
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda t: match_pairs([0.1, 0.2, 0.3], t, 0.5),
+        lambda t: match_scores([0.1, 0.2, 0.3], t),
+        lambda t: score_strata([0.1, 0.2, 0.3], t, Stratify(2)),
+        lambda t: trim([0.1, 0.2, 0.3], t, Trim(fraction=0.05)),
+        lambda t: propensity_weights([0.1, 0.2, 0.3], t),
+        lambda t: covariate_balance(np.eye(3), t, after=np.ones(3)),
+    ],
+)
+@pytest.mark.parametrize("wrong", [np.nan, 2, 256, 0.5, None])
+def test_arms_other_than_0_and_1_are_refused(use, wrong):
+    # A missing arm would be the target's, 256 the comparator's.
+    with pytest.raises(DataError, match="treated: row 1 "):
+        use([1, wrong, 0])
+
+
+def test_labels_of_other_people_are_refused():
+    for labels in ([1, 1], [1, 1, 1, 2]):
+        with pytest.raises(DataError, match=f"{len(labels)} labels and 3 people"):
+            match_scores([0.1, 0.2, 0.3], [1, 0, 0], labels=labels)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
+from steropes.studies.comparative.input_checks import require_arms
 from steropes.studies.covariates.feature_extraction import Features
 
 __all__ = ["Balance", "CovariateSums", "balance_of_rows", "covariate_balance"]
@@ -190,7 +191,7 @@ def covariate_balance(
     1   old        0.71       1.41
     """
     sums = CovariateSums(features)
-    t = np.asarray(treated).astype(bool)
+    t = require_arms(treated) == 1
     w1 = np.asarray(after, dtype=float)
     w0 = np.ones(len(t)) if before is None else np.asarray(before, dtype=float)
     if sums.n != len(t):

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 
-__all__ = ["require_numbers", "require_people", "require_weights"]
+__all__ = ["require_arms", "require_numbers", "require_people", "require_weights"]
 
 # Columns of a table of people with few allowed values.
 CODES = {"treated": (0, 1), "event": (0, 1, 2)}
@@ -41,6 +41,16 @@ def require_numbers(label: str, values: ArrayLike) -> NDArray:
             "or leave the row out"
         )
     return found
+
+
+def require_arms(treated: ArrayLike) -> NDArray[np.int8]:
+    """Convert arms to 1 for the target and 0 for the comparator, and raise for other values."""
+    found = require_numbers("treated", treated)
+    wrong = ~np.isin(found, CODES["treated"])
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(f"treated: row {row} (counted from 0) must be 0 or 1, not {found[row]:g}")
+    return found.astype(np.int8)
 
 
 def require_weights(weights: ArrayLike | None, n: int) -> None:

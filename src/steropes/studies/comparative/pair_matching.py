@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
+from steropes.studies.comparative.input_checks import require_arms
 
 __all__ = ["match_pairs", "match_sorted"]
 
@@ -43,7 +44,8 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
     Raises
     ------
     DataError
-        Scores that are missing or infinite, or arrays of different lengths.
+        Scores that are missing or infinite, arms other than 0 and 1, or arrays of different
+        lengths.
 
     Notes
     -----
@@ -59,7 +61,7 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
     [0, -1, 0, -1]
     """
     score = np.asarray(score, dtype=float)
-    arm = np.asarray(treated).astype(np.int8)
+    arm = require_arms(treated)
     if score.ndim != 1 or score.shape != arm.shape:
         raise DataError(
             f"matching: score has shape {score.shape} and treated {arm.shape}; "

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
+from steropes.studies.comparative.input_checks import require_arms
 from steropes.studies.comparative.propensity_model import auc, preference_score, too_few
 from steropes.studies.comparative.tied_scores import tie_keys
 from steropes.studies.covariates.feature_extraction import Features
@@ -202,7 +203,7 @@ def fit_scores(
     True
     """
     rules = rules or PropensityRules()
-    t = np.asarray(treated).astype(np.int64)
+    t = require_arms(treated).astype(np.int64)
     if refusal := too_few(t):
         raise DataError(refusal)
     chosen = _sample(t, np.arange(len(t)) if ids is None else np.asarray(ids), rules)

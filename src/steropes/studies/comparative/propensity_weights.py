@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
+from steropes.studies.comparative.input_checks import require_arms
 
 __all__ = ["Estimand", "propensity_weights", "set_weights"]
 
@@ -69,7 +70,7 @@ def propensity_weights(
     >>> propensity_weights([0.5, 0.8, 0.2, 0.75], [1, 1, 0, 0], stabilized=False).round(2).tolist()
     [1.0, 1.0, 0.25, 3.0]
     """
-    e, t = np.asarray(score, dtype=float), np.asarray(treated).astype(bool)
+    e, t = np.asarray(score, dtype=float), require_arms(treated) == 1
     if e.shape != t.shape:
         raise DataError(f"weights: {e.shape} scores and {t.shape} people; shapes must agree")
     if estimand not in get_args(Estimand):
@@ -130,7 +131,7 @@ def set_weights(sets: ArrayLike, treated: ArrayLike, estimand: Estimand = "att")
     ----------
     Hong (2010), J Educ Behav Stat 35:499; Desai and others (2017), Epidemiology 28:249.
     """
-    s, t = np.asarray(sets), np.asarray(treated).astype(bool)
+    s, t = np.asarray(sets), require_arms(treated) == 1
     size = int(s.max(initial=-1)) + 1
     n1, n0 = (np.bincount(s[a], minlength=size)[s].astype(float) for a in (t, ~t))
     both = (n1 > 0) & (n0 > 0)

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
+from steropes.studies.comparative.input_checks import require_arms
 from steropes.studies.comparative.pair_matching import match_sorted
 from steropes.studies.comparative.tied_scores import tie_keys
 from steropes.studies.execution.settings_classes import Settings
@@ -95,7 +96,8 @@ def match_scores(
     Raises
     ------
     DataError
-        A score is missing, or 0 or 1 on the logit scale, or ids are not unique.
+        A score is missing, or 0 or 1 on the logit scale, an arm is not 0 or 1, ids are not unique,
+        or lengths differ.
 
     Examples
     --------
@@ -144,10 +146,12 @@ class OrderedScores:
         labels: ArrayLike | None = None,
     ) -> OrderedScores:
         """Check and sort people; for the parameters see `match_scores`."""
-        e, t = np.asarray(score, dtype=float), np.asarray(treated).astype(np.int8)
+        e, t = np.asarray(score, dtype=float), require_arms(treated)
         ids = np.arange(len(e)) if ids is None else np.asarray(ids)
         if not len(e) == len(t) == len(ids):
             raise DataError(f"matching: {len(e)} scores, {len(t)} people and {len(ids)} ids")
+        if labels is not None and np.shape(labels) != e.shape:
+            raise DataError(f"matching: {np.size(labels)} labels and {len(e)} people")
         if not pd.Index(ids).is_unique:
             raise DataError("matching: two rows have the same id; ids must be unique")
         if rule.reverse and 2 * int(t.sum()) > len(t):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.studies.comparative.input_checks import require_numbers
+from steropes.studies.comparative.input_checks import require_arms, require_numbers
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.validated_types import CovariateIds, Whole
 
@@ -80,7 +80,7 @@ def score_strata(
     >>> score_strata([0.1, 0.2, 0.6, 0.7], [0, 1, 0, 1], Stratify(2)).tolist()
     [0, 0, 1, 1]
     """
-    e, t = require_numbers("strata, scores", score), np.asarray(treated).astype(bool)
+    e, t = require_numbers("strata, scores", score), require_arms(treated) == 1
     base = {"all": e, "target": e[t], "comparator": e[~t]}[rule.base]
     if len(base) == 0:
         raise DataError(f"strata: nobody is in the {rule.base} arm")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.studies.comparative.input_checks import require_numbers, require_weights
+from steropes.studies.comparative.input_checks import require_arms, require_numbers, require_weights
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.validated_types import Number, Positive, Share
 
@@ -89,7 +89,7 @@ def trim(
     >>> mask.tolist()
     [False, True, True, False]
     """
-    e, t = require_numbers("trimming, scores", score), np.asarray(treated).astype(bool)
+    e, t = require_numbers("trimming, scores", score), require_arms(treated) == 1
     require_weights(weight, len(e))
     kept, steps = np.ones(len(e), dtype=bool), []
     if rule.fraction is not None:
