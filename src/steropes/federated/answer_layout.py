@@ -21,7 +21,6 @@ __all__ = [
     "FIELDS",
     "Field",
     "Totals",
-    "contents_table",
     "layout",
     "numbers_in",
     "pack",
@@ -257,13 +256,3 @@ def refuse_contents(plan: FederatedPlan, request: Message, answer: Message) -> N
         for name in wanted:
             if (np.diff(answer.arrays[name]) <= 0).any():
                 raise DataError(f"{answer.who}: {name!r} must be ascending")
-
-
-def contents_table() -> str:
-    """Format the fields as the table on the page of the protocol."""
-    lines = ["| ask | field | shape | when |", "|---|---|---|---|"]
-    for f in FIELDS:
-        shape = f"({', '.join(f.shape)})" if f.shape else "one number"
-        name = "each of `parameters`" if f.name == "*" else f"`{f.name}`"
-        lines.append(f"| `{f.ask}` | {name} | {shape} | {f.when} |")
-    return "\n".join(lines) + "\n"

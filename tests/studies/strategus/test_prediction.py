@@ -11,18 +11,19 @@ from tests.studies.conftest import START, TinyOmop
 from tests.studies.strategus.small_specification import PREDICTION_DESIGN
 
 from steropes import Laplace, LogisticRegression
-from steropes.errors import DataError
+from steropes.errors import DataError, SeparationError
 from steropes.studies import CohortTable, OmopDatabase, demo_database, drug_era_cohorts
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.prediction_release import released_result
 from steropes.studies.disclosure.small_cell_suppression import share_unit
+from steropes.studies.strategus import prediction_models
 from steropes.studies.strategus.prediction_calibration import (
     calibration_line,
     calibration_table,
     lowess,
     smooth_calibration_errors,
 )
-from steropes.studies.strategus.prediction_models import predicted
+from steropes.studies.strategus.prediction_models import predicted, predicted_designs
 from steropes.studies.strategus.prediction_performance import (
     auc_interval,
     demographic_table,
@@ -451,6 +452,23 @@ def test_predictions_of_training_data_have_their_mean(result):
     assert result.converged
     strata = result.calibration.groupby("evaluation")["person_count_at_risk"].sum()
     assert strata.to_dict() == sizes.to_dict()
+
+
+@pytest.mark.parametrize("error", [DataError, SeparationError, np.linalg.LinAlgError])
+def test_a_design_that_cannot_be_fitted_leaves_the_others(db, cohorts, result, error, monkeypatch):
+    answers = iter([error("why"), result])
+
+    def predict(*_):
+        found = next(answers)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(prediction_models, "predicted", predict)
+    failed = {}
+    found = predicted_designs(db, plan(design(), design()), cohorts, failed, lambda _: None)
+    assert found == [result]
+    assert list(failed.values()) == ["why"]
 
 
 def test_a_fixed_variance_gives_the_lasso_of_the_training_data(db, cohorts):

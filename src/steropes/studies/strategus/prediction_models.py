@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.feature_extraction import Features, extract_features
 from steropes.studies.covariates.preprocessing import Tidied, tidy
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.execution.step_groups import REFUSED
 from steropes.studies.strategus.prediction_calibration import calibration_table
 from steropes.studies.strategus.prediction_performance import (
     demographic_table,
@@ -100,7 +100,7 @@ def predicted_designs(
         say(name)
         try:
             results.append(predicted(db, design, cohorts))
-        except DataError as error:
+        except REFUSED as error:
             failed[name] = str(error)
     return results
 
