@@ -19,7 +19,10 @@ from narwhals import Series
 from ..errors import DataError, listed
 from .column_storage import SparseBlock
 
-__all__ = ["CategoryCoding", "holds_labels", "learn_levels", "missing_value", "read_labels"]
+__all__ = [
+    "MAX_TEXT_LEVELS", "CategoryCoding", "holds_labels", "learn_levels", "missing_value",
+    "read_labels",
+]  # fmt: skip
 
 # Text with more levels than this in more than half of the rows is regarded as identifiers.
 MAX_TEXT_LEVELS = 20

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.array_conversion import as_numbers
+from ..design.category_coding import MAX_TEXT_LEVELS
 from ..errors import DataError
 from .formula_data_types import (
     DOT,
@@ -210,11 +211,31 @@ def read_formula(
         ),
         data,
     )
+    _refuse_identifiers(X.model_spec, data)
     strata, cluster = terms.labels.get("strata"), terms.labels.get("cluster")
     read = Formula(
         text, outcome, X.model_spec, strata, terms.offsets, cluster, varying=terms.varying
     )
     return read, terms.has_intercept
+
+
+def _refuse_identifiers(spec: Any, data: pd.DataFrame) -> None:
+    """Refuse labels that differ in most rows: names of coefficients would be values of people.
+
+    A categorical type states that the values of a column are labels.
+    """
+    n, types = len(data), data.dtypes
+    for factor, names in spec.factor_variables.items():
+        _, state = spec.encoder_state.get(factor.expr, (None, {}))
+        levels = len(state.get("categories", ()))
+        stated = any(isinstance(types.get(str(x)), pd.CategoricalDtype) for x in names)
+        if not stated and levels > MAX_TEXT_LEVELS and 2 * levels > n:
+            raise DataError(
+                f"{factor.expr} has {levels} different labels in {n} rows, as identifiers and "
+                "measurements have. Leave it out, use numbers as they are or in a spline such as "
+                "bs(x, df=4), divide them into ranges (pandas.cut), or, if the values are labels, "
+                "convert the column to a categorical type."
+            )
 
 
 @dataclass

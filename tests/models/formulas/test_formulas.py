@@ -1,6 +1,7 @@
 """Formulas: the same fits as from the matrices that they stand for, and what they refuse."""
 
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from steropes import (
     Laplace,
     LinearRegression,
     LogisticRegression,
+    Normal,
     PoissonRegression,
     Surv,
 )
@@ -360,3 +362,19 @@ def test_a_query_that_has_not_been_run_is_told_so(data):
 
 def test_the_module_is_an_extra():
     assert "formulaic" not in steropes.__dict__
+
+
+@pytest.mark.parametrize("label", ["C(age)", "name", "x:C(age)"])
+def test_labels_of_single_people_are_refused_without_their_values(label):
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({
+        "y": rng.integers(0, 2, 60), "x": rng.normal(size=60), "age": rng.normal(50, 9, 60),
+        "name": [f"Person {i}" for i in range(60)],
+    })  # fmt: skip
+    with pytest.raises(DataError, match="60 different labels in 60 rows") as refused:
+        LogisticRegression.from_formula(f"y ~ {label}", data)
+    assert "Person" not in str(refused.value)
+    assert not re.search(r"\d\d\.", str(refused.value))
+    named = data.assign(name=data["name"].astype("category"), age=data["age"].astype("category"))
+    fit = LogisticRegression.from_formula(f"y ~ {label}", named, prior=Normal(1.0))
+    assert len(fit.coef_) >= 59
