@@ -1,6 +1,7 @@
 """Smooth calibration curves: a calibrated model, a refit by splines, and overfitted models."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 
@@ -164,3 +165,28 @@ def test_what_has_no_curve_is_refused():
         LogisticRegression().fit(X, Y).calibration_curve(1.0)
     with pytest.raises(DataError, match="points must be"):
         LogisticRegression().fit(X, Y).calibration_curve(points=1)
+
+
+def test_draws_without_larger_values_or_earlier_events_do_not_count():
+    """Of two rows with the value, every seventh draw has none."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 2)), rng.integers(0, 5, 100).astype(float)
+    y[:2] = 9
+    m = CumulativeProbabilityModel().fit(X, y)
+    assert np.isfinite(m.calibration_curve(value=6, n=30, points=3, random_state=0)).all(axis=None)
+    time, event = rng.exponential(size=100), np.zeros(100, int)
+    event[np.argsort(time)[[3, 60, 70, 80]]] = 1
+    m = CoxRegression(prior=Normal(0.1)).fit(X, Surv(time, event))
+    curve = m.calibration_curve(np.sort(time)[5], n=30, points=3, random_state=0)
+    assert np.isfinite(curve[["predicted"]]).all(axis=None)
+    with pytest.raises(DataError, match=r"event by time 0\.01\d* is 0 or 1 for everybody"):
+        m.calibration_curve(np.sort(time)[1], n=3)
+
+
+def test_a_risk_of_zero_is_refused_by_the_label_of_its_value():
+    rng = np.random.default_rng(0)
+    labels = ["mild", "moderate", "severe"]
+    y = pd.Categorical.from_codes(rng.integers(0, 3, 60), labels, ordered=True)
+    m = CumulativeProbabilityModel().fit(rng.normal(size=(60, 2)), y)
+    with pytest.raises(DataError, match=r"values above 'severe' is 0 or 1 .* Choose a value"):
+        m.calibration_curve(value="severe", n=3)

@@ -24,6 +24,7 @@ from steropes import (
     MultinomialLogisticRegression,
     NegativeBinomialRegression,
     PoissonRegression,
+    SeparationError,
     Surv,
     validate_by_group,
 )
@@ -225,6 +226,24 @@ def test_a_class_of_one_group_is_named_with_and_without_offsets(rng):
     for offset in (None, np.zeros((90, 3))):
         with pytest.raises(DataError, match="class 2 is in the group v only"):
             validate_by_group(MultinomialLogisticRegression(), X, y, group, offset=offset)
+
+
+def test_a_class_with_weight_in_one_group_only_is_named(rng):
+    X, group = rng.normal(size=(90, 2)), np.repeat(list("uvw"), 30)
+    y = rng.integers(0, 3, 90)
+    y[:3] = 2
+    weight = np.where((group != "u") & (y == 2), 0.0, 1.0)
+    for model in (LogisticRegression, MultinomialLogisticRegression):
+        own = np.where(y == 2, 1, 0) if model is LogisticRegression else y
+        with pytest.raises(DataError, match=r"class \d is in the group u only"):
+            validate_by_group(model(), X, own, group, sample_weight=weight)
+
+
+def test_the_group_whose_other_rows_are_separated_is_named(rng):
+    X = rng.normal(size=(40, 1))
+    with pytest.raises(SeparationError, match=r"without group 0 failed: .* 'x0'") as error:
+        validate_by_group(LogisticRegression(), X, X[:, 0] > 0, np.arange(40) % 2)
+    assert "x0" in error.value.columns
 
 
 def test_a_validation_by_group_refuses_rows_in_another_order(rng):

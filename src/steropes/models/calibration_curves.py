@@ -98,14 +98,18 @@ class CalibrationCurve:
             self.observed_data = ValidationData("logistic", binary, exceeds)
 
     def shift(self, eta: np.ndarray, weight: np.ndarray) -> float:
-        """Estimate the constant that predictions add to η: that of a time or value, or zero."""
+        """Estimate the constant that predictions add to η: that of a time or value, or zero.
+
+        NaN if nobody or everybody has the event by this time, or a larger value.
+        """
         if self.at is None:
             return 0.0
-        fit = self.data.fit(null_design(len(eta)), weight, offset=eta)
+        try:
+            fit = self.data.fit(null_design(len(eta)), weight, offset=eta)
+        except (DataError, SeparationError):
+            return np.nan
         risk = self._risk(fit, np.zeros((1, 0)))
-        if not 0 < risk[0] < 1:
-            raise DataError(f"The risk at {self.at:g} is not between 0 and 1.")
-        return float(self.scale.predictor(risk)[0])
+        return float(self.scale.predictor(risk)[0]) if 0 < risk[0] < 1 else np.nan
 
     def _risk(self, fit: Any, new: np.ndarray) -> np.ndarray:
         """Predict the risks of a fit to survival times or to numbers, (rows,)."""

@@ -22,7 +22,7 @@ from ..data.input_types import LabelsLike, VectorLike
 from ..data.ordered_categories import ordered_categories
 from ..data.survival_outcome import SurvivalOutcome
 from ..data.vector_checks import check_offset, label_strata
-from ..errors import DataError
+from ..errors import DataError, SeparationError
 from .cumulative.ordinal_outcomes import read_new_outcome
 from .internal_validation import InternalValidation, refuse_without_measures
 from .multinomial_inputs import read_class_offset
@@ -76,6 +76,8 @@ def validate_by_group(
     ------
     DataError
         If there are fewer than two groups, or the fit without a group fails.
+    SeparationError
+        If the likelihood of the rows without a group has no finite maximum.
 
     See Also
     --------
@@ -110,9 +112,10 @@ def validate_by_group(
         raise DataError(f"A validation by group needs two groups; there is only {labels[0]}.")
     weight = check_weights(sample_weight, n)
     several = family == "multinomial"
-    if several:
+    if several or family == "logistic":
         classes, class_of_row = check_classes(y, n)
-        _refuse_classes_of_one_group(classes.tolist(), class_of_row, codes, labels)
+        _refuse_classes_of_one_group(classes.tolist(), class_of_row, codes, labels, weight)
+    if several:
         add = read_class_offset(offset, classes.tolist(), n)
     else:
         add = check_offset(offset, n, False)
@@ -133,8 +136,11 @@ def validate_by_group(
                 outcome[others],
                 **{q: x[others] for q, x in given.items()},
             )
-        except DataError as error:
-            raise DataError(f"The fit to the rows without group {label} failed: {error}") from None
+        except (DataError, SeparationError) as error:
+            text = f"The fit to the rows without group {label} failed: {error}"
+            if isinstance(error, SeparationError):
+                raise SeparationError(text, error.columns) from None
+            raise DataError(text) from None
         predict = fitted._predictors if several else fitted.linear_predictor
         known = None if add is None else add[there]
         eta = predict(_safe_indexing(X, there), known)
@@ -153,11 +159,12 @@ def validate_by_group(
 
 
 def _refuse_classes_of_one_group(
-    classes: list[Any], class_of_row: np.ndarray, group_of_row: np.ndarray, labels: Sequence[str]
-) -> None:
+    classes: list[Any], class_of_row: np.ndarray, group_of_row: np.ndarray, labels: Sequence[str],
+    weight: np.ndarray,
+) -> None:  # fmt: skip
     """Refuse a class with rows of one group only, which the fit without this group cannot have."""
     for k, label in enumerate(classes):
-        groups = np.unique(group_of_row[class_of_row == k])
+        groups = np.unique(group_of_row[(class_of_row == k) & (weight > 0)])
         if len(groups) == 1:
             raise DataError(
                 f"The class {label!r} is in the group {labels[groups[0]]} only, so that a fit "
@@ -183,9 +190,6 @@ def _outcome(family: str, fitted: Any, y: np.ndarray) -> Any:
     if family not in ("logistic", "multinomial"):
         return check_response(y, n)
     classes, codes = check_classes(y, n)
-    unknown = set(classes.tolist()) - set(fitted.classes_.tolist())
-    if unknown:
-        raise DataError(f"The class {unknown.pop()!r} is in one group only.")
     place = {label: k for k, label in enumerate(fitted.classes_.tolist())}
     own = np.array([place[label] for label in classes.tolist()], np.float64)
     return own[codes]

@@ -221,6 +221,15 @@ class InternalValidation(Resampling):
         if not ends[0] < ends[1]:
             raise DataError("All predictions are equal, so that there is no curve.")
         shift = curve.shift(whole, weight)
+        if np.isnan(shift):
+            event, choice = (
+                (f"of an event by time {time:g}", "time") if survival
+                else (f"of values above {value!r}", "value")
+            )  # fmt: skip
+            raise DataError(
+                f"The risk {event} is 0 or 1 for everybody, so that there is no curve. Choose a "
+                f"{choice} with people on both sides."
+            )
         low, high = curve.scale.prediction(ends + shift)
         if not np.isfinite(curve.scale.predictor(np.array([low, high]))).all():
             raise DataError(
@@ -235,6 +244,8 @@ class InternalValidation(Resampling):
             eta = predictor(eta)
             # In each draw, the error of calibration at the same predictions.
             own = grid - curve.shift(eta, drawn)
+            if np.isnan(own).any():
+                continue  # The draw has a risk of 0 or 1.
             gaps.append(curve.observed(eta, drawn, own) - curve.observed(eta, weight, own))
         return calibration_frame(predicted, apparent, gaps)
 
