@@ -23,14 +23,16 @@ def texts(module):
             yield node.value
 
 
-CODE = [text for module in (ROOT / "src").rglob("*.py") for text in texts(module)]
+@pytest.fixture(scope="module")
+def code():
+    return [text for module in (ROOT / "src").rglob("*.py") for text in texts(module)]
 
 
 @pytest.mark.parametrize("message", QUOTED)
-def test_a_quoted_message_is_in_the_code(message):
+def test_a_quoted_message_is_in_the_code(message, code):
     parts = [re.escape(part.strip()) for part in message.split("…") if part.strip()]
     pattern = re.compile(".*".join(parts), re.S)
-    assert any(pattern.search(text) for text in CODE), message
+    assert any(pattern.search(text) for text in code), message
 
 
 def test_the_page_quotes_messages_of_every_class():

@@ -266,21 +266,22 @@ class QuestionAnalyses:
         names = {ids[role]: name for role, name in main.names.items()} | self.names
         specified["cohort"] = [{"cohort_id": i, "name": name} for i, name in names.items()]
         with ResultStore(":memory:", "", EXACT, EXACT_KEYS) as store:
-            store.add("specification", specified)
-            shared = shared_tables(main.question, main.analysis, main.shared, spec.database_id)
-            store.add("shared", shared)
-            for number, result in self.results.items():
-                if number == CRUDE or self.scores is not None:
-                    store.add(f"analysis {number}", self._result_tables(result))
-                elif number in (MAIN, MATCHED):
-                    key = result_key(result, spec.database_id)
-                    refused = refused_tables(key, result.analysis, self.ended, spec.thresholds)
-                    store.add(f"analysis {number}", refused)
-            for number, tables in self.alternatives.items():
-                if self.scores is not None:
-                    store.add(f"analysis {number}", tables)
-            for number, answer in self.others.items():
-                store.add(f"outcome {number}", self._other_tables(number, answer))
+            with store.buffered() as add:
+                add("specification", specified)
+                shared = shared_tables(main.question, main.analysis, main.shared, spec.database_id)
+                add("shared", shared)
+                for number, result in self.results.items():
+                    if number == CRUDE or self.scores is not None:
+                        add(f"analysis {number}", self._result_tables(result))
+                    elif number in (MAIN, MATCHED):
+                        key = result_key(result, spec.database_id)
+                        refused = refused_tables(key, result.analysis, self.ended, spec.thresholds)
+                        add(f"analysis {number}", refused)
+                for number, tables in self.alternatives.items():
+                    if self.scores is not None:
+                        add(f"analysis {number}", tables)
+                for number, answer in self.others.items():
+                    add(f"outcome {number}", self._other_tables(number, answer))
             if self.others:
                 calibrate_grid(store, spec.thresholds)
             return {name: store.table(name) for name in EXACT}
