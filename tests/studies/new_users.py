@@ -47,7 +47,7 @@ def new_users(db, target=1, comparator=2, outcome=3, **settings):
     (question,) = made.spec.questions
     prepared = made.bench.prepared(question, analysis(made, CRUDE))
     crude = prepared.answer(OUTCOME)
-    if reason := emptied_arm(db, asked, crude):
+    if reason := emptied_arm(asked, crude):
         raise DataError(reason)
     columns = ["row", "person_id", "treated", "start", "time", "event"]
     people = pd.DataFrame(crude.people)[columns]

@@ -103,14 +103,14 @@ def test_every_way_to_adjust_gives_an_estimate_and_its_estimand(bench, settings,
 
 def test_scores_and_covariates_are_made_once_for_what_shares_them(bench, monkeypatch):
     made = []
-    for module, name in ((workbench, "extract_features"), (workbench, "fit_scores")):
+    for module, name in ((workbench, "extract_features"), (workbench, "fit_scores_of_rows")):
         original = getattr(module, name)
         monkeypatch.setattr(
             module, name, lambda *a, f=original, n=name, **k: made.append(n) or f(*a, **k)
         )
     for settings in ({"match": Match()}, {"stratify": Stratify(3)}, {}):
         bench.run(QUESTION, 13, StudyAnalysis(1, **COMMON, **settings))
-    assert made == ["extract_features", "fit_scores"]
+    assert made == ["extract_features", "fit_scores_of_rows"]
     assert adjust_scores.DIGITS == 10
 
 

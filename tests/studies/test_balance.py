@@ -9,6 +9,7 @@ from tests.studies.test_features import made
 
 from steropes.errors import DataError
 from steropes.studies import covariate_balance
+from steropes.studies.comparative import covariate_balance as balance_module
 
 #                 target  target  target  target  comparator ×4
 X = {1: [1, 1, 1, 0, 1, 0, 0, 0], 2: [1, 1, 0, 0, 1, 1, 0, 0]}
@@ -125,3 +126,12 @@ def test_numbers_of_sets_in_place_of_weights_are_recognised():
         covariate_balance(made(X, 8), TREATED, sets)
     with pytest.raises(DataError, match=r"0 or more$"):
         covariate_balance(made(X, 8), TREATED, sets - 0.5)
+
+
+def test_many_entries_are_summed_in_parts(monkeypatch):
+    rng = np.random.default_rng(4)
+    x = {j: rng.integers(0, 2 + j % 3, 40) for j in range(9)}
+    treated, weights = np.arange(40) % 2, rng.random(40)
+    whole = covariate_balance(made(x, 40), treated, weights).table
+    monkeypatch.setattr(balance_module, "AT_ONCE", 30)
+    pd.testing.assert_frame_equal(whole, covariate_balance(made(x, 40), treated, weights).table)

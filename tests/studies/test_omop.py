@@ -6,7 +6,13 @@ import duckdb
 import pytest
 
 from steropes.errors import DataError
-from steropes.studies import OmopDatabase
+from steropes.studies import (
+    DEMO,
+    OmopDatabase,
+    StudySettings,
+    comparative_study,
+    demo_database,
+)
 
 
 def test_a_missing_file_is_refused(tmp_path):
@@ -140,3 +146,16 @@ def test_the_memory_of_the_database_can_be_limited(omop):
     con = duckdb.connect(str(path), read_only=True)
     with con, pytest.raises(DataError, match="where it is opened"):
         OmopDatabase(con, memory="1GB")
+
+
+def test_a_study_closes_the_database_before_its_fits(monkeypatch):
+    steps, close = [], OmopDatabase.close
+
+    def closed(database):
+        steps.append("closed")
+        close(database)
+
+    monkeypatch.setattr(OmopDatabase, "close", closed)
+    settings = StudySettings(**DEMO, folds=5, tie_orders=0)
+    comparative_study(demo_database(), settings, progress=steps.append, memory="500MB")
+    assert steps.index("closed") < steps.index("fitting the propensity model and matching")

@@ -44,3 +44,5 @@ def test_the_model_finds_what_decides_the_treatment():
 def test_an_arm_of_one_is_refused():
     with pytest.raises(DataError, match="the target arm has fewer than two people"):
         fit_scores(made(dict(enumerate(np.eye(4))), 4), [1, 0, 0, 0])
+    with pytest.raises(DataError, match="5 arms for 4 people"):
+        fit_scores(made(dict(enumerate(np.eye(4))), 4), [1, 1, 0, 0, 0])

@@ -39,7 +39,7 @@ from steropes.studies.cli.view_command import view
 from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.comparative.one_question import comparative_study
 from steropes.studies.comparative.study_settings import StudySettings, read_study, study_schema
-from steropes.studies.database.omop import OmopDatabase, opened
+from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import applied_rules, site_rules
 from steropes.studies.execution.cohort_sources import CohortSources
 from steropes.studies.execution.setting_fields import setting_fields
@@ -275,19 +275,16 @@ def _run(
     made = not output.exists()
     folder = output_folder(output)  # Check the folder before the work.
     try:
-        with (
-            Progress(quiet) as progress,
-            applied_rules(rules),
-            opened(database, settings.schema, settings.time_zone, memory) as db,
-        ):
+        with Progress(quiet) as progress, applied_rules(rules):
             result = comparative_study(
-                db,
+                database,
                 settings,
                 disclosure=rules,
                 progress=progress,
                 protocol=protocol,
                 by=by,
                 jobs=jobs,
+                memory=memory,
             )
             progress("writing the report")
             paths = result.write(folder)

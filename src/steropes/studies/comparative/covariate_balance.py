@@ -12,12 +12,15 @@ import scipy.sparse as sp
 from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.backends.thread_pool import balanced_chunks
 from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.comparative.input_checks import require_arms
 from steropes.studies.covariates.feature_extraction import Features
 
 __all__ = ["Balance", "CovariateSums", "balance_of_rows", "covariate_balance"]
+
+AT_ONCE = 1_000_000  # The number of entries that are converted to double precision at a time.
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -285,13 +288,11 @@ class CovariateSums:
     def __init__(
         self, features: Features | IntoDataFrame | sp.sparray | sp.spmatrix | ArrayLike
     ) -> None:
-        self._x, self.columns = _by_covariate(features)
-        self.n = int(self._x.shape[1])
-        other = np.flatnonzero((self._x.data != 0) & (self._x.data != 1))
+        self.n, (self._values, self._rows, self._ends), self.columns = _by_covariate(features)
+        other = np.flatnonzero((self._values != 0) & (self._values != 1))
         # Covariates with further values than 0 and 1, which differ from their squares.
-        self._numeric = np.unique(np.searchsorted(self._x.indptr, other, side="right") - 1)
-        self._squares = self._x[self._numeric]
-        self._squares.data **= 2
+        self._numeric = np.zeros(len(self.columns), dtype=bool)
+        self._numeric[np.searchsorted(self._ends, other, side="right") - 1] = True
 
     def __call__(self, weights: NDArray, rows: NDArray | None) -> tuple[NDArray, NDArray]:
         """Sum covariates and squares under each column of weights of some rows, or of all.
@@ -309,19 +310,33 @@ class CovariateSums:
             spread = np.zeros((self.n, weights.shape[1]))
             spread[rows] = weights
             weights = spread
-        sums = self._x @ weights
-        of_squares = sums.copy()
-        of_squares[self._numeric] = self._squares @ weights
+        sums = np.empty((len(self.columns), weights.shape[1]))
+        of_squares = np.empty_like(sums)
+        # A matrix of all covariates in double precision would need more memory than they do.
+        for first, last in balanced_chunks(self._ends, 1 + len(self._rows) // AT_ONCE):
+            begin, end = self._ends[first], self._ends[last]
+            values = self._values[begin:end].astype(float)
+            entries = (values, self._rows[begin:end], self._ends[first : last + 1] - begin)
+            x = sp.csr_array(entries, shape=(last - first, self.n))
+            sums[first:last] = of_squares[first:last] = x @ weights
+            numeric = np.flatnonzero(self._numeric[first:last])
+            if len(numeric):
+                of_squares[first + numeric] = x[numeric].power(2) @ weights
         return sums, of_squares
 
 
 def _by_covariate(
     features: Features | IntoDataFrame | sp.sparray | sp.spmatrix | ArrayLike,
-) -> tuple[sp.csr_array, pd.DataFrame]:
-    """Return the covariates as a matrix with one row per covariate, and their ids and names."""
+) -> tuple[int, tuple[NDArray, NDArray, NDArray], pd.DataFrame]:
+    """Return the number of people, the entries by covariate, and ids and names of covariates.
+
+    Entries are values and people, with the positions at which those of each covariate end.
+    """
     described = ["covariate_id", "name", "analysis_id"]
     if isinstance(features, Features):
-        return features.matrix().T.tocsr(), features.columns[described].reset_index(drop=True)
+        f = features
+        described_columns = f.columns[described].reset_index(drop=True)
+        return f.n, (f.values, f.rows, f.indptr), described_columns
     frame = nw.from_native(features, pass_through=True, eager_only=True)
     values: Any
     if isinstance(frame, nw.DataFrame):
@@ -342,7 +357,7 @@ def _by_covariate(
             f"balance: covariate {name!r} of row {x.indices[entry]} is no finite number"
         )
     columns = pd.DataFrame({"covariate_id": range(len(names)), "name": names, "analysis_id": 0})
-    return x, columns
+    return x.shape[1], (x.data, x.indices, x.indptr), columns
 
 
 def _summary(

@@ -13,6 +13,7 @@ from steropes.data.html_representations import TextInHtml
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.comparative.question_analyses import (
     QuestionAnalyses,
+    collect_people,
     tie_orders,
 )
 from steropes.studies.comparative.study_settings import StudySettings
@@ -167,6 +168,7 @@ def comparative_study(
     protocol: str | Path | None = None,
     by: str | None = None,
     jobs: int = 1,
+    memory: str | None = None,
 ) -> ComparativeStudy:
     """Compare an outcome between new users of two drugs in an OMOP database.
 
@@ -182,7 +184,8 @@ def comparative_study(
     ----------
     database : str, Path, connection or OmopDatabase
         An OMOP CDM v5.x that `OmopDatabase` can open (a DuckDB file, a folder of Parquet files, a
-        URL, an open connection), or an open `OmopDatabase`. It is never modified.
+        URL, an open connection), or an open `OmopDatabase`. It is never modified. One that is
+        opened here is closed before the fits, which frees the memory of tables that were read.
     settings : StudySettings
         Drugs, outcome and all rules of the study.
     disclosure : str, optional
@@ -198,6 +201,8 @@ def comparative_study(
     jobs : int, default 1
         Number of processes that analyse further outcomes, negative controls and other orders of
         equal scores. Results do not depend on it.
+    memory : str, optional
+        Memory limit of a database that is opened here, such as "2GB"; see `OmopDatabase`.
 
     Returns
     -------
@@ -228,11 +233,14 @@ def comparative_study(
     rules = site_rules(disclosure, settings.min_cell)
     frozen = None if protocol is None else open_protocol(protocol, settings, by)
     say("opening the database")
-    with applied_rules(rules), opened(database, settings.schema, settings.time_zone) as db:
-        if settings.cohorts is None:  # A concept that does not exist is refused first.
-            names = {role: db.concept_name(getattr(settings, role)) for role in ROLES}
-        versions = db.provenance()
-        found = QuestionAnalyses.run(db, settings, say, jobs)
+    with applied_rules(rules):
+        with opened(database, settings.schema, settings.time_zone, memory) as db:
+            if settings.cohorts is None:  # A concept that does not exist is refused first.
+                names = {role: db.concept_name(getattr(settings, role)) for role in ROLES}
+            versions = db.provenance()
+            made = collect_people(db, settings, say)
+        found = QuestionAnalyses.run(made, settings, say, jobs)
+        del made
     if settings.cohorts is not None:
         names = found.results[MAIN].names
     people = found.people()

@@ -235,7 +235,9 @@ class Prepared:
             population = _scored(population, shared)
         people = pd.DataFrame(population.people)
         adjusted, note = adjusted_people(people, population.attrition, shared, analysis)
-        compared = people.iloc[adjusted.kept].reset_index(drop=True)
+        compared = people
+        if len(adjusted.kept) < len(people):
+            compared = people.iloc[adjusted.kept].reset_index(drop=True)
         note = shared.note or note or reason_without_estimate(compared)
         estimate = self._estimate(compared, adjusted, outcome, note)
         balance = None

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
+from steropes.studies.comparative.covariate_balance import CovariateSums
 from steropes.studies.comparative.input_checks import require_arms
 from steropes.studies.comparative.propensity_model import auc, preference_score, too_few
 from steropes.studies.comparative.tied_scores import tie_keys
@@ -29,7 +30,7 @@ from steropes.studies.execution.validated_types import (
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression
 
-__all__ = ["PropensityRules", "PropensityScores", "fit_scores"]
+__all__ = ["PropensityRules", "PropensityScores", "fit_scores", "fit_scores_of_rows"]
 
 DIGITS = 10  # Scores are rounded to this many decimals, so that summation errors decide nothing.
 
@@ -202,14 +203,39 @@ def fit_scores(
     >>> scores.score.shape == (len(entries),)
     True
     """
-    rules = rules or PropensityRules()
+    everybody = np.arange(features.n)
+    who = everybody if ids is None else np.asarray(ids)
+    return fit_scores_of_rows(features, everybody, treated, rules or PropensityRules(), who)
+
+
+def fit_scores_of_rows(
+    features: Features, rows: NDArray, treated: ArrayLike, rules: PropensityRules, ids: NDArray
+) -> PropensityScores:
+    """Fit the propensity scores of some of the people without a copy of all their covariates.
+
+    Parameters
+    ----------
+    features : Features
+        Covariates of all people.
+    rows : ndarray of int, shape (n,)
+        Rows of the people who get scores, ascending.
+    treated, rules, ids
+        As in `fit_scores`, of these people.
+
+    Returns
+    -------
+    PropensityScores
+        The same as of a copy of these rows.
+    """
     t = require_arms(treated).astype(np.int64)
+    if len(t) != len(rows):
+        raise DataError(f"propensity model: {len(t)} arms for {len(rows)} people")
     if refusal := too_few(t):
         raise DataError(refusal)
-    chosen = _sample(t, np.arange(len(t)) if ids is None else np.asarray(ids), rules)
+    chosen = _sample(t, ids, rules)
     sampled = len(chosen) < len(t)
     fitted = tidy(
-        features.take(chosen) if sampled else features,
+        features.take(rows[chosen]),
         rules.tidy,
         include=rules.include,
         exclude=rules.exclude,
@@ -219,7 +245,7 @@ def fit_scores(
     coef, intercept = np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
     if sampled:
         intercept -= _log_odds(t[chosen]) - _log_odds(t)
-    logit = _predict(features, fitted, coef) + intercept
+    logit = _predict(features, fitted, coef)[rows] + intercept
     score = np.round(1 / (1 + np.exp(-np.clip(logit, -700, 700))), DIGITS)
     return PropensityScores(
         score,
@@ -250,12 +276,11 @@ def _refuse_definitions(fitted: Tidied, treated: NDArray, limit: float) -> None:
     if limit >= 1:
         return
     f = fitted.features
-    x = f.matrix()
-    n, t = f.n, treated.astype(float)
-    mean, share_t = np.asarray(x.sum(axis=0)).ravel() / n, t.mean()
-    spread = np.sqrt(np.maximum(np.asarray(x.multiply(x).sum(axis=0)).ravel() / n - mean**2, 0))
+    weights = np.column_stack((np.ones(f.n), treated)) / f.n
+    (mean, of_target), (square, _) = (a.T for a in CovariateSums(f)(weights, None))
+    share_t, spread = treated.mean(), np.sqrt(np.maximum(square - mean**2, 0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        r = (x.T @ t / n - mean * share_t) / (spread * np.sqrt(share_t * (1 - share_t)))
+        r = (of_target - mean * share_t) / (spread * np.sqrt(share_t * (1 - share_t)))
     r = np.nan_to_num(r)
     worst = int(np.argmax(np.abs(r)))
     if abs(r[worst]) > limit:

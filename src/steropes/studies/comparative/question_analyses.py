@@ -18,6 +18,7 @@ from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepar
 from steropes.studies.comparative.propensity_model import Propensity
 from steropes.studies.comparative.propensity_scores import PropensityScores
 from steropes.studies.comparative.question_cohorts import (
+    QuestionCohorts,
     emptied_arm,
     in_roles,
     make_question_cohorts,
@@ -56,7 +57,7 @@ from steropes.studies.results.tables_shared_by_outcomes import shared_tables
 SHIFTS = ("target_smd", "comparator_smd", "both_smd")  # Differences of arms to before matching.
 DEMOGRAPHIC = {1: "sex", 3: "age", 6: "index year"}
 
-__all__ = ["QuestionAnalyses", "StudyCovariates", "tie_orders"]
+__all__ = ["QuestionAnalyses", "StudyCovariates", "collect_people", "tie_orders"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,23 +148,19 @@ class QuestionAnalyses:
     @classmethod
     def run(
         cls,
-        db: OmopDatabase,
+        made: QuestionCohorts,
         settings: StudySettings,
         say: Callable[[str], None],
         jobs: int = 1,
     ) -> QuestionAnalyses:
-        """Run the analyses of the specification by the steps of grids.
+        """Run the analyses of the specification on the people of `collect_people`.
 
         Further outcomes and negative controls are analysed by ``jobs`` processes.
         """
-        say("finding new users")
-        made = make_question_cohorts(db, settings)
         bench, spec = made.bench, made.spec
         (question,) = spec.questions
         main, *others = spec.analyses
         comparison = bench.comparison(question, main)
-        say("collecting covariates")
-        bench.features(question, main)
         say("fitting the propensity model and matching")
         prepared = bench.prepared(question, main)
         say("estimating hazard ratios")
@@ -190,7 +187,7 @@ class QuestionAnalyses:
         names = {o: bench.cohorts.name(o) for o in further}
         features = prepared.shared.features
         notes = (*comparison.notes, *(features.notes if features else ()))
-        ended = emptied_arm(db, settings, results[CRUDE]) or prepared.shared.note
+        ended = emptied_arm(settings, results[CRUDE]) or prepared.shared.note
         notes = distinct((*made.notes, *in_roles(notes)))
         return cls(spec, results, alternatives, answers, notes, ended, settings.caliper, names)
 
@@ -323,6 +320,19 @@ class QuestionAnalyses:
         after = [c for c in table if c.endswith("after") or c in SHIFTS]
         table[after] = np.nan
         return replace(found, table=table, people={**found.people, "after": (0, 0)})
+
+
+def collect_people(
+    db: OmopDatabase, settings: StudySettings, say: Callable[[str], None]
+) -> QuestionCohorts:
+    """Make the cohorts of a study and collect its people and covariates from the database."""
+    say("finding new users")
+    made = make_question_cohorts(db, settings)
+    (question,), main = made.spec.questions, made.spec.analyses[0]
+    made.bench.comparison(question, main)
+    say("collecting covariates")
+    made.bench.features(question, main)
+    return made
 
 
 @single_threaded_blas()

@@ -80,7 +80,7 @@ def make_question_cohorts(db: OmopDatabase, settings: StudySettings) -> Question
     return QuestionCohorts(spec, bench, notes, refused)
 
 
-def emptied_arm(db: OmopDatabase, settings: StudySettings, crude: AnalysisResult) -> str:
+def emptied_arm(settings: StudySettings, crude: AnalysisResult) -> str:
     """Name the empty arm and the rule that emptied it; "" if both arms have people."""
     for role in ROLES[:2]:
         left = crude.attrition[f"{role}_people"].to_numpy()

@@ -23,7 +23,11 @@ from steropes.studies.comparative.outcome_analysis import (
     adjusted_people,
     balance_of,
 )
-from steropes.studies.comparative.propensity_scores import PropensityScores, fit_scores
+from steropes.studies.comparative.propensity_scores import (
+    PropensityRules,
+    PropensityScores,
+    fit_scores_of_rows,
+)
 from steropes.studies.covariates.feature_extraction import FeatureRules, Features, extract_features
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
@@ -284,10 +288,11 @@ class Workbench(TextInHtml):
         with quiet_fits():
             return self._once(
                 key,
-                lambda: fit_scores(
-                    features.take(rows),
+                lambda: fit_scores_of_rows(
+                    features,
+                    rows,
                     people["treated"].to_numpy(),
-                    analysis.propensity,
-                    ids=people["person_id"].to_numpy(),
+                    analysis.propensity or PropensityRules(),
+                    people["person_id"].to_numpy(),
                 ),
             )
