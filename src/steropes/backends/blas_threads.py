@@ -43,6 +43,7 @@ class _Limit:
         """Add a user; the first one sets the limit."""
         self.users.add(user)
         if not self._held:
+            _take_control()
             self._before = [(library, library.num_threads) for library in libraries]
             self._held = True
             for library in libraries:
@@ -52,9 +53,11 @@ class _Limit:
         """Remove a user; the last one restores the previous thread counts."""
         self.users.discard(user)
         if self._held and not len(self.users):
+            _take_control()
             for library, n in self._before:
                 library.set_num_threads(n)
             self._held = False
+            _take_control()
 
 
 class _OfThisThread(threading.local):
@@ -79,7 +82,6 @@ class _Blas:
         with self._lock:
             if self._shared is None:
                 self._find()
-            _take_control()
             self._everybody.enter(user, self._shared or [])
         self.enter_thread(user)
 
@@ -93,9 +95,7 @@ class _Blas:
         if self._by_thread:
             self._own.limit.leave(user)
         with self._lock:
-            _take_control()
             self._everybody.leave(user)
-            _take_control()
 
     def _find(self) -> None:
         """Find the loaded BLAS libraries."""

@@ -22,10 +22,12 @@ import numpy as np
 from ..errors import DataError
 from .blas_threads import limit_this_thread, single_threaded_blas
 
-__all__ = ["ThreadPool", "balanced_chunks", "count_threads"]
+__all__ = ["CHUNKS", "ThreadPool", "balanced_chunks", "count_threads", "number_of_chunks"]
 
 # The number of entries below which waking threads takes longer than the work.
 FEW = 1 << 16
+# The number of chunks of more entries, fixed so that no result depends on the number of threads.
+CHUNKS = 16
 # The number of entries from which threads are always worthwhile.
 MANY = 1 << 22
 # The seconds of a chunk below which threads mostly wait for the interpreter.
@@ -243,6 +245,11 @@ class _Work:
         return self.done
 
 
+def number_of_chunks(entries: int) -> int:
+    """Return into how many chunks work is cut: one for few entries, which no threads share."""
+    return CHUNKS if entries >= FEW else 1
+
+
 def balanced_chunks(cumulative: np.ndarray, n_chunks: int) -> list[tuple[int, int]]:
     """Cut ``len(cumulative) - 1`` items into ranges of nearly equal work.
 
@@ -256,7 +263,8 @@ def balanced_chunks(cumulative: np.ndarray, n_chunks: int) -> list[tuple[int, in
     m = len(cumulative) - 1
     if m <= 0:
         return []
-    n_chunks = max(1, n_chunks)
+    if n_chunks <= 1:
+        return [(0, m)]
     least = float(cumulative[0])
     goals = np.arange(1.0, n_chunks) * ((float(cumulative[-1]) - least) / n_chunks) + least
     edges = [0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -19,7 +20,7 @@ def aligned_zeros(
     make: Callable[[int, DTypeLike], np.ndarray] = np.zeros,
 ) -> np.ndarray:
     """Create an array that starts at a cache line, filled with zeros or by ``make``."""
-    size, each = int(np.prod(shape)), np.dtype(dtype).itemsize
+    size, each = math.prod(shape), np.dtype(dtype).itemsize
     whole = make(size + CACHE_LINE // each, dtype)
     first = -whole.ctypes.data % CACHE_LINE // each
     return whole[first : first + size].reshape(shape)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..shape_checks import require_rows, require_square, require_weights
 from ..tall_reductions import reduce_rows
-from ..thread_pool import ThreadPool, balanced_chunks
+from ..thread_pool import ThreadPool, balanced_chunks, number_of_chunks
 from . import cpu_chunk_sizes as policies
 from . import segment_softmax
 from . import segmented_sums as scans
@@ -23,7 +23,7 @@ from .logistic_kernels import logistic_rows
 from .numba_startup import load_compiler
 from .risk_sweeps import RiskSweeps
 from .sparse_line_products import multiply, multiply_transposed
-from .sparse_lines import CHUNKS, Lines, pieces
+from .sparse_lines import Lines, pieces
 
 __all__ = ["CpuBackend"]
 
@@ -135,7 +135,7 @@ class CpuBackend:
                 lines.starts, lines.ends, lines.indices, lines.data, u, pointers, out, s0, s1
             )
 
-        self.pool.map(part, balanced_chunks(pointers, CHUNKS))
+        self.pool.map(part, balanced_chunks(pointers, number_of_chunks(lines.nnz)))
         return out
 
     def to_rows(
@@ -155,7 +155,7 @@ class CpuBackend:
         out = np.empty_like(x)
         self.pool.map(
             lambda a, b: scans.scan(x, pointers, reverse, out, a, b),
-            balanced_chunks(pointers, CHUNKS),
+            balanced_chunks(pointers, number_of_chunks(x.size)),
             x.size,
         )
         return out
@@ -169,10 +169,11 @@ class CpuBackend:
         out = np.empty((len(starts), x.shape[1]))
         work = np.zeros(len(starts) + 1, np.int64)
         np.cumsum(ends - starts + 1, out=work[1:])
+        entries = int(work[-1]) * x.shape[1]
         self.pool.map(
             lambda a, b: scans.range_sum(x, starts, ends, out, a, b),
-            balanced_chunks(work, CHUNKS),
-            int(work[-1]) * x.shape[1],
+            balanced_chunks(work, number_of_chunks(entries)),
+            entries,
         )
         return out
 
@@ -200,7 +201,7 @@ class CpuBackend:
         out = np.empty((len(eta), B)) if shares else np.empty((0, B))
         self.pool.map(
             lambda a, b: segment_softmax.segment_softmax(eta, w, pointers, scale, lse, out, a, b),
-            balanced_chunks(pointers, CHUNKS),
+            balanced_chunks(pointers, number_of_chunks(8 * eta.size)),
             8 * eta.size,  # an exponential costs about eight additions
         )
         return lse, out

@@ -14,14 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..thread_pool import ThreadPool, balanced_chunks
+from ..thread_pool import CHUNKS, ThreadPool, balanced_chunks
 from .compensated_sums import sum_of, two_sum, with_errors
 from .kernel_compiler_options import ORDERED
 from .segmented_sums import scan
 
 __all__ = ["RiskSweeps"]
 
-CHUNKS = 16
 HIGHEST = 700.0
 # The range of sums within which no significant term underflowed or overflowed.
 SMALL, LARGE = 1e-250, 1e250

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..thread_pool import ThreadPool
+from ..thread_pool import ThreadPool, number_of_chunks
 from . import sparse_products as sparse
 from .aligned_arrays import aligned, aligned_empty, aligned_zeros
 from .cpu_chunk_sizes import CpuPolicy
@@ -38,7 +38,7 @@ def multiply(pool: ThreadPool, lines: Lines, D: np.ndarray) -> np.ndarray:
         lambda a, b: kernel(
             lines.starts, lines.ends, lines.indices, lines.data, *args, shaped, a, b
         ),
-        lines.chunks,
+        _chunks_of_products(lines, lines.nnz * B),
         lines.nnz * B,
     )
     return out
@@ -54,7 +54,8 @@ def _multiply_block(pool: ThreadPool, lines: Lines, D: np.ndarray, out: np.ndarr
         kernel(lines.starts[a:b], lines.ends[a:b], lines.indices, lines.data, args, own, 0, b - a)
         out[a:b] = own[:, 0]
 
-    pool.map(part, lines.chunks, lines.nnz * D.shape[1])
+    entries = lines.nnz * D.shape[1]
+    pool.map(part, _chunks_of_products(lines, entries), entries)
 
 
 def _multiply_dozen(pool: ThreadPool, lines: Lines, D: np.ndarray) -> np.ndarray:
@@ -67,7 +68,7 @@ def _multiply_dozen(pool: ThreadPool, lines: Lines, D: np.ndarray) -> np.ndarray
         lambda a, b: sparse.gather12(
             lines.starts, lines.ends, lines.indices, lines.data, *views, out, a, b
         ),
-        lines.chunks,
+        _chunks_of_products(lines, lines.nnz * DOZEN),
         lines.nnz * DOZEN,
     )
     return out.reshape(-1, DOZEN)
@@ -149,6 +150,11 @@ def _multiply_transposed_dozen(
     for own in pool.map(part, lines.chunks, lines.nnz * DOZEN):
         total += own[:, :DOZEN]
     return total
+
+
+def _chunks_of_products(lines: Lines, entries: int) -> list[tuple[int, int]]:
+    """Return the chunks of lines whose products do not depend on each other."""
+    return lines.chunks if number_of_chunks(entries) > 1 else [(0, len(lines.starts))]
 
 
 def _blocks(B: int) -> list[slice]:

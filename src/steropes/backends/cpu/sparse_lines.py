@@ -7,15 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ..thread_pool import balanced_chunks
+from ..thread_pool import CHUNKS, balanced_chunks
 
 __all__ = ["CHUNKS", "FEW", "LONG", "NO_DATA", "PIECE", "Lines", "index_type", "pieces"]
 
 # The data of lines in which all entries are one.
 NO_DATA = np.empty(0)
 
-# The number of chunks is fixed, so that no result depends on the number of threads.
-CHUNKS = 16
 # The number of entries, or lines, beyond which a plain sum loses too many digits.
 LONG = 8192
 # The number of entries that are summed together in longer sums.

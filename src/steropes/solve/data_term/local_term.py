@@ -80,14 +80,13 @@ class LocalTerm:
             offsets = self._in_lanes(likelihood.lift(take(np.asarray(offset, np.float64))))
         self.offset = backend.asarray(offsets)
         self.active = WorkingColumns(design, order, backend) if active is None else active
-        self.eta: Array = None
-        self.r: Array = None
+        self._eta: Array = None  # Until the first point; most batches start elsewhere than at 0.
+        self._r: Array = None
         self._loss = np.zeros(self.lanes)
         self._gradient = ColumnCache(self.active, self.policy)
         # Diagonals are relative to one curvature.
         self._diagonals = ColumnCache(self.active, self.policy)
         self._diagonals_of: weakref.ref[LocalCurvature] | None = None
-        self.place(np.zeros((design.p, self.lanes)))
 
     def _in_lanes(self, x: np.ndarray) -> np.ndarray:
         """Pad columns to lanes with zeros; a single column is not copied."""
@@ -131,20 +130,38 @@ class LocalTerm:
 
     # -- the points ----------------------------------------------------------------------------
 
+    def _require_point(self) -> None:
+        """Place the coefficients at zero unless they have been placed."""
+        if self._eta is None:
+            self.place(np.zeros((self.p, self.lanes)))
+
+    @property
+    def eta(self) -> Array:
+        """The linear predictors, (rows of η, lanes)."""
+        self._require_point()
+        return self._eta
+
+    @property
+    def r(self) -> Array:
+        """The derivatives of the losses in η, (rows of η, lanes); None once a trial exists."""
+        self._require_point()
+        return self._r
+
     @property
     def loss(self) -> np.ndarray:
         """See `DataTerm`."""
+        self._require_point()
         return self._loss
 
     @property
     def data_loss(self) -> np.ndarray:
         """See `DataTerm`."""
-        return self._loss
+        return self.loss
 
     @property
     def dispersion(self) -> np.ndarray | float:
         """See `DataTerm.dispersion`."""
-        return self.likelihood.dispersion(self._loss, self.total)
+        return self.likelihood.dispersion(self.loss, self.total)
 
     @property
     def nuisance_decrement(self) -> np.ndarray:
@@ -180,7 +197,7 @@ class LocalTerm:
 
     def _arrive(self, eta: Array, loss: np.ndarray, r: Array) -> None:
         """Store the state at a new point and clear cached gradients."""
-        self.eta, self.r, self._loss = eta, r, loss
+        self._eta, self._r, self._loss = eta, r, loss
         self._gradient.clear()
 
     def gradient(self) -> np.ndarray:
@@ -318,7 +335,7 @@ class LocalTrial:
     def __init__(self, term: LocalTerm, d_eta: Array) -> None:
         self.term, self.d_eta = term, d_eta
         self.end: tuple[Array, np.ndarray, Array] | None = None
-        term.r = None  # Residuals are as large as the predictors and no longer needed.
+        term._r = None  # Residuals are as large as the predictors and no longer needed.
 
     def loss(self, t: np.ndarray) -> np.ndarray:
         """See `Trial.loss`."""

@@ -40,6 +40,7 @@ class ProfiledTerm(LocalTerm):
     ) -> None:
         self.points: list[NuisancePoint] = []
         super().__init__(design, likelihood, weights, offset, B, active)
+        self.place(np.zeros((self.p, self.lanes)))
 
     def hessian_cost(self, coarse: bool) -> float:
         """Estimate the cost of a Hessian; see `DataTerm.hessian_cost`.
