@@ -16,6 +16,7 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..fit import Problem, Replicates
+from ..fit.replicate_fits import lanes_of_draws
 from ..priors import INFINITE_PENALTY
 from ..solve import Batch
 from .inference_constants import PROFILE
@@ -221,7 +222,10 @@ class ProfileFits:
             return base + np.stack([values[k] * self._column(columns[k]) for k in numbers], axis=1)
 
         like = self.full.term.nuisance(0)
-        replicates = Replicates(self.problem, self.common, count, weights, 0.0, offsets, like)
+        replicates = Replicates(
+            *(self.problem, self.common, count, weights, 0.0, offsets, like),
+            lanes=lanes_of_draws(self.problem),
+        )
         out: list[ProfilePoint] = []
 
         def start(group: int) -> np.ndarray:

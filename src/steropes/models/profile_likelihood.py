@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -33,7 +33,7 @@ from .coefficient_tables import coefficient_positions
 from .hypothesis_equations import is_combination, read_combinations
 from .wald_inference import WaldInference
 
-__all__ = ["ProfileLikelihood", "profile_function"]
+__all__ = ["ProfileLikelihood", "points_at"]
 
 # Adaptive points cover the interval of this level.
 ADAPTIVE_LEVEL = 0.9999
@@ -112,18 +112,26 @@ class ProfileLikelihood(WaldInference):
             if given is None:
                 parts = self._adaptive(held, columns)
             else:
-                parts = [_at(held, j, given) for j in columns]
+                parts = [points_at(held, j, given) for j in columns]
             for j, values in zip(columns, parts, strict=True):
                 table = {"param": names[j]} if several else {}
                 tables.append(_table(values, table))
             _warn_unconverged_points([names[j] for j in columns], parts)
         return pd.concat(tables, ignore_index=True)
 
-    def _profile_intervals(self, chosen: list[int], level: float) -> np.ndarray:
-        """Compute lower and upper profile limits of coefficients, (m, 2)."""
+    def _profile_intervals(
+        self,
+        chosen: list[int],
+        level: float,
+        fits: list[tuple[ProfileFits, list[int]]] | None = None,
+    ) -> np.ndarray:
+        """Compute lower and upper profile limits of coefficients, (m, 2).
+
+        ``fits`` are those that `_profile_fits` returned for these coefficients, if they are known.
+        """
         drop = 0.5 * float(stats.chi2.ppf(check_level(level), 1))
         limits: dict[int, tuple[float, float]] = {}
-        for held, columns in self._profile_fits(chosen):
+        for held, columns in self._profile_fits(chosen) if fits is None else fits:
             _, ends = self._ends(held, columns, drop)
             limits |= {j: (a.value, b.value) for j, (a, b) in zip(columns, ends, strict=True)}
         return np.array([limits[j] for j in chosen]).reshape(-1, 2)
@@ -231,7 +239,7 @@ class ProfileLikelihood(WaldInference):
             found = found if factor > 0 else found[::-1]
             at = [v.value * factor for v in found]
         else:
-            found, at = _at(held, j, given / factor), given.tolist()
+            found, at = points_at(held, j, given / factor), given.tolist()
         values = [
             dataclasses.replace(v, value=x, g=v.g / factor) for v, x in zip(found, at, strict=True)
         ]
@@ -316,38 +324,6 @@ class ProfileLikelihood(WaldInference):
         return run_searches(held, columns, searches)
 
 
-def profile_function(
-    model: ProfileLikelihood, param: str | int
-) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Return a function that evaluates the profile log-likelihood of a coefficient.
-
-    Its fits start from those at earlier points, unlike those of several calls of
-    `ProfileLikelihood.profile`.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted model.
-    param : name or position
-
-    Returns
-    -------
-    callable
-        Takes values of the coefficient, (m,), and returns the profile log-likelihood and its
-        derivative there, (m,) each; NaN where fits stopped before their tolerance.
-    """
-    chosen = coefficient_positions(param, model._coefficient_names(), model._fixed)
-    ((held, (j,)),) = model._profile_fits(chosen)
-
-    def evaluate(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Evaluate the profile and its derivative."""
-        found = [(v.f, v.g) if v.converged else (np.nan, np.nan) for v in _at(held, j, points)]
-        value, slope = np.array(found).reshape(-1, 2).T
-        return value, slope
-
-    return evaluate
-
-
 def _start_without_priors(
     problem: Problem, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, j: int
 ) -> tuple[float, np.ndarray]:
@@ -392,15 +368,14 @@ def _start_without_priors(
     return float(held[j]), batch.solve(l1, held, tol=PROFILE.fit_tol)[0].beta
 
 
-def _at(held: ProfileFits, j: int, points: np.ndarray) -> list[ProfilePoint]:
-    """Compute the profile at given values, from the estimate outwards."""
-    distinct, back = np.unique(points, return_inverse=True)
-    order = np.argsort(np.abs(distinct - held.beta[j]), kind="stable")
-    values: dict[int, ProfilePoint] = {}
-    found = held.fit([j] * len(order), [float(distinct[k]) for k in order])
-    for k, value in zip(order, found, strict=True):
-        values[k] = value if value.converged else held.fit_in_steps(j, value.value)
-    return [values[k] for k in back]
+def points_at(held: ProfileFits, j: int, points: np.ndarray) -> list[ProfilePoint]:
+    """Compute the profile at given values, from the estimate outwards, unless it is known there."""
+    values = {point.value: point for point in held.values.get(j, [])}
+    new = sorted({*np.asarray(points, float).tolist()} - values.keys())
+    new.sort(key=lambda value: abs(value - held.beta[j]))
+    for point in held.fit([j] * len(new), new):
+        values[point.value] = point if point.converged else held.fit_in_steps(j, point.value)
+    return [values[value] for value in np.asarray(points, float).tolist()]
 
 
 def _table(values: list[ProfilePoint], first: dict[str, Any] | None = None) -> pd.DataFrame:

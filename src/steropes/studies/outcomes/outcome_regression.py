@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError, SeparationError
-from steropes.models.profile_likelihood import ProfileLikelihood, profile_function
+from steropes.models.coefficient_profiles import CoefficientProfiles
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.normal_quantile import Z
 from steropes.studies.outcomes.outcome_design import LEVELS, TREATMENT, outcome_columns, product
@@ -69,7 +69,9 @@ def fit_outcome_model(
     clusters = clusters_of(people, sets)
     x, free = outcome_columns(people, model, features)
     fitted, y, fit = _fitted(people, model, x, free, weights, sets)
-    lines, refits_converged = _lines(fitted, model, free, clusters)
+    # The caller knows the profile of a plain model without refits.
+    profiles = None if model.plain else CoefficientProfiles(fitted, free)
+    lines, refits_converged = _lines(fitted, model, free, clusters, profiles=profiles)
     converged = bool(fitted.converged_) and refits_converged
     interactions = tuple((c, *lines[product(c)]) for c in model.interactions)
     by_cv = model.covariates and model.variance is None
@@ -83,9 +85,9 @@ def fit_outcome_model(
             converged &= bool(refitted.converged_) and refits_converged
             subgroups += [(c, k, *within[level]) for k, level in enumerate(LEVELS)]
     log_rr, se, lower, upper = lines[TREATMENT]
-    if model.plain:  # The caller knows the profile without refits, and there are no interactions.
+    if profiles is None:  # There are no interactions either.
         return FittedEffect(log_rr, se, lower, upper, interactions, converged=converged)
-    profile = _profile(fitted, model, lines[TREATMENT])
+    profile = _profile(profiles, model, lines[TREATMENT])
     llr = _value_at(profile, log_rr) - _value_at(profile, 0.0)
     proportional = math.nan
     if model.kind == "cox":
@@ -248,14 +250,14 @@ def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tu
 
 
 def _profile(
-    fitted: ProfileLikelihood, model: OutcomeModel, line: tuple[float, float, float, float]
+    profiles: CoefficientProfiles, model: OutcomeModel, line: tuple[float, float, float, float]
 ) -> pd.DataFrame:
     """Store the profile of the treatment around its estimate and likelihood interval."""
     log_rr, se, lower, upper = line
     if model.interval_used != "profile":  # The Wald limits approximate the profile's width.
         lower, upper = log_rr - Z * se, log_rr + Z * se
     return store_profile(
-        profile_function(fitted, TREATMENT),
+        profiles.function(TREATMENT),
         log_rr,
         *(x if math.isfinite(x) else side * math.inf for side, x in ((-1, lower), (1, upper))),
         lowest=math.log(model.lowest),
@@ -284,10 +286,11 @@ def _lines(
     free: list[str],
     clusters: NDArray,
     wanted: list[str] | None = None,
+    profiles: CoefficientProfiles | None = None,
 ) -> tuple[dict[str, tuple[float, float, float, float]], bool]:
     """Return coefficient, standard error and limits of some columns, by default without prior.
 
-    The second value is True if all refits of the interval converged.
+    ``profiles`` are those of these columns, if they are known. The second value is True if all refits of the interval converged.
     """
     wanted = free if wanted is None else wanted
     kind = model.interval_used
@@ -312,14 +315,14 @@ def _lines(
     else:
         table = fitted.summary(0.95)
     if kind == "profile":
-        limits = fitted.confint(wanted, level=0.95, method="profile")
-        width = limits["upper"] - limits["lower"]
+        profiles = CoefficientProfiles(fitted, wanted) if profiles is None else profiles
+        lower, upper = profiles.intervals(0.95).T
         table = pd.DataFrame(
             {
                 "coef": table.loc[wanted, "coef"],
-                "se": width / (2 * Z),
-                "lower": limits["lower"],
-                "upper": limits["upper"],
+                "se": (upper - lower) / (2 * Z),
+                "lower": lower,
+                "upper": upper,
             }
         )
     coef, se, lower, upper = (table[c] for c in ("coef", "se", "lower", "upper"))

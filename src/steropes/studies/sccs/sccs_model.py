@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
-from steropes.models.profile_likelihood import profile_function
+from steropes.models.coefficient_profiles import CoefficientProfiles
 from steropes.studies.results.ratios import ratio_of
 from steropes.studies.results.stored_profile import Evaluate, evaluated, store_profile
 from steropes.studies.sccs.infinite_estimates import find_infinite_estimates
@@ -228,7 +228,11 @@ def _profile(
     if j not in infinite and not (batched and not math.isnan(line["lower"])):
         model = profile.estimator()
     refitted = batched or model is None
-    evaluate = _refitted(profile, j, infinite) if refitted else profile_function(model, name)
+    evaluate = (
+        _refitted(profile, j, infinite)
+        if refitted
+        else CoefficientProfiles(model, [name]).function(name)
+    )
     around = _around(model, name, line, profile.settings.level)
     return _stored(evaluate, around, grid, STEP if batched or model is not None else LONG_STEP)
 
