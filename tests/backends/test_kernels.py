@@ -12,7 +12,7 @@ from kernel_cases import check, random_case
 from numba.core.registry import CPUDispatcher as Dispatcher
 from scipy import sparse
 
-from steropes.backends import get_backend
+from steropes.backends import get_backend, thread_pool
 from steropes.backends.cpu import CHUNKS, CpuBackend, CpuPolicy, Lines, sparse_lines
 from steropes.backends.thread_pool import balanced_chunks, count_threads
 from steropes.errors import DataError
@@ -75,6 +75,33 @@ def test_sums_of_lines_refuse_arrays_of_other_shapes(device):
     if device != "cpu":
         pytest.importorskip("torch")
     refuses_wrong_shapes(get_backend(device, 1), random_case(0, 30, 10, 0.4, True, False))
+
+
+@pytest.mark.parametrize("B", [1, 8, 12, 16])
+def test_few_entries_in_one_chunk_give_the_digits_of_many_chunks(B, monkeypatch):
+    rng = np.random.default_rng(B)
+    n, k = 400, 30
+    X = sparse.random_array((n, k), density=0.1, format="csr", rng=rng)
+    lines = Lines(X.indptr[:-1], X.indptr[1:], X.indices, X.data, k)
+    R, D, v = rng.normal(size=(n, B)), rng.normal(size=(k, B)), rng.random(n)
+    pointers = np.sort(np.append(rng.integers(0, n, 50), [0, n]))
+    backend = CpuBackend(1)
+    numbers = []
+
+    def everything(few):
+        monkeypatch.setattr(thread_pool, "FEW", few)
+        numbers.append(thread_pool.number_of_chunks(n * B))
+        return [
+            backend.gather(lines, D),
+            backend.line_sums(lines, v, pointers),
+            backend.scan(R, pointers),
+            backend.segment_sum(R, pointers),
+            *backend.segment_softmax(R, np.abs(R), pointers, np.ones((len(pointers) - 1, B))),
+        ]
+
+    for one, many in zip(everything(1 << 16), everything(0), strict=True):
+        np.testing.assert_array_equal(one, many)
+    assert numbers == [1, CHUNKS]
 
 
 @pytest.mark.usefixtures("eager_threads")

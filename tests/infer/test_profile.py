@@ -31,6 +31,7 @@ from steropes import (
 from steropes.infer.inference_constants import PROFILE
 from steropes.infer.profile_fits import ProfileFits, ProfilePoint
 from steropes.infer.profile_search import Maximum, find_limit, find_maximum, run_searches
+from steropes.models.coefficient_profiles import CoefficientProfiles
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 HALF = 0.5 * stats.chi2.ppf(0.95, 1)
@@ -176,6 +177,22 @@ def test_several_parameters_at_once_are_each_by_itself(rng):
     for j, name in enumerate(limits.index):
         one = model.confint(name, method="profile").to_numpy()
         np.testing.assert_allclose(one[0], limits.iloc[j], atol=1e-7)
+
+
+def test_an_interval_and_points_share_their_fits(rng, monkeypatch):
+    X = pd.DataFrame(rng.normal(size=(80, 3)), columns=["a", "b", "c"])
+    y = (rng.random(80) < 1 / (1 + np.exp(-X["a"]))).astype(int)
+    model = LogisticRegression(prior=Laplace(0.5, exclude=["a", "b"])).fit(X, y)
+    profiles = CoefficientProfiles(model, ["a", "b"])
+    limits = profiles.intervals(0.95)
+    np.testing.assert_array_equal(limits, model.confint(["a", "b"], method="profile"))
+    fitted, fit = [], ProfileFits.fit
+    monkeypatch.setattr(ProfileFits, "fit", lambda self, j, v: fitted.extend(v) or fit(self, j, v))
+    value, slope = profiles.function("b")(np.array([0.3, *limits[1], 0.3]))
+    assert fitted == [0.3]  # the limits are known, and no point is fitted twice
+    table = model.profile("b", [0.3, *limits[1], 0.3])
+    np.testing.assert_allclose(value, table["log_likelihood"], rtol=1e-9)
+    np.testing.assert_allclose(slope, table["gradient"], rtol=1e-6)
 
 
 def test_the_intercept_is_that_at_zero_whatever_the_columns_centres(rng):

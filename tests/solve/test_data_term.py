@@ -96,3 +96,22 @@ def test_steps_of_a_continuation_count_towards_max_iter(monkeypatch, rng):
         fit = Batch(DenseTerm(X, y, w)).solve(0.5 * l1, l2, tol=1e-9, max_iter=most)[0]
         assert fit.n_iter == most
         assert not fit.converged
+
+
+def test_a_term_that_starts_elsewhere_is_not_evaluated_at_zero(rng, monkeypatch):
+    X, y = rng.normal(size=(50, 2)), (rng.random(50) < 0.5).astype(float)
+    likelihood, beta = LogisticLikelihood(y, get_backend("cpu", 1)), np.array([[0.5], [-1.0]])
+    seen, evaluate = [], likelihood.evaluate
+    monkeypatch.setattr(
+        likelihood, "evaluate", lambda eta, bound: seen.append(eta) or evaluate(eta, bound)
+    )
+    moved = LocalTerm(as_design(X), likelihood, np.ones((50, 1)))
+    moved.join(np.arange(2))
+    moved.place(beta)
+    assert len(seen) == 1
+    assert moved.loss[0] < np.inf
+    assert len(seen) == 1
+    still = LocalTerm(as_design(X), likelihood, np.ones((50, 1)))
+    np.testing.assert_allclose(still.loss[0], 50 * np.log(2))  # at zero until it is placed
+    assert not still.eta.any()
+    assert len(seen) == 2

@@ -48,9 +48,11 @@ class CoefficientProfiles:
         def evaluate(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             """Evaluate the profile and its derivative."""
             found = points_at(held, j, points)
-            value, slope = np.array(
-                [(v.f, v.g) if v.converged else (np.nan, np.nan) for v in found]
-            ).reshape(-1, 2).T
+            value, slope = (
+                np.array([(v.f, v.g) if v.converged else (np.nan, np.nan) for v in found])
+                .reshape(-1, 2)
+                .T
+            )
             return value, slope
 
         return evaluate

@@ -409,12 +409,8 @@ def _censor_at_next(entries: pd.DataFrame) -> pd.DataFrame:
 def _with_outcomes(entries: pd.DataFrame, events: dict[str, NDArray]) -> People:
     """Add the days at risk, the number of outcomes and the first event to the entries."""
     rows, start, end = (entries[c].to_numpy() for c in ("row", "risk_start", "risk_end"))
-    order = np.argsort(rows)
-    at = np.searchsorted(rows, events["row"], sorter=order)
-    known = at < len(rows)
-    at, day = order[at[known]], events["day"][known]
-    inside = (rows[at] == events["row"][known]) & (day >= start[at]) & (day <= end[at])
-    at, day = at[inside], day[inside]
+    at, day = _days_at_risk(rows, start, events)
+    at, day = at[day <= end[at]], day[day <= end[at]]
     counts = np.bincount(at, minlength=len(rows))
     first = np.full(len(rows), math.inf)
     np.minimum.at(first, at, day)
@@ -434,16 +430,24 @@ def _with_outcomes(entries: pd.DataFrame, events: dict[str, NDArray]) -> People:
 
 def _with_competing(people: People, others: dict[str, NDArray]) -> People:
     """End the time of people with a competing outcome before any other event."""
-    first = pd.Series(others["day"], others["row"])
-    start = pd.Series(people["risk_start"].to_numpy(), people["row"].to_numpy())
-    at_risk = first[first.index.isin(start.index)]
-    at_risk = at_risk[at_risk >= start[at_risk.index]]
-    time = (at_risk.groupby(level=0).min() - start + 1).reindex(people["row"]).to_numpy(float)
-    came = time < people["time"].to_numpy()
+    columns = ("row", "risk_start", "time", "event")
+    rows, start, time, event = (people[c].to_numpy() for c in columns)
+    at, day = _days_at_risk(rows, start, others)
+    first = np.full(len(rows), math.inf)
+    np.minimum.at(first, at, day)
+    own = first - start + 1
     # A competing outcome on the last day of a censored person counts as well.
-    came |= (time == people["time"].to_numpy()) & (people["event"].to_numpy() == 0)
-    return People(
-        people.assign(
-            event=np.where(came, 2, people["event"]), time=np.where(came, time, people["time"])
-        )
-    )
+    came = (own < time) | ((own == time) & (event == 0))
+    return People(people.assign(event=np.where(came, 2, event), time=np.where(came, own, time)))
+
+
+def _days_at_risk(
+    rows: NDArray, start: NDArray, events: dict[str, NDArray]
+) -> tuple[NDArray, NDArray]:
+    """Return the position among the rows and the day of each event since the start of risk."""
+    order = np.argsort(rows)
+    at = np.searchsorted(rows, events["row"], sorter=order)
+    known = at < len(rows)
+    at, row, day = order[at[known]], events["row"][known], events["day"][known]
+    inside = (rows[at] == row) & (day >= start[at])
+    return at[inside], day[inside]

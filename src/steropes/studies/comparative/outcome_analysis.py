@@ -284,16 +284,16 @@ class Prepared:
         model, of_compared = analysis.outcome_model, None
         if features is not None and (model.covariates or model.interactions):
             of_compared = features.take(compared["row"].to_numpy())
-        estimate = Estimate(note=note)
-        if not note:
-            with quiet_fits():
-                estimate = estimate_effect(
-                    compared,
-                    model,
-                    weights=adjusted.weights,
-                    sets=adjusted.sets,
-                    features=of_compared,
-                )
+        if note:
+            return Estimate(note=self._explained(note, outcome, adjusted))
+        with quiet_fits():
+            estimate = estimate_effect(
+                compared,
+                model,
+                weights=adjusted.weights,
+                sets=adjusted.sets,
+                features=of_compared,
+            )
         if estimate.note:
             return replace(estimate, note=self._explained(estimate.note, outcome, adjusted))
         return estimate

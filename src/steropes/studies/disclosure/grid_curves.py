@@ -38,15 +38,17 @@ def released_curves(
         return table[columns]
     at = {tuple(int(k) for k in key): i for i, key in
           enumerate(counts.exact[KEY].itertuples(index=False))}  # fmt: skip
-    lines: list[dict[str, Any]] = []
+    parts: list[pd.DataFrame] = []
     for key, of in table.groupby(KEY, sort=True):
         place = (int(key[0]), int(key[1]), int(key[2]))
         s = secrecy[place]
         if s.closed or (s.events and not rules.rounds):
             continue
         line, hidden = counts.exact.iloc[at[place]], counts.hidden.iloc[at[place]]
-        lines += _curves(of, line, hidden, rules, dict(zip(KEY, place, strict=True)))
-    return pd.DataFrame(lines, columns=columns) if lines else table.iloc[:0][columns]
+        part = _curves(of, line, hidden, rules, dict(zip(KEY, place, strict=True)))
+        if part is not None:
+            parts.append(part)
+    return pd.concat(parts, ignore_index=True)[columns] if parts else table.iloc[:0][columns]
 
 
 def _curves(
@@ -55,33 +57,29 @@ def _curves(
     hidden: pd.Series,
     rules: DisclosureRules,
     key: dict[str, int],
-) -> list[dict[str, Any]]:
+) -> pd.DataFrame | None:
     """Return the rows of one result: the steps of both arms and the people at risk."""
     t = of["time_day"].to_numpy(float)
     with_events = t[(of[[f"{arm}_events" for arm in ARMS]].to_numpy(float) > 0).any(axis=1)]
     unit = time_unit(float(with_events.max(initial=0.0)))
     grid = unit * np.arange(1, math.floor(float(t[-1]) / unit) + 1)
     if not len(grid):
-        return []
+        return None
     arms = {arm: _arm(of, arm, t, grid, line, hidden, rules) for arm in ARMS}
     marks = of[of["target_at_risk"].notna() | of["comparator_at_risk"].notna()]
     days = np.unique(
         np.concatenate([[0.0], marks["time_day"], *(grid[steps] for steps, *_ in arms.values())])
     )
     at_risk = {arm: _at_risk(marks, arm, line, hidden, rules) for arm in ARMS}
-    rows, digits = [], 3 if rules.rounds else 4
-    for day in days.tolist():
-        row: dict[str, Any] = {**key, "time_day": int(day)}
-        for arm, (steps, values, end) in arms.items():
-            done = int(np.searchsorted(grid[steps], day, side="right"))
-            told = day <= end
-            for name, curve in values.items():
-                start = 1.0
-                value = start if done == 0 else float(curve[done - 1])
-                row[f"{arm}_survival{name}"] = round(value, digits) if told else math.nan
-            row[f"{arm}_at_risk"] = at_risk[arm].get(day, math.nan)
-        rows.append({**row, "database_id": of["database_id"].iloc[0]})
-    return rows
+    digits = 3 if rules.rounds else 4
+    made: dict[str, Any] = {**key, "time_day": days.astype(np.int64)}
+    for arm, (steps, values, end) in arms.items():
+        done = np.searchsorted(grid[steps], days, side="right")
+        for name, curve in values.items():
+            rounded = [1.0, *(round(value, digits) for value in curve.tolist())]
+            made[f"{arm}_survival{name}"] = np.where(days <= end, np.array(rounded)[done], math.nan)
+        made[f"{arm}_at_risk"] = [at_risk[arm].get(day, math.nan) for day in days.tolist()]
+    return pd.DataFrame({**made, "database_id": of["database_id"].iloc[0]})
 
 
 def _arm(

@@ -290,7 +290,8 @@ def _lines(
 ) -> tuple[dict[str, tuple[float, float, float, float]], bool]:
     """Return coefficient, standard error and limits of some columns, by default without prior.
 
-    ``profiles`` are those of these columns, if they are known. The second value is True if all refits of the interval converged.
+    ``profiles`` are those of these columns, if they are known. The second value is True if all
+    refits of the interval converged.
     """
     wanted = free if wanted is None else wanted
     kind = model.interval_used

@@ -185,9 +185,9 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
         of_arm = None if w is None else w[own]
         made |= _arm_curve(time[own], event[own] == 1, of_arm, times, marks, arm)
     table = pd.DataFrame(made)
-    ends = people.groupby("treated")["time"].max()
+    ends = np.array([time[treated == value].max(initial=-np.inf) for value, _ in TREATED_ARMS])
     shown = [c for c in table if c != "time_day" and not c.endswith("_here")]
-    same = table[shown].duplicated() & ~table["time_day"].isin(ends[ends < last])
+    same = table[shown].duplicated().to_numpy() & ~np.isin(times, ends[ends < last])
     return table[~same].reset_index(drop=True)
 
 

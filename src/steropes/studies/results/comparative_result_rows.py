@@ -254,6 +254,8 @@ def _absolute(result: AnalysisResult, key: dict[str, object]) -> Rows:
 
 def _interactions(result: AnalysisResult, key: dict[str, object]) -> Rows:
     """Return the interactions, with calibrated values of NaN until calibration."""
+    if result.estimate.interactions.empty:
+        return []
     calibrated = ("rr", "ci_95_lb", "ci_95_ub", "p", "log_rr", "se_log_rr")
     return [
         {
@@ -275,7 +277,10 @@ def _interactions(result: AnalysisResult, key: dict[str, object]) -> Rows:
 
 def _subgroups(result: AnalysisResult, key: dict[str, object]) -> Rows:
     """Return the effects within the levels of each subgroup."""
-    table = result.estimate.subgroups.sort_values(["covariate_id", "level"], kind="stable")
+    table = result.estimate.subgroups
+    if table.empty:  # Sorting a table takes a millisecond even if there is nothing to sort.
+        return []
+    table = table.sort_values(["covariate_id", "level"], kind="stable")
     return [
         {
             **key,
@@ -293,6 +298,8 @@ def _subgroups(result: AnalysisResult, key: dict[str, object]) -> Rows:
 
 def _periods(result: AnalysisResult, key: dict[str, object]) -> Rows:
     """Return the effects in periods of the time at risk."""
+    if result.estimate.periods.empty:
+        return []
     return [
         {
             **key,
@@ -311,6 +318,7 @@ def _periods(result: AnalysisResult, key: dict[str, object]) -> Rows:
 def _attrition(result: AnalysisResult, key: dict[str, object]) -> Rows:
     """Return the people that each rule leaves in each arm."""
     exposures = {"target": result.question.target, "comparator": result.question.comparator}
+    lines = result.attrition.to_dict("records")
     return [
         {
             "sequence_number": i + 1,
@@ -320,5 +328,5 @@ def _attrition(result: AnalysisResult, key: dict[str, object]) -> Rows:
             **key,
         }
         for arm, exposure in exposures.items()
-        for i, line in enumerate(result.attrition.to_dict("records"))
+        for i, line in enumerate(lines)
     ]
