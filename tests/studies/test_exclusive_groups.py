@@ -11,6 +11,8 @@ from steropes.studies.disclosure.exclusive_groups import further_hidden
 from steropes.studies.disclosure.grid_covariates_and_scores import released_balance
 from steropes.studies.results.tables_shared_by_outcomes import balance_rows
 
+RULES = DisclosureRules()
+
 
 def possible(people, shares, further=0):
     """Return the hidden counts that released shares of all other groups allow."""
@@ -58,7 +60,7 @@ def test_no_hidden_count_of_random_groups_is_narrowed(seed):
             continue
         narrowed += len(possible(people, shares)) < 4
         hidden = np.arange(k + 1) == k
-        further = further_hidden(np.append(rest, few), hidden, people, 5)
+        further = further_hidden(np.append(rest, few), hidden, people, RULES)
         if further is None:
             assert possible(people, shares) == [1, 2, 3, 4]
         else:
@@ -70,6 +72,6 @@ def test_no_hidden_count_of_random_groups_is_narrowed(seed):
 
 def test_groups_that_not_everybody_has_are_left_alone():
     counts, hidden = np.array([202, 96, 9, 4]), np.array([False, False, False, True])
-    assert further_hidden(counts, hidden, 311, 5) is not None
-    assert further_hidden(counts, hidden, 330, 5) is None
-    assert further_hidden(counts, np.zeros(4, bool), 311, 5) is None
+    assert further_hidden(counts, hidden, 311, RULES) is not None
+    assert further_hidden(counts, hidden, 330, RULES) is None
+    assert further_hidden(counts, np.zeros(4, bool), 311, RULES) is None

@@ -52,7 +52,8 @@ def released_balance(
     mean of both arms would reveal the mean of one arm, and is also a bound or missing if that is. A
     standardised difference is missing if one of its two means is, because the missing mean could be
     solved for (a quadratic equation). Of covariates of which every person has exactly one, such as
-    ages, a further share is missing where the others would narrow a hidden one.
+    ages, a further share is missing where the others would narrow a hidden one, and if any share is
+    hidden, their common means and differences are computed from released shares.
     """
     if table.empty or rules.open:
         return table.drop(columns=_sizes(table))
@@ -67,12 +68,14 @@ def released_balance(
         means = {arm: table[f"{arm}_mean_{when}"].to_numpy(float) for arm in ARMS}
         hidden = {arm: _hidden(means[arm], n[arm], binary, least) for arm in ARMS}
         shares = {arm: _shares(means[arm], n[arm], binary, rules) for arm in ARMS}
-        for arm in ARMS if not rules.rounds else ():
+        narrowing = np.zeros(len(table), bool)
+        for arm in ARMS:
             known = np.where(binary & np.isfinite(means[arm]), means[arm], 0.0)  # NaN: nobody.
             counts = np.rint(known * n[arm]).astype(np.int64)
-            further = withheld_complements(groups, counts, hidden[arm], n[arm], least)
+            further, of_set = withheld_complements(groups, counts, hidden[arm], n[arm], rules)
             hidden[arm] = hidden[arm] | further
             shares[arm] = np.where(further, math.nan, shares[arm])
+            narrowing |= of_set
         fewest = np.maximum(np.minimum(n["target"], n["comparator"]), 1)
         closed = hidden["target"] | hidden["comparator"]
         # A hidden share is a bound already; another one lies within a unit of its rounded value.
@@ -80,20 +83,24 @@ def released_balance(
             np.abs(shares[arm]) + np.where(hidden[arm], 0.0, share_units(n[arm], least))
             for arm in ARMS
         ]
-        both = _shares(table[f"mean_{when}"].to_numpy(float), fewest, binary, rules)
+        common, smd = (table[f"{of}_{when}"].to_numpy(float) for of in ("mean", "std_diff"))
+        pooled, difference = _of_shares(shares, n)
+        common = np.where(narrowing & ~closed, pooled, common)
+        smd = np.where(narrowing & ~closed, difference, smd)
+        both = _shares(common, fewest, binary, rules)
         bound = -to_digits(np.maximum(*highest), 2)
         units = np.where(
             binary, smd_units(means["target"], means["comparator"], fewest, least), 0.01
         )
-        smd = table[f"std_diff_{when}"].to_numpy(float)
         # The variance is nearly the sum of the reciprocals of the numbers of people.
         variance = table[f"std_diff_var_{when}"].to_numpy(float)
         spread = in_ratios(variance, log_units(fewest, least), 2)
         released |= {f"{arm}_mean_{when}": shares[arm] for arm in ARMS}
         released[f"mean_{when}"] = np.where(closed, bound, both)
         released[f"std_diff_{when}"] = np.where(closed, math.nan, to_units(smd, units))
-        released[f"std_diff_var_{when}"] = np.where(closed, math.nan, spread)
-        moved = {arm: moved[arm] | gone for arm, gone in {**hidden, "both": closed}.items()}
+        released[f"std_diff_var_{when}"] = np.where(closed | narrowing, math.nan, spread)
+        for arm, gone in {**hidden, "both": closed}.items():
+            moved[arm] = moved[arm] | gone | narrowing
         smallest = np.minimum(smallest, np.minimum(n["target"], n["comparator"]))
     tenth = np.full(len(table), 0.1)
     units = smd_units(tenth, tenth, np.maximum(smallest, 1), least)
@@ -101,6 +108,15 @@ def released_balance(
         rounded = to_units(table[name].to_numpy(float), units)
         released[name] = np.where(moved[of], math.nan, rounded)
     return table.assign(**released).drop(columns=_sizes(table))
+
+
+def _of_shares(shares: dict[str, NDArray], n: dict[str, NDArray]) -> tuple[NDArray, NDArray]:
+    """Compute the mean of both arms and the standardised difference from the shares of the arms."""
+    (p, q), (n1, n0) = ([of[arm] for arm in ARMS] for of in (shares, n))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = np.sqrt((p * (1 - p) + q * (1 - q)) / 2)
+        difference = np.where(p == q, 0.0, (p - q) / spread)
+        return (n1 * p + n0 * q) / (n1 + n0), difference
 
 
 def _sizes(table: pd.DataFrame) -> list[str]:
