@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from steropes.studies.disclosure import Bound
@@ -27,6 +28,7 @@ __all__ = [
     "percent_text",
     "ratio_text",
     "risk_period",
+    "setting_text",
     "shown_value",
     "title_case",
     "unconverged_text",
@@ -135,6 +137,21 @@ def percent(share: float | Bound | None, digits: int = 1) -> str:
 def p_value(p: float) -> str:
     """Format a p value as journals do."""
     return deciding_p(p)
+
+
+def setting_text(value: object) -> str:
+    """Format the value of a setting; of definitions of cohorts only the ids."""
+    if value in (None, (), "", {}):
+        return "none"
+    if isinstance(value, Mapping):
+        if all(isinstance(k, int) for k in value):
+            return " and ".join(map(str, value))
+        return ", ".join(f"{k} {setting_text(v)}" for k, v in value.items())
+    if isinstance(value, tuple):
+        return " and ".join(map(setting_text, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def title_case(text: str) -> str:

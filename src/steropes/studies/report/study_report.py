@@ -23,6 +23,7 @@ from steropes.studies.report.formatting import (
     decimals,
     p_value,
     risk_period,
+    setting_text,
     shown_value,
     title_case,
     unconverged_text,
@@ -231,19 +232,6 @@ def _key_numbers(public: Published) -> Iterator[KeyNumber]:
         yield " → ".join(shown), "largest standardised difference, before and after matching"
 
 
-def _setting(value: object) -> str:
-    """Format the value of a setting; of definitions of cohorts only the ids."""
-    if value in (None, (), "", {}):
-        return "none"
-    if isinstance(value, Mapping):
-        if all(isinstance(k, int) for k in value):
-            return " and ".join(map(str, value))
-        return ", ".join(f"{k} {_setting(v)}" for k, v in value.items())
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _equals(p: str) -> str:
     """Write a p value after "p", with an equals sign unless it is a bound or missing."""
     return (p if p.startswith(("<", "–")) else f"= {p}").replace(" ", NO_BREAK)
@@ -252,7 +240,7 @@ def _equals(p: str) -> str:
 def _settings(public: Published) -> Iterator[tuple[str, str]]:
     """Yield the names and values of all settings."""
     for name, value in asdict(public.settings).items():
-        shown = _setting(value)
+        shown = setting_text(value)
         if name in public.names:
             shown = f"{shown} ({title_case(public.names[name])})"
         yield name, shown

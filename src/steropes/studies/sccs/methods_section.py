@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.report.formatting import count, title_case
+from steropes.studies.report.formatting import count, setting_text, title_case
 from steropes.studies.report.page_parts import Rows
 from steropes.studies.sccs.estimate_text import interval_text
 
@@ -68,14 +68,14 @@ def settings_list(settings: Any) -> list[tuple[str, str]]:
         elif is_dataclass(value):
             out.append((f.name, _words(value)))
         elif value not in (None, ()):
-            out.append((f.name, str(value)))
+            out.append((f.name, setting_text(value)))
     return out
 
 
 def _words(value: Any) -> str:
     """List the fields of a window or spline that have a value."""
     listed = [
-        f"{f.name} {getattr(value, f.name)}"
+        f"{f.name} {setting_text(getattr(value, f.name))}"
         for f in fields(value)
         if f.name != "label" and getattr(value, f.name) not in (None, (), False)
     ]

@@ -157,7 +157,11 @@ def _notes(sources: Sequence[NamedTables]) -> View:
     table = gathered(sources, "data_note")
     if len(table):
         kind = table["warning"].eq(1).map({True: "warning", False: "note"})
-        table = table.assign(level=kind, note=table["note"].fillna("").map(title_case))
+        table = table.assign(
+            level=kind,
+            topic=table["topic"].str.replace("_", " ") if "topic" in table else None,
+            note=table["note"].fillna("").map(title_case),
+        )
         shown = ["database", "level", "topic", "note", "counted", "count"]
         table = table.reindex(columns=shown).drop_duplicates()
     return View(

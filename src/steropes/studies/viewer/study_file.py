@@ -23,6 +23,7 @@ BALANCE = {f"{arm}_{w}": f"{arm}_mean_{w}" for arm in ARMS for w in ("before", "
 BALANCE |= {f"smd_{w}": f"std_diff_{w}" for w in ("before", "after")}
 # The analysis of which each line of incidence and follow-up counts the people.
 COUNTED = {"all": "crude", "matched": "matched"}
+QUANTILES = {"p10": "p_10", "p25": "p_25", "p50": "median", "p75": "p_75", "p90": "p_90"}
 
 
 def study_file_tables(path: Path) -> dict[str, pd.DataFrame]:
@@ -113,6 +114,7 @@ class _StudyFile:
             "data_note": self._notes(),
             **self._balance(),
             **self._scores(),
+            "cm_follow_up_dist": self._follow_up(),
             **self._curves(),
         }
         return {name: pd.DataFrame(found) for name, found in rows.items() if found}
@@ -249,18 +251,32 @@ class _StudyFile:
             for w, table in tables.items()
         }
 
+    def _follow_up(self) -> list[dict[str, Any]]:
+        """Return the quantiles of the days of both arms, for each group of people."""
+        rows: dict[str, dict[str, Any]] = {}
+        for line in self.numbers.get("follow_up", ()):
+            of = COUNTED[line["analysis"]]
+            row = rows.setdefault(of, self.key(self.analyses[of]))
+            row |= {f"{line['arm']}_{new}_days": line[old] for old, new in QUANTILES.items()}
+        return [*rows.values()]
+
     def _curves(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the survival curves of both arms, at the days of either."""
+        """Return the survival curves of both arms, from one and up to their last steps."""
         rows: dict[int, dict[str, Any]] = {}
+        steps: dict[str, dict[int, list[float]]] = {}
         for arm, curve in self.numbers["survival"].items():
-            for day, *values in zip(
-                curve["time"], curve["survival"], curve["lower"], curve["upper"], strict=True
-            ):
-                names = (f"{arm}_survival", f"{arm}_survival_lb", f"{arm}_survival_ub")
-                rows.setdefault(int(day), {}).update(zip(names, values, strict=True))
+            values = zip(curve["survival"], curve["lower"], curve["upper"], strict=True)
+            own = {int(day): [*of] for day, of in zip(curve["time"], values, strict=True)}
+            steps[arm] = {0: [1.0] * 3, **own} if own else {}
+            rows |= {day: {} for day in steps[arm] if day not in rows}
             at_risk = curve["at_risk"]
             for day, people in zip(at_risk["time"], at_risk["people"], strict=True):
                 rows.setdefault(int(day), {})[f"{arm}_at_risk"] = _count(people)
+        for arm, of_arm in steps.items():
+            names = [f"{arm}_survival{end}" for end in ("", "_lb", "_ub")]
+            for day in [d for d in rows if d <= max(of_arm, default=-1)]:
+                last = of_arm[max(d for d in of_arm if d <= day)]
+                rows[day] |= dict(zip(names, last, strict=True))
         found = [{**self.key(self.main), "time_day": day, **rows[day]} for day in sorted(rows)]
         return {"cm_kaplan_meier_dist": found}
 

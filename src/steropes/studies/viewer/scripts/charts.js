@@ -36,16 +36,16 @@ const Charts = (() => {
   const NAMES = ["database", "target", "comparator", "exposure", "outcome", "analysis",
     "covariate", "level", "period", "covariate_name", "method", "design", "evaluation"];
 
-  function title(rows) {
+  function title(rows, database = true) {
     const first = rows[0];
     const pair = first.exposure ?? [first.target, first.comparator].filter(Boolean).join(" against ");
-    return [pair, first.outcome, first.analysis, first.design, first.database].filter(Boolean).join(" · ");
+    return [pair, first.outcome, first.analysis, first.design, database && first.database].filter(Boolean).join(" · ");
   }
 
   // Draw marks as an image with a label; the table has its numbers.
   function plot(options) {
     const node = Plot.plot({
-      width: 760, marginBottom: 44, style: { background: "transparent", fontSize: "12px", overflow: "visible" }, ...options,
+      width: 760, marginTop: 28, marginBottom: 44, style: { background: "transparent", fontSize: "12px", overflow: "visible" }, ...options,
     });
     node.setAttribute("role", "img");
     for (const part of node.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label");
@@ -55,10 +55,17 @@ const Charts = (() => {
   const TICKS = [[0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 10, 20, 50],
     [0.1, 0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3, 4], [0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5]];
 
-  // Return round ratios between two limits, four of them or more if there are as many.
+  // Return round ratios between two limits, four of them or more if there are as many, whose labels do
+  // not overlap; one is always among them.
   function ratioTicks(low, high) {
     const inside = TICKS.map((ticks) => ticks.filter((x) => x >= low && x <= high));
-    return inside.find((ticks) => ticks.length > 3) ?? inside[2];
+    const ticks = inside.find((found) => found.length > 3) ?? inside[2];
+    const apart = Math.log(high / low) / 9;
+    const kept = [];
+    for (const x of [...ticks].sort((a, b) => (b === 1) - (a === 1))) {
+      if (kept.every((other) => Math.abs(Math.log(x / other)) >= apart)) kept.push(x);
+    }
+    return kept.sort((a, b) => a - b);
   }
 
   // The axis of ratios, on a log scale.
@@ -70,7 +77,7 @@ const Charts = (() => {
     if (!known.length) return null;
     const drawn = known.slice(0, MOST_LINES);
     const texts = labels(drawn, NAMES);
-    const lines = drawn.map((row, n) => ({ ...plain(row), line: n, text: texts[n] || title([row]) }));
+    const lines = drawn.map((row, n) => ({ ...plain(row), line: n, text: texts[n] || title([row], false) }));
     const finite = lines.flatMap((d) => [d.rr, d.ci_95_lb, d.ci_95_ub])
       .filter((x) => x > 0 && Number.isFinite(x));
     const low = Math.max(Math.min(...finite, 0.8), 0.02);
@@ -225,7 +232,7 @@ const Charts = (() => {
 
   function attrition(rows) {
     return multiples(rows, (part) => {
-      const steps = part.map((d) => ({ ...d, people: Math.max(d.subjects ?? 0, 0),
+      const steps = part.map((d) => ({ ...d, people: Math.abs(d.subjects ?? 0), bound: d.subjects < 0,
         rule: d.rule.length > 44 ? `${d.rule.slice(0, 42)}…` : d.rule }));
       if (!steps.some((d) => d.people > 0)) return null;
       const order = [...new Set(steps.sort((a, b) => a.sequence_number - b.sequence_number).map((d) => d.rule))];
@@ -236,12 +243,13 @@ const Charts = (() => {
         fy: { label: null, domain: order, axis: "left", padding: 0.25 },
         marks: [
           Plot.barX(steps, { x: "people", y: "arm", fy: "rule",
-            fill: (d) => (d.arm === "target" ? TARGET : COMPARATOR) }),
+            fill: (d) => (d.bound ? "none" : d.arm === "target" ? TARGET : COMPARATOR),
+            stroke: (d) => (d.bound ? "var(--muted)" : "none"), strokeDasharray: "2 2" }),
           Plot.text(steps, { x: "people", y: "arm", fy: "rule", dx: 4, textAnchor: "start", fontSize: 10,
             text: (d) => Values.shown("count", d.subjects) }),
         ],
       });
-    }, `People after each rule. ${KEY}`, 2);
+    }, `People after each rule. ${KEY} Dashed: fewer people than that.`, 2);
   }
 
   function weeks(rows) {
@@ -262,7 +270,7 @@ const Charts = (() => {
       const points = part.map((d) => ({ ...d, date: new Date(`${d.month}-15`) }))
         .sort((a, b) => a.date - b.date);
       return plot({ width: 380, height: 220, ariaLabel: `Calendar time: ${title(part)}`,
-        x: { type: "utc", label: null, ticks: 4 }, y: { label: "observed over expected", grid: true },
+        x: { type: "utc", label: null, ticks: 4 }, y: { label: "observed over expected", grid: true, zero: true },
         marks: [Plot.ruleY([1]), Plot.dot(points, { x: "date", y: "ratio", fill: TARGET, r: 2 })] });
     }, "Monthly ratios of observed to expected outcomes.");
   }

@@ -4,9 +4,9 @@
 const Tables = (() => {
   const MOST_PRINTED = 1000;
 
-  function cell(kind, x, verdict) {
+  function cell(kind, x, verdict, digits) {
     const span = document.createElement("span");
-    span.textContent = Values.shown(kind, x);
+    span.textContent = Values.shown(kind, x, digits);
     if (kind === "check") {
       const word = verdict ?? "NOT EVALUATED";
       span.textContent = x === null ? word.toLowerCase() : `${span.textContent} ${word.toLowerCase()}`;
@@ -25,12 +25,17 @@ const Tables = (() => {
     return (a, b) => String(a ?? "").localeCompare(String(b ?? ""), "en", { numeric: true });
   }
 
-  function column({ name, title, kind }) {
+  // Make a column of a table with so many columns: texts are wider where there are few columns, and no
+  // word of a heading is cut.
+  function column({ name, title, kind, digits }, _, { length }) {
     const numeric = Values.NUMERIC.has(kind);
+    const longest = Math.max(...title.split(" ").map((word) => word.length));
+    const minWidth = Math.max(numeric ? 84 : 96, 34 + 8.5 * longest);
+    const maxWidth = Math.max(minWidth, kind === "check" ? 190 : numeric ? 150 : 300, numeric ? 0 : 2400 / length);
     return {
       title, field: name, hozAlign: numeric ? "right" : "left", headerHozAlign: numeric ? "right" : "left",
-      headerSort: true, sorter: compare(kind), maxWidth: numeric ? 150 : 300, minWidth: numeric ? 84 : 96,
-      formatter: (at) => cell(kind, at.getValue(), at.getRow()._getSelf().data[`${name}_verdict`]),
+      headerSort: true, sorter: compare(kind), minWidth, maxWidth,
+      formatter: (at) => cell(kind, at.getValue(), at.getRow()._getSelf().data[`${name}_verdict`], digits),
       headerFilter: "input",
       headerFilterParams: { elementAttributes: { "aria-label": `Filter ${title}` } },
       headerFilterFunc: (typed, x, row) => filterTest(kind, typed)(
@@ -75,8 +80,8 @@ const Tables = (() => {
     const body = table.createTBody();
     for (const row of rows.slice(0, MOST_PRINTED)) {
       const line = body.insertRow();
-      for (const { name, kind } of columns) {
-        line.insertCell().append(cell(kind, row[name], row[`${name}_verdict`]));
+      for (const { name, kind, digits } of columns) {
+        line.insertCell().append(cell(kind, row[name], row[`${name}_verdict`], digits));
       }
     }
     if (rows.length > MOST_PRINTED) {

@@ -34,6 +34,7 @@ const Values = (() => {
       && record.data[c.name].texts?.length === 1 && !record.data[c.name].packed.includes(-1));
     record.shown = record.columns.filter((c) => c.title !== "" && c.kind !== "long" && !record.constants.includes(c)
       && hasValues(record, c));
+    for (const c of record.shown) c.digits = digitsOf(record, c);
     record.keys = record.columns.filter((c) => c.kind === "id" || c.name === "database");
     record.Row = rowClass(record);
     return record;
@@ -49,6 +50,19 @@ const Values = (() => {
       Object.defineProperty(Row.prototype, name, { get() { return value(column, this._id); }, set() {} });
     }
     return Row;
+  }
+
+  // Return the digits after the point of a column of numbers up to one, so that points are aligned.
+  function digitsOf(record, { name, kind }) {
+    if (kind !== "number" && kind !== "bounded") return undefined;
+    let digits = 0;
+    for (let i = 0; i < Math.min(record.rows, 2000); i++) {
+      const x = value(record.data[name], i);
+      if (typeof x !== "number") continue;
+      if (!(Math.abs(x) <= 1)) return undefined;
+      digits = Math.max(digits, (shown(kind, x).split(".")[1] ?? "").length);
+    }
+    return Math.min(digits, 4);
   }
 
   // Return a row as an object with all its values.
@@ -121,14 +135,14 @@ const Values = (() => {
     return x < 0 ? `−${text}` : text;
   }
 
-  // Format a value as its kind of column is shown.
-  function shown(kind, x) {
+  // Format a value as its kind of column is shown; numbers with so many digits after the point if given.
+  function shown(kind, x, digits) {
     if (x === null || x === undefined || x === "") return DASH;
     if (typeof x === "string") return x;
     if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
     switch (kind) {
       case "count": return x < 0 ? `<${grouped(-x)}` : grouped(x);
-      case "bounded": return x < 0 ? `<${shown("number", -x)}` : shown("number", x);
+      case "bounded": return x < 0 ? `<${shown("number", -x, digits)}` : shown("number", x, digits);
       case "whole": return grouped(Math.round(x));
       case "ratio": return grouped(x, x >= 100 ? 0 : 2);
       case "p": return x < 0.001 ? "<0.001" : x.toFixed(3);
@@ -137,6 +151,7 @@ const Values = (() => {
       case "id": return String(x);
       default: {
         if (Math.abs(x) >= 1000) return grouped(Math.round(x));
+        if (digits !== undefined && Math.abs(x) <= 1) return grouped(x, digits);
         const text = String(Number(x.toPrecision(4)));
         return text.startsWith("-") ? `−${text.slice(1)}` : text;
       }
