@@ -48,7 +48,9 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--device", choices=["cuda", "torch-cpu"], default="cuda")
     parser.add_argument("--small", action="store_true", help="sizes for any machine")
     parser.add_argument("--only", help="comma-separated stages")
-    parser.add_argument("--folder", type=Path, help="for the data and messages; temporary by default")
+    parser.add_argument(
+        "--folder", type=Path, help="for the data and messages; temporary by default"
+    )
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     return parser.parse_args(arguments)
 

@@ -105,4 +105,6 @@ def test_blinded_studies_have_blinded_tables():
     tables = {t.name: t for t in paper_tables(study.release)}
     assert tables["estimates"].head[-1] == "Hazard ratio"
     assert {row[-1] for row in tables["estimates"].rows} <= {"not shown", "none"}
-    assert "Events" not in tables["rates"].head
+    assert tables["rates"].head == ("Arm", "People")
+    for table in tables.values():
+        assert {len(row) for row in table.rows} == {len(table.head)}, table.name

@@ -143,6 +143,38 @@ def test_a_study_of_one_question_has_the_tables_of_a_grid(tmp_path):
     assert shown == [int(not numbers["blinded"])]
 
 
+def test_bounds_follow_up_and_curves_of_a_study_are_those_of_a_grid(omop, tmp_path):
+    """Shares of few people are bounds in the file, and its curves have their steps alone."""
+    omop.concept(70, "rare thing")
+    for k in range(200):
+        arm = {"target" if k % 2 else "comparator": 0}
+        person = omop.person(**arm, outcome=10 + k if k < 100 else None)
+        if k < 7 or k > 180:
+            omop.condition(person, 70, -5)
+    settings = StudySettings(1, 2, 3, unblind=True, tie_orders=0, caliper=1.0)
+    study = comparative_study(omop.write(), settings)
+    study.write(tmp_path)
+    (source,) = read_sources([tmp_path])
+    views = {view.name: view.table for view in results_views([source], DisclosureRules())}
+    numbers = study.to_dict()
+    (rare,) = (c for c in numbers["balance"]["covariates"] if "rare thing" in c["covariate"])
+    balance = views["balance"].set_index("covariate").filter(like="rare", axis=0).iloc[0]
+    for arm in ("target", "comparator"):
+        assert balance[f"{arm}_mean_before"] == pytest.approx(rare[f"{arm}_before"])
+    curves = source.tables["cm_kaplan_meier_dist"].set_index("time_day")
+    released = study.release.survival.set_index("time_day")
+    for arm in ("target", "comparator"):
+        known = curves[f"{arm}_survival"].dropna()
+        assert known.index[0] == 0
+        assert known.iloc[0] == 1
+        assert known.is_monotonic_decreasing
+        assert known.to_dict() == pytest.approx(
+            released[f"{arm}_survival"].loc[known.index].to_dict()
+        )
+    follow_up = source.tables["cm_follow_up_dist"]
+    assert len(follow_up) == len({line["analysis"] for line in numbers["follow_up"]}) > 0
+
+
 def test_a_case_series_has_the_names_of_its_exposure_and_outcome(tmp_path):
     database = synthetic_database(1500)
     study = case_series(database, case_series_settings(DEMO["outcome"], DEMO["target"]))

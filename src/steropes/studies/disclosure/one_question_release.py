@@ -353,7 +353,8 @@ def _model(study: ExactStudy, tables: Mapping[str, pd.DataFrame]) -> dict[str, o
         "caliper_logit": few(study.settings.caliper * float(np.std(fit.logit, ddof=1))),
         "cross_validation": _searched(pd.DataFrame(fit.model.cv_results_), rules),
         "converged": fit.converged,
-        "folds": fit.folds,
+        # Fewer folds than requested are as many as the people of the smaller arm.
+        "folds": fit.folds if rules.open or fit.folds >= study.settings.folds else None,
         "nonzero": len(fit.coefficients) - 1,
     }
 

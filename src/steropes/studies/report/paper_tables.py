@@ -69,12 +69,12 @@ def paper_tables(public: Published) -> list[PaperTable]:
         ),
     ]
     ratio = ("Hazard ratio",) if public.blinded else ("Hazard ratio", "95% interval", "p")
-    rate = () if public.blinded else ("Events", "Per 1,000 years", "95% interval")
+    rate = () if public.blinded else ("Person-years", "Events", "Per 1,000 years", "95% interval")
     tables += [
         paper_table(
             "rates",
             "Incidence of the outcome.",
-            ("Arm", "People", "Person-years", *rate),
+            ("Arm", "People", *rate),
             rate_rows(public),
         ),
         paper_table(

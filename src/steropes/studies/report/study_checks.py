@@ -241,12 +241,10 @@ def _folds(public: Published) -> Check | None:
     """Report a cross-validation with fewer folds than requested."""
     assert public.model is not None
     folds, requested = public.model["folds"], public.settings.folds
-    if folds >= requested:
+    if folds is not None and folds >= requested:
         return None
-    return Check(
-        False,
-        f"Propensity model: {folds} folds instead of {requested}, for an arm has no more people.",
-    )
+    fewer = f"fewer than {requested} folds" if folds is None else f"{folds} folds, not {requested}"
+    return Check(False, f"Propensity model: {fewer}, for an arm has no more people.")
 
 
 def _precision(public: Published) -> list[Check]:

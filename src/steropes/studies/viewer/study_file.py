@@ -117,7 +117,7 @@ class _StudyFile:
             "cm_follow_up_dist": self._follow_up(),
             **self._curves(),
         }
-        return {name: pd.DataFrame(found) for name, found in rows.items() if found}
+        return {name: _frame(found) for name, found in rows.items() if found}
 
     def _cohorts(self) -> list[dict[str, Any]]:
         """Return the names of the cohorts."""
@@ -226,7 +226,11 @@ class _StudyFile:
                 for name, n in ids.items()
             ],
             "cm_shared_covariate_balance": [
-                {**key, "covariate_id": n, **{new: line[old] for old, new in BALANCE.items()}}
+                {
+                    **key,
+                    "covariate_id": n,
+                    **{new: _share(line[old]) for old, new in BALANCE.items()},
+                }
                 for n, line in numbered
             ],
             "cm_propensity_model": [
@@ -279,6 +283,18 @@ class _StudyFile:
                 rows[day] |= dict(zip(names, last, strict=True))
         found = [{**self.key(self.main), "time_day": day, **rows[day]} for day in sorted(rows)]
         return {"cm_kaplan_meier_dist": found}
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Make a table of rows, in which columns without any value are missing numbers."""
+    table = pd.DataFrame(rows)
+    empty = table.columns[table.isna().all()]
+    return table.astype(dict.fromkeys(empty, float))
+
+
+def _share(value: Any) -> float | None:
+    """Read a released share as result tables have it: a bound below it is negative, one above none."""
+    return None if isinstance(value, str) and value.startswith(">") else _count(value)
 
 
 def _count(value: Any) -> float | None:
