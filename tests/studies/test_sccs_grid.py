@@ -28,6 +28,8 @@ from steropes.studies import (
     case_series_grid_schema,
 )
 from steropes.studies.cli.command_line import run
+from steropes.studies.database.data_quality_notes import DataNote
+from steropes.studies.sccs.case_population import find_cases
 from steropes.studies.sccs.grid_settings import SeriesPositives
 from steropes.studies.sccs.sccs_grid import (
     CaseSeriesGrid,
@@ -39,6 +41,7 @@ from steropes.studies.sccs.sccs_grid import (
 from steropes.studies.sccs.sccs_grid_page import case_series_grid_page, series_controls
 from steropes.studies.sccs.sccs_positive_controls import add_to_exposed_time
 from steropes.studies.sccs.sccs_terminal import print_grid
+from steropes.studies.sccs.series_preparation import SharedCases
 
 CONTROLS = (61, 62, 63, 64, 65, 66)
 FAST = {"end_of_observation_days": 0, "pre_exposure_days": 0}
@@ -95,6 +98,31 @@ def test_results_do_not_depend_on_the_number_of_processes(database, results, tmp
     assert (tmp_path / archive).read_bytes() == (results.path.parent / archive).read_bytes()
     with pytest.raises(DataError, match="jobs must be"):
         run_case_series_grid(database, a_grid(), tmp_path, jobs=0)
+
+
+def test_series_with_the_same_rules_share_their_cases(database, results, tmp_path, monkeypatch):
+    found = []
+
+    def counted(db, work, rules, sources):
+        found.append(rules.outcome)
+        return find_cases(db, work, rules, sources)
+
+    monkeypatch.setattr("steropes.studies.sccs.series_preparation.find_cases", counted)
+    run_case_series_grid(database, a_grid(), tmp_path)
+    assert sorted(found) == sorted([OUTCOME, 999, 999, *CONTROLS])  # 999 is refused each time.
+    archive = Path("release") / "results.zip"
+    assert (tmp_path / archive).read_bytes() == (results.path.parent / archive).read_bytes()
+
+
+def test_notes_of_a_series_are_not_those_of_the_next_one(database):
+    note = DataNote("links", "a concept of the first series has no links")
+    with OmopDatabase(database) as db, db.workspace() as work:
+        shared = SharedCases(db, work)
+        first, population = shared.find(CaseRules(OUTCOME), None)
+        first.family.notes.append(note)
+        second, again = shared.find(CaseRules(OUTCOME), None)
+        assert again is population
+        assert note not in second.family.notes
 
 
 def test_a_grid_runs_at_a_site_with_rules(database, results, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from steropes.studies.sccs.sccs_model import fit_model
 from steropes.studies.sccs.series_fits_and_profiles import log_likelihood
 from steropes.studies.sccs.settings import Spline
 from steropes.studies.sccs.spline_series_fits import MonthlyFits, is_determined
-from steropes.studies.sccs.spline_series_likelihood import monthly_likelihood
+from steropes.studies.sccs.spline_series_likelihood import MonthlyLikelihood, monthly_likelihood
 
 SPLINES = {"season": Spline(5, True), "calendar": Spline(5, True)}
 NUMBERS = ["log_rr", "lower", "upper", "p", "llr"]
@@ -91,6 +91,23 @@ def test_estimates_are_those_of_all_rows(series, intervals, prior, monkeypatch):
         assert len(both) > 10
         np.testing.assert_allclose(both["log_likelihood_x"], both["log_likelihood_y"], rtol=1e-9)
         np.testing.assert_allclose(both["gradient_x"], both["gradient_y"], atol=1e-4)
+
+
+def test_optima_do_not_depend_on_the_information_at_the_start(intervals, monkeypatch):
+    fits = MonthlyFits(monthly_likelihood(intervals))
+    p, computed = len(intervals.columns), []
+    start, ones = np.zeros((p, 2)), np.ones((len(fits.likelihood.events), 2))
+    l1 = np.repeat(np.where(np.arange(p) < 2, 0.0, 1.0)[:, None], 2, axis=1)
+    given = l1, 0.1 * np.ones((p, 2)), np.zeros((p, 2), bool)
+    found = fits.solve(start, ones, *given)
+    assert found.converged.all()
+    for factor in (0.02, 1.0, 50.0):
+        other = fits.solve(start, ones, *given, factor * found.information)
+        assert other.converged.all()
+        np.testing.assert_allclose(other.beta, found.beta, rtol=0, atol=1e-8)
+    monkeypatch.setattr(MonthlyLikelihood, "information", lambda *_: computed.append(1))
+    fits.solve(found.beta, ones, *given, found.information)
+    assert not computed
 
 
 def test_a_window_without_events_has_the_limit_of_all_rows(series, intervals, monkeypatch):

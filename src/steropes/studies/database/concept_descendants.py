@@ -57,6 +57,12 @@ class Descendants:
         self.notes: list[DataNote] = []
         self._known: dict[tuple[tuple[int, ...], tuple[str, ...]], list[int]] = {}
 
+    def copy(self) -> Descendants:
+        """Return a copy that collects further notes of its own."""
+        other = Descendants(self.db, self._named)
+        other.notes, other._known = [*self.notes], {**self._known}
+        return other
+
     def members(
         self, concepts: Iterable[int], tables: Collection[str], purpose: str, instead: str
     ) -> list[int]:

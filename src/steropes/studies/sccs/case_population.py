@@ -102,6 +102,8 @@ def find_cases(
 ) -> Population:
     """Find the cases and create the temporary tables ``cases`` and ``outcomes`` in ``work``.
 
+    The table ``periods`` of everybody's joined observation periods is made if it does not exist.
+
     Raises
     ------
     DataError
@@ -109,7 +111,7 @@ def find_cases(
     """
     work.run(f"CREATE OR REPLACE TEMP TABLE outcomes AS {sources.outcomes()}")
     rows: list[tuple] = []
-    work.run(f"CREATE OR REPLACE TEMP TABLE periods AS {joined_periods(db)}")
+    work.run(f"CREATE TEMP TABLE IF NOT EXISTS periods AS {joined_periods(db)}")
     of_cases = "SELECT * FROM periods WHERE person_id IN (SELECT person_id FROM outcomes)"
     notes = (
         *joined_periods_note(work, of_cases),
@@ -150,7 +152,7 @@ def _first_cases(db: OmopDatabase, work: Workspace) -> None:
     people AS (
         SELECT person_id::BIGINT AS person_id, min(gender_concept_id)::BIGINT AS sex,
                {db.birth_day()} AS born
-        FROM {db.table("person")} GROUP BY 1)
+        FROM {db.table("person")} WHERE person_id IN (SELECT person_id FROM outcomes) GROUP BY 1)
     SELECT row_number() OVER (ORDER BY person_id, o.first) AS case_id, person_id,
            o.first AS observed, o.first, o.last, o.last AS until, o.last = latest AS end_known,
            sex, born,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
@@ -44,17 +45,27 @@ class EraSources:
     rules : CaseRules
     cohorts : CohortTable, optional
         Required if outcomes, exposures or nesting are cohorts.
+    placed : bool, default False
+        Whether the workspace has the cohort entries already.
 
     Attributes
     ----------
+    placed : bool
+        Whether the workspace has the cohort entries.
     family : Descendants
         Finds the descendants of concepts and collects notes on missing links.
     """
 
     def __init__(
-        self, db: OmopDatabase, work: Workspace, rules: CaseRules, cohorts: CohortTable | None
+        self,
+        db: OmopDatabase,
+        work: Workspace,
+        rules: CaseRules,
+        cohorts: CohortTable | None,
+        placed: bool = False,
     ) -> None:
         self.db, self.work, self.rules, self.cohorts = db, work, rules, cohorts
+        self.placed = placed
         self.family = Descendants(db)
         uses = [rules.outcomes_from, rules.exposures_from]
         if "cohort" in uses or rules.nesting_cohort is not None:
@@ -67,9 +78,17 @@ class EraSources:
                     f"the cohorts are of {cohorts.database}, not of {db.identity}; person ids are "
                     "not comparable across databases"
                 )
-            cohorts.place(work, "cohort_entries")
+            if not placed:
+                cohorts.place(work, "cohort_entries")
+                self.placed = True
         for table in {*uses, *(["condition_era"] if "condition_era" in uses else [])}:
             self.check(table)
+
+    def copy(self) -> EraSources:
+        """Return a copy that collects further notes of its own."""
+        other = copy(self)
+        other.family = self.family.copy()
+        return other
 
     def check(self, table: str) -> None:
         """Raise if a table is missing or lacks a column."""

@@ -77,7 +77,7 @@ def study_rows(
 ) -> Tables:
     """Return the rows of one case series, with a note that holds for all its exposures."""
     tables = {
-        name: table.to_dict("records")
+        name: table
         for name, table in exact_tables(
             study, analysis.id, question.number, grid.database_id
         ).items()

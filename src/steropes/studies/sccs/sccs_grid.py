@@ -7,6 +7,7 @@ calibrate the others of the same exposure and analysis, and give the EASE.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -48,7 +49,7 @@ from steropes.studies.sccs.sccs_cohorts import attempted_cohorts
 from steropes.studies.sccs.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
 from steropes.studies.sccs.sccs_specification import read_case_series_grid
 from steropes.studies.sccs.sccs_study import fit_series
-from steropes.studies.sccs.series_preparation import PreparedSeries, prepare_series
+from steropes.studies.sccs.series_preparation import PreparedSeries, SharedCases, prepare_series
 from steropes.studies.sccs.settings import CaseRules
 
 __all__ = [
@@ -280,12 +281,19 @@ class CaseSeriesDesign:
             for a in grid.analyses
             if not any(e.covers(q, a.id) for e in grid.exclude) and _name(q, a) not in done
         ]
+        # Series with the same rules follow one another, so that they share their cases.
+        rules = [a.settings_for(q, grid, made=q.number in controls).cases for q, a in left]
+        first_with = {r: k for k, r in reversed([*enumerate(rules)])}
+        left = [left[k] for k in sorted(range(len(left)), key=lambda k: first_with[rules[k]])]
+        opened = ExitStack()
+        shared = SharedCases(db, opened.enter_context(db.workspace()))
         groups = []
         for first in range(0, len(left), self.jobs):
             group = left[first : first + self.jobs]
             title = ", ".join(dict.fromkeys(a.description for _, a in group))
             names = tuple(_name(q, a) for q, a in group)
-            answers = partial(self._answers, db, group, controls)
+            last = opened if first + self.jobs >= len(left) else ExitStack()
+            answers = partial(self._answers, shared, group, controls, last)
             groups.append(StepGroup(title, names, answers))
         return groups
 
@@ -305,20 +313,22 @@ class CaseSeriesDesign:
 
     def _answers(
         self,
-        db: OmopDatabase,
+        shared: SharedCases,
         group: Sequence[tuple[SeriesQuestion, SeriesAnalysis]],
         controls: Mapping[int, CohortTable],
+        opened: ExitStack,
         jobs: int,
     ) -> Iterator[tuple[str, Tables]]:
-        """Prepare some case series in this process, and fit them in several."""
-        tasks = [(q, a, self._prepared(db, q, a, controls.get(q.number))) for q, a in group]
+        """Prepare some case series in this process, close ``opened``, and fit them in several."""
+        with opened:
+            tasks = [(q, a, self._prepared(shared, q, a, controls.get(q.number))) for q, a in group]
         found = run_in_processes(_answer, self.spec, tasks, jobs)
         for (question, analysis, _), tables in zip(tasks, found, strict=True):
             yield _name(question, analysis), tables
 
     def _prepared(
         self,
-        db: OmopDatabase,
+        shared: SharedCases,
         question: SeriesQuestion,
         analysis: SeriesAnalysis,
         own: CohortTable | None,
@@ -336,7 +346,7 @@ class CaseSeriesDesign:
             return why
         try:
             with applied_rules(EXACT_RULES):
-                return prepare_series(db, settings, cohorts)
+                return prepare_series(shared.db, settings, cohorts, shared=shared)
         except REFUSED as error:
             return str(error)
 
@@ -415,11 +425,6 @@ def _blocked(question: SeriesQuestion, rules: CaseRules, refused: Mapping[int, s
         *(exposures if rules.exposures_from == "cohort" else ()),
     ]
     return next((refused[i] for i in needed if i is not None and i in refused), "")
-
-
-def _together(made: CohortTable | None, given: CohortTable | None) -> CohortTable | None:
-    """Combine the cohorts that were built with those that were passed in."""
-    return given if made is None else made if given is None else made + given
 
 
 def _named(

@@ -69,7 +69,7 @@ _LAST = (
 KEYS: dict[str, tuple[str, ...]] = {
     table: tuple(c for c in (*_FIRST, *_LAST) if c in columns) for table, columns in TABLES.items()
 }
-
+KEYS["data_note"] += ("note",)  # A topic may have several notes.
 
 # Columns and a table that disclosure control needs and that are not released.
 _MORE = {"sccs_time_trend": "observed_outcomes:i"}

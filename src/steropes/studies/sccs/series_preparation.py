@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pandas as pd
@@ -11,7 +12,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.concept_domain_hints import domain_hint
 from steropes.studies.database.data_quality_notes import DataNote, explained
-from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.sccs.calendar_time_splines import TimeEffects, time_effects
 from steropes.studies.sccs.case_population import Population, find_cases
 from steropes.studies.sccs.era_covariates import era_columns
@@ -20,9 +21,9 @@ from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.event_dependent_observation import CensorModel, fit_censoring
 from steropes.studies.sccs.event_timing import Exposures
 from steropes.studies.sccs.intervals import Intervals, make_intervals
-from steropes.studies.sccs.settings import CaseSeriesSettings
+from steropes.studies.sccs.settings import CaseRules, CaseSeriesSettings
 
-__all__ = ["PreparedSeries", "exposures_of_interest", "prepare_series"]
+__all__ = ["PreparedSeries", "SharedCases", "exposures_of_interest", "prepare_series"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -47,23 +48,68 @@ class PreparedSeries:
     notes: tuple[DataNote, ...]
 
 
+class SharedCases:
+    """Cases of case series that are prepared one after the other in one workspace.
+
+    All series share the observation periods and the entries of cohorts, and successive series with
+    the same rules also share their cases.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    work : Workspace
+    """
+
+    def __init__(self, db: OmopDatabase, work: Workspace) -> None:
+        self.db, self.work = db, work
+        self._found: tuple[EraSources, Population] | None = None
+        self._placed: CohortTable | None = None  # The cohorts with entries in the workspace.
+
+    def find(self, rules: CaseRules, cohorts: CohortTable | None) -> tuple[EraSources, Population]:
+        """Return sources with notes of their own and the cases, whose tables are in ``work``."""
+        if self._found is not None:
+            sources, population = self._found
+            if sources.rules == rules and sources.cohorts is cohorts:
+                return sources.copy(), population
+        self._found = None
+        placed = cohorts is not None and self._placed is cohorts
+        sources = EraSources(self.db, self.work, rules, cohorts, placed)
+        if sources.placed:
+            self._placed = cohorts
+        self._found = sources, find_cases(self.db, self.work, rules, sources)
+        return sources.copy(), self._found[1]
+
+
 def prepare_series(
     db: OmopDatabase,
     settings: CaseSeriesSettings,
     cohorts: CohortTable | None,
     say: Callable[[str], None] = lambda _: None,
+    shared: SharedCases | None = None,
 ) -> PreparedSeries:
     """Find the cases and split their time into intervals.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    settings : CaseSeriesSettings
+    cohorts : CohortTable, optional
+    say : callable, optional
+        Called with the description of each step.
+    shared : SharedCases, optional
+        Shares the cases with other series of the database.
 
     Raises
     ------
     DataError
         There are no cases, eras lie outside of observation, or a concept is unknown.
     """
-    with db.workspace() as work:
+    with ExitStack() as opened:
+        if shared is None:
+            shared = SharedCases(db, opened.enter_context(db.workspace()))
+        work = shared.work
         say("finding cases")
-        sources = EraSources(db, work, settings.cases, cohorts)
-        population = find_cases(db, work, settings.cases, sources)
+        sources, population = shared.find(settings.cases, cohorts)
         _refuse_nobody(sources, population)
         say("building intervals")
         eras = Eras(work, sources, settings)

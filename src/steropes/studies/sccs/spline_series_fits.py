@@ -45,12 +45,15 @@ class MonthlyOptimum:
         Coefficients, and the slopes of the log-likelihood.
     log_likelihood : (B,) array
     converged : (B,) bool array
+    information : (B, p, p) array
+        Negative Hessians near the optima; zeros if none was needed.
     """
 
     beta: NDArray
     log_likelihood: NDArray
     gradient: NDArray
     converged: NDArray
+    information: NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +63,13 @@ class MonthlyFits:
     likelihood: MonthlyLikelihood
 
     def solve(
-        self, start: NDArray, weights: NDArray, l1: NDArray, l2: NDArray, held: NDArray
+        self,
+        start: NDArray,
+        weights: NDArray,
+        l1: NDArray,
+        l2: NDArray,
+        held: NDArray,
+        information: NDArray | None = None,
     ) -> MonthlyOptimum:
         """Maximise the penalised log-likelihood of each lane.
 
@@ -74,44 +83,50 @@ class MonthlyFits:
             The λ and κ of each column.
         held : (p, B) bool array
             Columns that keep their coefficients.
+        information : (B, p, p) array, optional
+            Information near ``start``, such as that of a `MonthlyOptimum` from which the fits
+            start; zeros where it is unknown.
         """
         beta, lanes = start.astype(float).copy(), start.shape[1]
         value, gradient = np.zeros(lanes), np.zeros_like(beta)
         converged, left = np.zeros(lanes, bool), np.arange(lanes)
-        size = np.zeros_like(beta)  # Roots of the last known information.
+        if information is None:
+            information = np.zeros((lanes, len(beta), len(beta)))
+        information = information.copy()
+        unknown = np.asarray(~information.any((1, 2)))
+        before = np.full(lanes, np.inf)
         for _ in range(STEPS):
             w, penalties = weights[:, left], (l1[:, left], l2[:, left])
             value[left], gradient[:, left], at = self.likelihood.slopes(beta[:, left], w)
             pull = _pull(beta[:, left], gradient[:, left], *penalties, held[:, left])
-            limit = TOLERANCE * size[:, left] + TOLERANCE * LITTLE
-            converged[left] = (np.abs(pull) <= limit).all(0)
+            error = _error(pull, information[left])
+            # Known information is kept if a step as good as the last one reaches the tolerance.
+            stale = np.flatnonzero(unknown[left] | (error**2 > TOLERANCE * before[left]))
+            stale = stale[error[stale] > TOLERANCE]
+            if len(stale):
+                information[left[stale]] = self.likelihood.information(at, w, stale)
+                error[stale] = _error(pull[:, stale], information[left[stale]])
+            fresh = np.zeros(len(left), bool)
+            fresh[stale] = True
+            converged[left] = error <= TOLERANCE
             far = np.abs(beta[:, left]).max(0, initial=0.0) >= FARTHEST
             going = np.flatnonzero(~converged[left] & ~far)
             if not len(going):
                 break
-            information = self.likelihood.information(at, w, going)
-            left, w, pull = left[going], w[:, going], pull[:, going]
-            penalties = (l1[:, left], l2[:, left])
-            diagonal = np.diagonal(information, axis1=1, axis2=2).T
-            size[:, left] = np.sqrt(np.maximum(diagonal, 0.0))
-            limit = TOLERANCE * size[:, left] + TOLERANCE * LITTLE
-            converged[left] = (np.abs(pull) <= limit).all(0)
-            moving = np.flatnonzero(~converged[left])
-            left = left[moving]
-            if not len(left):
-                break
+            left, fresh = left[going], fresh[going]
             beta[:, left], found = self._step(
                 beta[:, left],
                 value[left],
-                pull[:, moving],
-                information[moving],
-                w[:, moving],
-                *(x[:, moving] for x in penalties),
+                pull[:, going],
+                information[left],
+                w[:, going],
+                *(x[:, going] for x in penalties),
             )
-            left = left[found]  # Without a decrease a lane ends where it is.
+            unknown[left], before[left] = ~found, error[going]
+            left = left[found | ~fresh]  # Without a decrease a lane ends where it is.
             if not len(left):
                 break
-        return MonthlyOptimum(beta, value, gradient, converged)
+        return MonthlyOptimum(beta, value, gradient, converged, information)
 
     def _step(
         self,
@@ -124,9 +139,7 @@ class MonthlyFits:
         l2: NDArray,
     ) -> tuple[NDArray, NDArray]:
         """Take a step that decreases the penalised loss, and return whether one was found."""
-        direction = np.zeros_like(beta)
-        for k in range(beta.shape[1]):
-            direction[:, k] = _direction(beta[:, k], pull[:, k], information[k], l2[:, k])
+        direction = _directions(beta, pull, information, l2)
         direction *= np.minimum(1.0, LONGEST / np.maximum(np.abs(direction).max(0), LONGEST))
         before = _penalty(beta, l1, l2) - value
         out, found = beta.copy(), np.zeros(beta.shape[1], bool)
@@ -151,6 +164,12 @@ class MonthlyFits:
         return out, found
 
 
+def _error(pull: NDArray, information: NDArray) -> NDArray:
+    """Return the largest slope of each lane in units of the root of its information."""
+    diagonal = np.diagonal(information, axis1=1, axis2=2).T
+    return (np.abs(pull) / (np.sqrt(np.maximum(diagonal, 0.0)) + LITTLE)).max(0, initial=0.0)
+
+
 def _pull(beta: NDArray, gradient: NDArray, l1: NDArray, l2: NDArray, held: NDArray) -> NDArray:
     """Return the slopes of the penalised loss of smallest size, zero at the optimum."""
     slope = l2 * beta - gradient
@@ -158,21 +177,21 @@ def _pull(beta: NDArray, gradient: NDArray, l1: NDArray, l2: NDArray, held: NDAr
     return np.where(held, 0.0, np.where(beta != 0, slope + l1 * np.sign(beta), at_zero))
 
 
-def _direction(beta: NDArray, pull: NDArray, information: NDArray, l2: NDArray) -> NDArray:
-    """Return the Newton direction of the coefficients that may move."""
+def _directions(beta: NDArray, pull: NDArray, information: NDArray, l2: NDArray) -> NDArray:
+    """Return the Newton directions (p, B) of the coefficients that may move."""
     out = np.zeros_like(beta)
-    moving = pull != 0
-    while moving.any():
-        at = np.flatnonzero(moving)
-        matrix = information[np.ix_(at, at)] + np.diag(l2[at])
-        matrix[np.diag_indices(len(at))] *= 1 + 1e-12
-        matrix[np.diag_indices(len(at))] += 1e-12
-        step = np.linalg.solve(matrix, -pull[at])
-        wrong = (beta[at] == 0) & (step * pull[at] > 0)
-        if not wrong.any():
-            out[at] = step
-            break
-        moving[at[wrong]] = False
+    left, moving = np.arange(beta.shape[1]), pull != 0
+    while len(left):
+        on, slope = moving[:, left].T, pull[:, left].T
+        matrix = np.where(on[:, :, None] & on[:, None, :], information[left], 0.0)
+        own = matrix.reshape(len(left), -1)[:, :: len(beta) + 1]  # A view of the diagonals.
+        own[:] = np.where(on, (own + l2[:, left].T) * (1 + 1e-12) + 1e-12, 1.0)
+        step = np.linalg.solve(matrix, np.where(on, -slope, 0.0)[:, :, None])[:, :, 0]
+        wrong = (beta[:, left].T == 0) & (step * slope > 0)
+        again = wrong.any(1)
+        out[:, left[~again]] = step[~again].T
+        moving[:, left] &= ~wrong.T
+        left = left[again]
     return out
 
 
@@ -279,15 +298,15 @@ class _MonthlyPath(VariancePath):
         self.nothing = SCORE_ROUNDING * cases
         self.weak = self._undetermined() / WEAK
         self.weak[self.penalised] = 0.0
-        self.ends: dict[float, NDArray] = {}
+        self.ends: dict[float, MonthlyOptimum] = {}
 
     def evaluate(self, variance: float) -> tuple[NDArray, int, NDArray]:
         """See `VariancePath.evaluate`."""
         near = min(self.ends, key=lambda v: abs(np.log(v / variance)), default=None)
-        start = np.zeros_like(self.weak) if near is None else self.ends[near]
-        l1, l2 = self._penalties(variance)
-        beta = self._fit(start, l1, l2, self.absent)
-        self.ends[variance] = beta
+        start = np.zeros_like(self.weak) if near is None else self.ends[near].beta
+        information = None if near is None else self.ends[near].information
+        self.ends[variance] = self._fit(start, *self._penalties(variance), self.absent, information)
+        beta = self.ends[variance].beta
         by_case = self.fits.likelihood.log_likelihoods(beta[:, :-1])
         scores = np.where(self.held_out, by_case, 0.0).sum(0)
         return beta[:, -1], int(np.count_nonzero(beta[self.penalised, -1])), scores
@@ -297,7 +316,7 @@ class _MonthlyPath(VariancePath):
         nothing = np.zeros(len(self.penalised))
         beta = self._fit(
             np.zeros_like(self.weak)[:, -1:], nothing, nothing, self.absent | self.penalised
-        )
+        ).beta
         _, gradient, information = self.fits.likelihood.derivatives(beta, self.weights[:, -1:])
         free = np.flatnonzero(~self.penalised & ~self.absent)
         return first_variance(
@@ -307,7 +326,14 @@ class _MonthlyPath(VariancePath):
             lambda at: own_information(information[0], free, at),
         )
 
-    def _fit(self, start: NDArray, l1: NDArray, l2: NDArray, held: NDArray) -> NDArray:
+    def _fit(
+        self,
+        start: NDArray,
+        l1: NDArray,
+        l2: NDArray,
+        held: NDArray,
+        information: NDArray | None = None,
+    ) -> MonthlyOptimum:
         """Fit all lanes, or the full data alone."""
         lanes = slice(-start.shape[1], None)
 
@@ -320,11 +346,12 @@ class _MonthlyPath(VariancePath):
             wide(l1),
             wide(l2) + self.weak[:, lanes],
             wide(held),
+            information,
         )
         free = np.abs(found.beta[~self.penalised])
         if not found.converged.all() or free.max(initial=0.0) > LARGEST:
             raise _FitError
-        return found.beta
+        return found
 
     def _penalties(self, variance: float) -> tuple[NDArray, NDArray]:
         """Return λ and κ of each column at a variance."""

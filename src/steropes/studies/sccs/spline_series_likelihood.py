@@ -100,19 +100,23 @@ class MonthlyLikelihood:
         """Compute the negative Hessians (len(lanes), p, p) at the parameters of some replicates."""
         masses = at.masses
         p, w = self.totals.shape[1], self.windows.shape[1]
-        inside = self.windows[self.pattern]
+        inside = self.windows.take(self.pattern, 0)
         found = np.empty((len(lanes), p, p))
+        both = np.empty((len(self.pattern), p))
+        moments = both[:, w:]
         for k, b in enumerate(lanes.tolist()):
             bases = self._bases(masses.rate[:, [b]] * self.splines)
-            moments = masses.ratio[self.pattern, b, None] * bases[self.base]
-            means = self.terms @ np.hstack([masses.product[:, [b]] * inside, moments])
+            ratio = masses.ratio[:, b].take(self.pattern)
+            np.multiply(ratio[:, None], bases.take(self.base, 0), out=moments)
+            np.multiply(masses.product[:, [b]], inside, out=both[:, :w])
+            means = self.terms @ both
             means *= (np.sqrt(weights[:, b] * self.events) / masses.sums[:, b])[:, None]
             found[k] = -(means.T @ means)
             found[k, :w, :w] += (self.windows.T * at.by_pattern[:, b]) @ self.windows
             found[k, w:, w:] += (self.splines.T * at.by_value[:, b]) @ self.splines
-            both = (inside.T * at.by_product[:, b]) @ moments
-            found[k, :w, w:] += both
-            found[k, w:, :w] += both.T
+            crossed = (inside.T * at.by_product[:, b]) @ moments
+            found[k, :w, w:] += crossed
+            found[k, w:, :w] += crossed.T
         return found
 
     def derivatives(self, beta: NDArray, weights: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -135,9 +139,9 @@ class MonthlyLikelihood:
         """Compute the rates at some parameters."""
         w = self.windows.shape[1]
         ratio, rate = self.windows @ beta[:w], self.splines @ beta[w:]
-        tops = ratio.max(0), rate.max(0)
+        tops = ratio.max(0), np.ascontiguousarray(rate.T).max(1)
         ratio, rate = np.exp(ratio - tops[0]), np.exp(rate - tops[1])
-        product = ratio[self.pattern] * self._bases(rate)[self.base]
+        product = ratio.take(self.pattern, 0) * self._bases(rate).take(self.base, 0)
         sums = self.terms @ product
         # A step may be so long that a sum vanishes; such points are not accepted.
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -149,7 +153,7 @@ class MonthlyLikelihood:
         """Compute expected events."""
         by_case, by_pattern, by_base = self._transposes
         by_product = by_case @ (weights * self.events[:, None] / at.sums)
-        bases = by_base @ (by_product * at.ratio[self.pattern])
+        bases = by_base @ (by_product * at.ratio.take(self.pattern, 0))
         d = len(self.splines) - len(self.length)
         # A month is part of all cumulative sums after it.
         sums = bases[d:].reshape(self.births, -1, bases.shape[1])
@@ -242,17 +246,18 @@ def monthly_likelihood(part: Intervals) -> MonthlyLikelihood | None:
     months = len(length)
     at = (month - origin) + months * group
     whole = part.days == length[month - origin]
-    if whole.sum() - months * (len(born) - 1) < LEAST_SAVED * len(part):
+    full, other = np.flatnonzero(whole), np.flatnonzero(~whole)
+    if len(full) - months * (len(born) - 1) < LEAST_SAVED * len(part):
         return None
     windows, pattern = _patterns(part.X)
-    full, other = np.flatnonzero(whole), np.flatnonzero(~whole)
     # Values of the splines in other rows and in whole months.
     some = part.splines.take(other)
     _, one, value = np.unique(some.key(), return_index=True, return_inverse=True)
     splines = np.zeros((len(one) + months * len(born), columns - w))
     splines[: len(one)] = some.dense(one)
-    _, one_month = np.unique(at[full], return_index=True)
-    used = full[one_month]
+    example = np.full(months * len(born), -1)
+    example[at[full]] = full
+    used = example[example >= 0]
     splines[len(one) + at[used]] = part.splines.dense(used)
     days = np.zeros(months * len(born))
     days[at[used]] = part.days[used]
@@ -292,9 +297,14 @@ def _patterns(X: sparse.csc_array) -> tuple[NDArray, NDArray]:
     bits = np.zeros(X.shape[0], np.int64)  # There are fewer than 63 windows.
     for j in range(X.shape[1]):
         bits[X.indices[X.indptr[j] : X.indptr[j + 1]]] |= 1 << j
-    found = np.unique(bits)
+    inside = np.flatnonzero(bits)
+    found = np.unique(bits[inside])
+    if len(inside) < len(bits):
+        found = np.append(0, found)
     windows = (found[:, None] >> np.arange(X.shape[1]) & 1).astype(float)
-    return windows, np.searchsorted(found, bits)
+    pattern = np.zeros(len(bits), np.int64)
+    pattern[inside] = np.searchsorted(found, bits[inside])
+    return windows, pattern
 
 
 def _groups(group: NDArray, groups: int) -> sparse.csc_array:
