@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import expit
 
 from steropes.backends import get_backend
 from steropes.design import as_design
@@ -206,3 +207,25 @@ def test_effects_that_do_not_change_take_a_shorter_way_to_the_same_numbers(B):
         np.testing.assert_allclose(short.loss(eta, w), expected, rtol=1e-13)
         np.testing.assert_allclose(r[:300], r_wide[:300], rtol=1e-11, atol=1e-12)
         np.testing.assert_allclose(r[300:], r_wide[600:], rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("device", ["cpu", "torch-cpu"])
+@pytest.mark.parametrize("Q", [0, 1])
+def test_nearly_certain_events_keep_the_digits_of_their_slopes(device, Q):
+    """One interval each, so that the slope of an event is −1 / (1 + exp η)."""
+    if device != "cpu":
+        pytest.importorskip("torch")
+    n, eta = 20, np.linspace(25.0, 60.0, 20)[:, None]
+    event = np.arange(n) % 2
+    args = np.arange(n), np.arange(n) + 1, event, np.zeros((n, Q))
+    likelihood = PooledLogisticLikelihood(*args, get_backend(device))
+    whole = likelihood.backend.asarray(
+        np.concatenate([eta, np.zeros((n * Q, 1)), np.zeros((n, 1))])
+    )
+    ones = likelihood.backend.asarray(np.ones((n, 1)))
+    slope = likelihood.backend.to_host(likelihood.evaluate(whole, ones)[1])
+    expected = np.where(event == 1, -expit(-eta[:, 0]), expit(eta[:, 0]))
+    for found in (slope[:n, 0], slope[-n:, 0]):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    residuals = likelihood.backend.to_host(likelihood.martingale_residuals(whole, ones))
+    np.testing.assert_allclose(residuals.ravel(), -expected, rtol=1e-12)

@@ -125,3 +125,15 @@ def test_residuals_from_the_linear_predictor_equal_those_from_the_mean(distribut
     if family is PoissonRegression:
         unit = 2 * (xlogy(y, y) - xlogy(y, mean) - y + mean)
         np.testing.assert_allclose(distribution.unit_deviance(y, mean), unit)
+
+
+def test_common_and_rare_events_are_estimated_alike():
+    """Of 10¹¹ people 4 differ: p − 1 of the others would have four digits."""
+    X = np.array([[0.0], [0.0], [1.0], [1.0]])
+    weight = np.array([1.0, 1e10, 3.0, 1e10])
+    for y in ([0, 1, 0, 1], [1, 0, 1, 0]):
+        m = LogisticRegression().fit(X, y, sample_weight=weight)
+        side = 1 if y[1] else -1
+        assert m.converged_
+        np.testing.assert_allclose(side * m.intercept_, np.log(1e10), rtol=1e-11)
+        np.testing.assert_allclose(side * m.coef_[0], -np.log(3), rtol=1e-10)

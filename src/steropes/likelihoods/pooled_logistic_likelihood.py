@@ -225,7 +225,8 @@ class PooledLogisticLikelihood(Likelihood):
             p = xp.where(x >= 0, 1.0, e) / (1.0 + e)
             y = (self._has_event[at] & (k == self._final[at]))[:, :, None]
             loss = xp.log1p(e) + xp.maximum(xp.where(y, -x, x), 0.0)
-            slope = xp.where(y, p - 1.0, p)
+            q = xp.where(x >= 0, e, 1.0) / (1.0 + e)  # p − 1 would lose digits
+            slope = xp.where(y, -q, p)
             yield at, xp.where(at_risk, slope, 0.0), xp.where(at_risk, loss, 0.0)
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> ChannelCurvature:

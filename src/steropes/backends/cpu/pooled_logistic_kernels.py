@@ -64,10 +64,11 @@ def evaluate(h, base, F, first, last, event, w, r, loss, g, i0, i1):
                     x += F[k, c] * h[c + 1, i, b]
                 e = math.exp(-abs(x))
                 d = 1.0 / (1.0 + e)
-                p = d if x >= 0.0 else e * d
+                # p − y, without cancellation where p is close to one.
+                p = d if (x >= 0.0) == (y == 0.0) else e * d
                 product[b] += e + product[b] * e
                 total[b] += max(x, 0.0) - y * x
-                p = w[i, b] * (p - y)
+                p = w[i, b] * (p if y == 0.0 else -p)
                 g[k, b] += p
                 r[0, i, b] += p
                 for c in range(Q):
@@ -142,7 +143,8 @@ def evaluate_constant(h, base, A, first, last, event, w, r, loss, g, i0, i1):
             total[b] = 0.0
             s[b] = 0.0
             E[b] = math.exp(h[i, b])
-        for k in range(a, z):
+        stop = z - 1 if event[i] != 0 else z
+        for k in range(a, stop):
             far = False
             for b in range(B):
                 u = E[b] * A[k, b]
@@ -155,12 +157,14 @@ def evaluate_constant(h, base, A, first, last, event, w, r, loss, g, i0, i1):
                 for b in range(B):
                     total[b] += math.log1p(product[b])
                     product[b] = 0.0
-        k = z - 1
         if event[i] != 0:
             for b in range(B):
-                total[b] -= h[i, b] + base[k, b]
-                s[b] -= 1.0
-                g[k, b] -= w[i, b]
+                u = E[b] * A[stop, b]
+                product[b] += u + product[b] * u
+                total[b] -= h[i, b] + base[stop, b]
+                q = 1.0 / (1.0 + u)  # p − 1 would lose digits where p is close to one
+                s[b] -= q
+                g[stop, b] -= w[i, b] * q
         for b in range(B):
             x = w[i, b] * (total[b] + math.log1p(product[b]))
             loss[0, b], error = two_sum(loss[0, b], x)

@@ -36,8 +36,9 @@ def _logistic_losses(
     log1p = tl.where(one == 1.0, e, tl.log(one) * (e / tl.where(one == 1.0, 1.0, one - 1.0)))
     loss = weight * (log1p + tl.maximum(x, 0.0) - outcome * x)
     tl.store(partial + c.to(tl.int64) * B + b, tl.sum(tl.where(mask, loss, 0.0), 0), mask=b < B)
-    probability = tl.where(x >= 0, 1.0, e) / one
-    tl.store(slopes + at, weight * (probability - outcome), mask=mask)
+    near, far = 1.0 / one, e / one
+    p, q = tl.where(x >= 0, near, far), tl.where(x >= 0, far, near)
+    tl.store(slopes + at, weight * ((1.0 - outcome) * p - outcome * q), mask=mask)
 
 
 def logistic_losses_with_triton(
@@ -61,7 +62,8 @@ def logistic_losses_twin(
     """Compute the results of `logistic_losses` in torch operations."""
     e = torch.exp(-eta.abs())  # never overflows
     loss = w * (torch.log1p(e) + eta.clamp_min(0.0) - y * eta)
-    return loss.sum(0), w * (torch.where(eta >= 0, 1.0, e) / (1.0 + e) - y)
+    p, q = (torch.where(side, 1.0, e) / (1.0 + e) for side in (eta >= 0, eta < 0))
+    return loss.sum(0), w * ((1.0 - y) * p - y * q)  # without p − 1, where p is close to one
 
 
 def logistic_losses(
