@@ -256,6 +256,27 @@ def test_settings_before_version_1_have_no_wrapper():
     assert found.without({3: "gone"}).pairs == ()
 
 
+def test_settings_that_share_targets_or_covariates_repeat_no_key(db):
+    values = settings()
+    (one,) = values["analysis"]["targetBaselineSettings"]
+    values["analysis"]["targetBaselineSettings"] = [{**one, "targetIds": [1]}, one]
+    values["analysis"]["aggregateCovariateSettings"] = [
+        {**one, "outcomeIds": 3, "minCharacterizationMean": mean} for mean in (0.1, 0.2)
+    ]
+    made = plan(values)
+    assert [b.targets for b in made.baselines] == [(1, 2)] * 3
+    found = baseline_tables(db, made, drug_era_cohorts(db, {1: CELECOXIB, 2: DICLOFENAC}))
+    keys = {
+        "c_settings": [], "c_cohort_details": ["target_cohort_id"],
+        "c_covariate_ref": ["covariate_id"], "c_analysis_ref": ["analysis_id"],
+        "c_covariates": ["target_cohort_id", "covariate_id"],
+        "c_covariates_continuous": ["target_cohort_id", "covariate_id"],
+    }  # fmt: skip
+    for name, key in keys.items():
+        assert not found[name].duplicated(["setting_id", *key]).any(), name
+    assert not found["c_cohort_counts"].duplicated().any()
+
+
 def test_the_least_mean_of_a_setting_replaces_that_of_the_module():
     values = settings()["analysis"]
     values["aggregateCovariateSettings"] = values.pop("targetBaselineSettings")

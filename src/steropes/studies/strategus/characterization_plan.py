@@ -232,7 +232,16 @@ def characterization_plan(
     ):
         for name, _, _ in _listed(listed, kind, path):
             verdicts.append(skipped(CHARACTERIZATION, f"{kind} {name}", ELSEWHERE[kind]))
-    return CharacterizationPlan(tuple(pairs), tuple(baselines), least_count, tuple(verdicts))
+    return CharacterizationPlan(tuple(pairs), _joined(baselines), least_count, tuple(verdicts))
+
+
+def _joined(baselines: Iterable[Baseline]) -> tuple[Baseline, ...]:
+    """Join the targets of equal settings, whose results have one setting id."""
+    targets: dict[Baseline, dict[int, None]] = {}
+    for baseline in baselines:
+        own = targets.setdefault(replace(baseline, targets=()), {})
+        own |= dict.fromkeys(baseline.targets)
+    return tuple(replace(setting, targets=tuple(of)) for setting, of in targets.items())
 
 
 def _listed(values: object, name: str, path: JsonPath) -> Iterable[tuple[int, object, JsonPath]]:

@@ -74,6 +74,8 @@ def baseline_tables(db: OmopDatabase, plan: CharacterizationPlan, cohorts: Cohor
             if len(entries):
                 _add_covariates(db, plan, baseline, entries, {**key, **of}, rows)
     tables = {name: pd.DataFrame(of) for name, of in rows.items()}
+    # Settings that differ in covariates count the same people.
+    tables["c_cohort_counts"] = tables["c_cohort_counts"].drop_duplicates()
     named = tables["c_covariate_ref"]
     if len(named):
         tables["c_covariate_ref"] = named.drop_duplicates(["setting_id", "covariate_id"])
@@ -82,7 +84,8 @@ def baseline_tables(db: OmopDatabase, plan: CharacterizationPlan, cohorts: Cohor
 
 def _setting_id(baseline: Baseline) -> str:
     """Return the id of a setting: a hash of what decides its results."""
-    text = f"{baseline.json_text} {baseline.prior_days} {baseline.first_in_days}"
+    numbers = (baseline.prior_days, baseline.first_in_days, baseline.least_mean)
+    text = " ".join(map(str, (baseline.json_text, *numbers)))
     return f"t_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
