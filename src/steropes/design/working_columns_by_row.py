@@ -198,7 +198,9 @@ class RowMatrix:
     def diagonals(self, V: np.ndarray) -> np.ndarray:
         """Compute `diagonal` for several v: (n, B) → (k, B), with B padded to `Backend.lanes`."""
         if self.lines is not None:
-            squared = self.lines._replace(data=self.lines.data**2)
+            squared = self.lines  # Zeros and ones are their own squares.
+            if len(self.lines.data):
+                squared = self.lines._replace(data=self.lines.data**2)
             out = self.backend.scatter(squared, V)
         else:
             out = self.backend.xp.zeros((self.k, V.shape[1]))

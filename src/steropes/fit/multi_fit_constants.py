@@ -81,6 +81,10 @@ class ReplicatePolicy:
     ----------
     lanes : int
         Number of replicates that are fitted together.
+    device_lanes : int
+        The most on a device, whose launches then serve more replicates.
+    device_bytes : float
+        Bytes of a device that they may occupy.
     arrays_per_lane : int
         Number of arrays as long as the linear predictors in each replicate.
     max_descents : int
@@ -95,6 +99,8 @@ class ReplicatePolicy:
     """
 
     lanes: int = 8
+    device_lanes: int = 128
+    device_bytes: float = 8e9
     arrays_per_lane: int = 4
     max_descents: int = 500
     max_coupled_columns: int = 10_000

@@ -21,7 +21,7 @@ from .multi_fit_constants import REPLICATES
 from .problem import Problem
 from .solve_with_prior import solve_under_prior
 
-__all__ = ["Group", "Replicates", "lanes_of_draws"]
+__all__ = ["Group", "Replicates", "lanes_of_draws", "lanes_together"]
 
 # The number for at most SMALL_ROWS rows, where the fixed costs of a step dominate.
 SMALL_ROWS, SMALL_DATA_LANES = 2048, 40
@@ -37,9 +37,20 @@ class MultipliedWeights(Protocol):
         """Return the weights of some replicates by their factors."""
 
 
+def lanes_together(problem: Problem, on_host: int) -> int:
+    """Return how many replicates are fitted together: ``on_host`` there, more on a device."""
+    likelihood = problem.likelihood
+    if likelihood.backend.on_host:
+        return on_host
+    room = REPLICATES.device_bytes / (8 * REPLICATES.arrays_per_lane * max(1, likelihood.n_eta))
+    return max(on_host, min(REPLICATES.device_lanes, int(room)))
+
+
 def lanes_of_draws(problem: Problem) -> int:
     """Return how many of hundreds of replicates are fitted together."""
-    return SMALL_DATA_LANES if problem.likelihood.n_eta <= SMALL_ROWS else REPLICATES.lanes
+    if problem.likelihood.n_eta <= SMALL_ROWS:
+        return SMALL_DATA_LANES
+    return lanes_together(problem, REPLICATES.lanes)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from ..errors import DataError
 from ..fit import Problem, Replicates, solve_under_prior
+from ..fit.replicate_fits import lanes_together
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..priors import Prior
 from ..solve import Batch
@@ -83,17 +84,16 @@ class FoldsPath(VariancePath):
         fold, pairs = cut(cv, problem.fold_label, problem.fold_together, problem.weights)
         self.pairs, self.train = pairs, TrainingRows(problem.weights, fold, pairs)
         alone = cv.scoring != "difference"
-        refuse_silent_folds(problem, len(pairs), self.train, alone)
+        refuse_silent_folds(problem, pairs, self.train, alone)
         refuse_loose_folds(problem, len(pairs), self.train)
         if isinstance(cv.search, CyclopsSearch):
             self.counted = None if problem.weights.all() else problem.weights > 0
             self.unpublished = unpublished(problem, self.train, len(pairs))
         self.common = problem.common()
         self.full = problem.batch(common=self.common)
-        self.course = Course(self.policy) if self._room(len(pairs)) else None
-        lanes = (
-            _together(len(pairs), self.policy.max_lanes) if self.course is None else len(pairs) + 1
-        )
+        most = lanes_together(problem, self.policy.max_lanes)
+        self.course = Course(self.policy) if self._room(len(pairs), most) else None
+        lanes = _together(len(pairs), most) if self.course is None else len(pairs) + 1
         count = len(pairs) if self.course is None else lanes
         weights = self.train if self.course is None else WithAllRows(self.train)
         self.folds = Replicates(problem, self.common, count, weights, cv.memory, lanes=lanes)
@@ -337,7 +337,7 @@ class FoldsPath(VariancePath):
         """Whether the data are large enough for predictions and joint fits."""
         return self.problem.likelihood.n_eta * self.problem.design.p > self.policy.large
 
-    def _room(self, folds: int) -> bool:
+    def _room(self, folds: int, most: int) -> bool:
         """Return whether all rows can be one more replicate of all folds at next to no cost."""
         likelihood, backend = self.problem.likelihood, self.problem.likelihood.backend
         if isinstance(likelihood, NuisanceLikelihood):  # Each replicate costs the same.
@@ -345,7 +345,7 @@ class FoldsPath(VariancePath):
         # A device reads X once for any number of replicates.
         spare = not backend.on_host or backend.lanes(folds) > folds
         lasso = self.selects and self.prior.plain
-        return self._large and lasso and folds <= self.policy.max_lanes and spare
+        return self._large and lasso and folds <= most and spare
 
     def _held_out(self, batch: Batch) -> np.ndarray:
         """Compute the log-likelihoods of the held-out rows, one score for each fold."""

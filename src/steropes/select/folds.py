@@ -71,7 +71,7 @@ def cut(
             fold = np.full((n, cut_there.shape[1]), -1, cut_there.dtype)
             fold[there] = cut_there
     for r, f in pairs:
-        if not weights[fold[:, r] != f].any():
+        if not (there & (fold[:, r] != f)).any():
             raise DataError(f"All weight is in fold {f}; use fewer folds.")
     return fold, pairs
 
@@ -96,9 +96,10 @@ class TrainingRows:
 
     def __call__(self, numbers: Sequence[int]) -> np.ndarray:
         """Return the weights of some folds, zero for held-out rows, (n, b)."""
-        w = self.weights[:, None]
-        held = (self.pairs[k] for k in numbers)
-        return np.concatenate([w * (self.fold[:, [r]] != f) for r, f in held], axis=1)
+        out = np.empty((len(self.weights), len(numbers)))
+        for b, (r, f) in enumerate(self.pairs[k] for k in numbers):
+            np.multiply(self.weights, self.fold[:, r] != f, out=out[:, b])
+        return out
 
     def multiples(self, numbers: Sequence[int]) -> RowMultiples:
         """Return the same weights with one byte for each row and fold."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 
 import numpy as np
 
@@ -22,19 +23,23 @@ WHAT = "no event that could have been that of another row at risk, or of the sam
 
 
 def refuse_silent_folds(
-    problem: Problem, folds: int, train: Callable[[list[int]], np.ndarray], alone: bool
-) -> None:
+    problem: Problem, pairs: list[tuple[int, int]], train: Callable[[list[int]], np.ndarray],
+    alone: bool,
+) -> None:  # fmt: skip
     """Raise `DataError` if training rows, or all held-out rows, carry no information.
 
     A likelihood that compares rows with one another needs an event that could have been another
     row's. If the training rows have none, all coefficients are zero at every variance; if no fold
     holds one out, every score is zero. In both cases there would be no reason for the choice.
 
+    A fold's training rows contain all rows that another fold of the same repeat holds out. If these
+    carry information, so do the training rows, so that few of them have to be examined.
+
     Parameters
     ----------
     problem : steropes.fit.Problem
-    folds : int
-        Number of folds.
+    pairs : list of (repeat, fold)
+        The parts that are held out in turn.
     train : callable
         Takes numbers of folds and returns the row weights of their training rows, (n, b).
     alone : bool
@@ -42,7 +47,7 @@ def refuse_silent_folds(
     """
     likelihood = problem.likelihood
     if isinstance(likelihood, NuisanceLikelihood):
-        for k in range(folds):
+        for k in range(len(pairs)):
             _begin(likelihood, train([k])[:, 0], k)
         return
     if not likelihood.shift_invariant:
@@ -50,13 +55,17 @@ def refuse_silent_folds(
     if is_constant(likelihood, problem.weights):
         raise nothing_to_train(-1)
     informative = not alone
-    for k in range(folds):
-        weights = train([k])[:, 0]
-        if is_constant(likelihood, weights):
-            raise nothing_to_train(
-                k, " With stratify=True (the default) events are spread evenly over them."
-            )
-        informative = informative or not is_constant(likelihood, problem.weights - weights)
+    for _, group in groupby(range(len(pairs)), key=lambda k: pairs[k][0]):
+        numbers, telling = list(group), set[int]()
+        for k in numbers:
+            if len(telling) < 2 and not is_constant(likelihood, problem.weights - train([k])[:, 0]):
+                telling.add(k)
+        for k in numbers:
+            if not telling - {k} and is_constant(likelihood, train([k])[:, 0]):
+                raise nothing_to_train(
+                    k, " With stratify=True (the default) events are spread evenly over them."
+                )
+        informative = informative or bool(telling)
     if not informative:
         raise nothing_held_out(", or scoring='difference'")
 

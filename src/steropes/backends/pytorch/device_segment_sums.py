@@ -144,12 +144,15 @@ class Bags:
         Boundaries among the entries.
     outer : Bags or None
         The pieces of each set; None if each set is one piece.
+    reordered : (tensor, tensor) or None
+        Starts and ends of the pieces in the order in which kernels sum them, if it is another.
     """
 
     indices: torch.Tensor
     values: torch.Tensor | None
     pieces: torch.Tensor
     outer: Bags | None
+    reordered: tuple[torch.Tensor, torch.Tensor] | None = None
 
 
 def kernels_apply(x: torch.Tensor) -> bool:
@@ -167,7 +170,8 @@ def bag_sums(bags: Bags, x: torch.Tensor) -> torch.Tensor:
         if values is not None and values.dtype != x.dtype:
             values = values.to(x.dtype)
         if kernels_apply(x):
-            pieces = Pieces(bags.pieces[:-1], bags.pieces[1:], bags.pieces)
+            ranges = bags.reordered or (bags.pieces[:-1], bags.pieces[1:])
+            pieces = Pieces(*ranges, bags.pieces)
             out = gather_with_triton(
                 pieces, bags.indices, x[:0, 0] if values is None else values, x
             )

@@ -190,16 +190,18 @@ class DeviceLines:
             if not (index.dtype == torch.uint16 and use_triton(index)):  # The kernel reads them.
                 index = index.to(dtype)
             pieces, of_line = cut(self._sizes, PIECE)
-            outer = None
-            if len(pieces) - 1 != len(self) or (self._sizes == 0).any():
-                outer = Bags(
-                    torch.arange(len(pieces) - 1, device=device), None,
-                    upload(of_line, device), None,
-                )  # fmt: skip
-            self._bags = Bags(
-                index, data if self.valued else None,
-                upload(pieces, device).to(dtype), outer,
-            )  # fmt: skip
+            count, outer, reordered = len(pieces) - 1, None, None
+            edges = upload(pieces, device).to(dtype)
+            if count != len(self) or (self._sizes == 0).any():
+                place = torch.arange(count, device=device)
+                if count > len(self) and use_triton(index):
+                    # Pieces of long lines that are summed at a time read rows near each other,
+                    # which the cache then holds.
+                    order = torch.argsort(_at(index, edges[:-1]).long(), stable=True)
+                    reordered = edges[:-1][order], edges[1:][order]
+                    place = torch.empty_like(order).scatter_(0, order, place)
+                outer = Bags(place, None, upload(of_line, device), None)
+            self._bags = Bags(index, data if self.valued else None, edges, outer, reordered)
         return self._bags
 
     def transpose(self) -> DeviceLines:

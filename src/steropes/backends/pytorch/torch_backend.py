@@ -37,8 +37,25 @@ from .quadratic_minimiser import OperatorProducts
 
 __all__ = ["TorchBackend"]
 
-# Number of entries of the dense panels from which Gram matrices are computed.
-PANEL = 8_000_000
+# Number of entries of the dense panels from which Gram matrices are computed, on PyTorch's CPU
+# device and on a GPU. Each panel changes the whole matrix, so that small ones cost a GPU more than
+# their products.
+PANEL, GPU_PANEL = 8_000_000, 64_000_000
+# Columns of a stripe of a Gram matrix; entries above the stripe's diagonal square are left out.
+STRIPE = 2048
+# A GPU multiplies panels fast if their rows begin at multiples of so many entries.
+ALIGNED = 16
+
+
+def _aligned(width: int) -> int:
+    """Round up to a multiple of `ALIGNED`."""
+    return -(-width // ALIGNED) * ALIGNED
+
+
+def _in_parts(v: torch.Tensor, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Round v to a type; numbers of bfloat16 are followed by what their rounding left."""
+    first = v.to(dtype)
+    return [first, (v - first.to(v.dtype)).to(dtype)] if dtype == torch.bfloat16 else [first]
 
 
 class TorchBackend:
@@ -64,6 +81,7 @@ class TorchBackend:
         self.device = torch.device("cpu" if device == "torch-cpu" else device)
         self.xp: Any = ArrayFunctions(self.device)
         self.pool = ThreadPool(n_jobs)
+        self._panel = PANEL if self.device.type == "cpu" else GPU_PANEL
         self._kept: dict[tuple[int, str], tuple[Any, Any]] = {}
 
     def __reduce__(self) -> tuple:
@@ -144,7 +162,8 @@ class TorchBackend:
         """Add Σ_i v_i x_i x_i' to the lower triangle of G, from dense panels of rows.
 
         With ``rough`` panels and products are in single precision; on a GPU, panels of 0/1 columns
-        are in bfloat16, in which only v is rounded, and their products in single precision.
+        are in bfloat16. Only v is rounded, to two numbers of that type: with one, a matrix loses
+        its positive definiteness once the unpenalised columns are eliminated.
         """
         weights, total = self._here(v), G.tensor
         require_weights(lines, weights)
@@ -152,25 +171,35 @@ class TorchBackend:
         dtype = torch.float32 if rough else torch.float64
         if rough and not lines.valued and use_triton(total):
             dtype = torch.bfloat16
-        for a, b in self._panels(len(lines), lines.width):
-            Z = self._dense(lines, a, b, dtype)
-            vZ = Z[:, first:] * weights[a:b, None].to(dtype)
-            total[first:] += torch.tril(product_of_panels(vZ, Z), first).to(total.dtype)
+        start, width = first // ALIGNED * ALIGNED, _aligned(lines.width)
+        for a, b in self._panels(len(lines), width):
+            Z = self._dense(lines, a, b, dtype, width)
+            parts = [Z * v[:, None] for v in _in_parts(weights[a:b], dtype)]
+            for s in range(start, lines.width, STRIPE):
+                end, row = min(s + STRIPE, lines.width), max(s, first)
+                e = _aligned(end)
+                for vZ in parts:
+                    product = product_of_panels(vZ[:, s:e], Z[:, :e]).to(total.dtype)
+                    product = product[row - s : end - s]
+                    if row:
+                        total[row:end, :row] += product[:, :row]
+                    total[row:end, row:end] += torch.tril(product[:, row:end])
 
-    @staticmethod
-    def _panels(n: int, width: int) -> list[tuple[int, int]]:
+    def _panels(self, n: int, width: int) -> list[tuple[int, int]]:
         """Split n rows into ranges that fit a dense panel."""
-        step = max(1, PANEL // max(1, width))
+        step = max(1, self._panel // max(1, width))
         return [(a, min(a + step, n)) for a in range(0, n, step)]
 
-    def _dense(self, lines: DeviceLines, a: int, b: int, dtype: torch.dtype) -> torch.Tensor:
-        """Return the lines a … b − 1 as a dense matrix."""
+    def _dense(
+        self, lines: DeviceLines, a: int, b: int, dtype: torch.dtype, width: int
+    ) -> torch.Tensor:
+        """Return the lines a … b − 1 as a dense matrix, with columns of zeros up to a width."""
         if use_triton(lines.indices.tensor):
             starts, ends = lines.starts.tensor[a:b], lines.ends.tensor[a:b]
             entries = lines.indices.tensor, lines.data.tensor
-            return panel_with_triton(starts, ends, *entries, lines.width, None, dtype)[0]
+            return panel_with_triton(starts, ends, *entries, width, None, dtype)[0]
         line, index, data = lines.entries(a, b)
-        Z = torch.zeros((b - a, lines.width), dtype=dtype, device=self.device)
+        Z = torch.zeros((b - a, width), dtype=dtype, device=self.device)
         ones = torch.ones((), dtype=dtype, device=self.device)
         Z[line, index.long()] = ones if data is None else data.to(dtype)
         return Z
@@ -209,7 +238,7 @@ class TorchBackend:
         first, last = int(pointers[0]), int(pointers[-1])
         for a, b in self._panels(last - first, lines.width):
             a, b = first + a, first + b
-            Z = self._dense(lines, a, b, torch.float64) * weights[a:b, None]
+            Z = self._dense(lines, a, b, torch.float64, lines.width) * weights[a:b, None]
             s = int(np.searchsorted(pointers, a, side="right")) - 1
             t = int(np.searchsorted(pointers, b, side="left"))
             inside = Segments(np.clip(pointers[s : t + 1], a, b) - a, self.device)

@@ -116,9 +116,13 @@ class LocalTerm:
     def hessian_cost(self, coarse: bool) -> float:
         """Estimate the cost from the entries per row, relative to a step's work per entry.
 
-        See `DataTerm.hessian_cost`.
+        A device multiplies dense panels, whatever their entries. See `DataTerm.hessian_cost`.
         """
-        return self.entries / self.rows / (10.0 * (0.5 + 0.2 * self.lanes)) + 1.0
+        cost = self.entries / self.rows / (10.0 * (0.5 + 0.2 * self.lanes))
+        if not self.backend.on_host:
+            dense = self.rows * float(len(self.W)) ** 2
+            cost = max(cost, dense / self.policy.device_products_per_step)
+        return cost + 1.0
 
     def join(self, columns: np.ndarray) -> int:
         """See `DataTerm.join`."""
