@@ -41,3 +41,32 @@ def test_an_interrupted_run_repeats_no_step_and_announces_open_groups_only(tmp_p
                 assert store.table("found")["step"].tolist() == ["a", "b", "c", "d"]
     assert ran == ["a", "b", "c", "d"]
     assert lines == ["first (1 of 4)", "second (3 of 4)", "second (1 of 1)"]
+
+
+def test_a_group_is_prepared_while_processes_compute_the_group_before(tmp_path):
+    def events(jobs):
+        seen = []
+
+        def group(title, fails=False):
+            def answer(parallel):
+                assert parallel == jobs
+                for step in ("shared", "one", "two"):
+                    seen.append(f"{title} {step}")
+                    yield f"{title} {step}", {}
+
+            def prepare():
+                seen.append(f"prepare {title}")
+                if fails:
+                    raise ValueError
+
+            names = tuple(f"{title} {step}" for step in ("shared", "one", "two"))
+            return StepGroup(title, names, answer, prepare)
+
+        nothing = StepGroup("nothing", (), lambda _: iter(()), lambda: seen.append("nothing"))
+        with ResultStore(tmp_path / f"{jobs}.duckdb", "x", TABLES, KEYS) as store:
+            run_steps([group("a"), nothing, group("b", fails=True)], store, str, jobs)
+        return seen
+
+    alone = [f"{title} {step}" for title in "ab" for step in ("shared", "one", "two")]
+    assert events(1) == alone
+    assert events(2) == [*alone[:2], "prepare b", *alone[2:]]  # its error is left to its answer

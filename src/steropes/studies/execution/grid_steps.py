@@ -108,7 +108,7 @@ class ComparativeDesign:
                 left = _left(spec, question, analysis, done)
                 title = analysis.description or f"analysis {analysis.id}"
                 names = tuple(name for name, _ in left)
-                groups.append(StepGroup(title, names, partial(group.answers, left)))
+                groups.append(StepGroup(title, names, partial(group.answers, left), group.prepared))
         return groups
 
     def _narrowed(self, db: OmopDatabase, refused: Mapping[int, str]) -> OmopDatabase:
@@ -172,6 +172,7 @@ class _Group:
         """Return everything that all outcomes share."""
         if self.blocked:
             raise DataError(self.blocked)
+        self.bench.turn_to(self.question)
         return self.bench.prepared(self.question, self.analysis)
 
     def shared_rows(self, prepared: Prepared) -> Tables:
@@ -201,7 +202,6 @@ class _Group:
 
     def answers(self, left: list[tuple[str, int]], jobs: int) -> Iterator[tuple[str, Tables]]:
         """Yield name and rows of each step that is left."""
-        self.bench.turn_to(self.question)
         try:
             prepared = self.prepared()
         except REFUSED as error:
@@ -212,15 +212,15 @@ class _Group:
             yield left[0][0], self.shared_rows(prepared)
             left = left[1:]
         asked = [(name, o) for name, o in left if o not in self.refused]
-        for name, outcome in left:
-            if outcome in self.refused:
-                yield name, self.refusal(outcome, self.refused[outcome])
         of_interest = {o.id for o in self.question.outcomes if o.of_interest}
         tasks = [(o, o in of_interest) for _, o in asked]
         common = prepared.packed(), self.spec.database_id
         found_rows = run_in_processes(_answer, common, tasks, jobs)
         for (name, outcome), found in zip(asked, found_rows, strict=True):
             yield name, self.refusal(outcome, found) if isinstance(found, str) else found
+        for name, outcome in left:
+            if outcome in self.refused:
+                yield name, self.refusal(outcome, self.refused[outcome])
 
 
 def _left(

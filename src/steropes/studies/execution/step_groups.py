@@ -6,7 +6,7 @@ Every study design divides its work into groups of steps that share their prepar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -49,26 +49,33 @@ class StepGroup:
     names : tuple of str
         Names of the steps that are not stored yet.
     answer : callable
-        Takes the number of processes and yields name and rows of each of these steps.
+        Takes the number of processes and yields name and rows of each of these steps. Only the
+        first of them may be computed by this process.
+    prepare : callable, optional
+        Makes what ``answer`` starts from and keeps it, while other processes compute the steps of
+        the group before.
     """
 
     title: str
     names: tuple[str, ...]
     answer: Callable[[int], Iterator[tuple[str, Tables]]]
+    prepare: Callable[[], object] | None = None
 
 
 def run_steps(groups: Sequence[StepGroup], store: ResultStore, say: Say, jobs: int = 1) -> None:
     """Run the steps and store their rows; an interrupted run stores the complete steps."""
+    groups = [group for group in groups if group.names]
     total, done = sum(len(group.names) for group in groups), 0
     with counted_steps(total) as report, store.buffered() as add:
-        for group in groups:
-            if not group.names:
-                continue
+        for group, following in zip(groups, [*groups[1:], None], strict=True):
             say(f"{group.title} ({done + 1:,} of {total:,})")
-            for name, tables in group.answer(jobs):
+            for k, (name, tables) in enumerate(group.answer(jobs)):
                 add(name, tables)
                 done += 1
                 report(done)
+                if k == 1 and jobs > 1 and following is not None and following.prepare is not None:
+                    with suppress(Exception):  # It is raised again when the group is answered.
+                        following.prepare()
 
 
 @contextmanager
