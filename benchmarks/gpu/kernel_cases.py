@@ -14,6 +14,7 @@ import torch
 from steropes.backends.pytorch.kernels import (
     chunked_scans,
     conditional_recursion,
+    conjugate_gradient_updates,
     gather_products,
     gram_panels,
     logistic_losses,
@@ -87,7 +88,7 @@ class Draws:
 
 def kernel_cases(device: str, n: int = 600, lanes: tuple[int, ...] = (1, 10)) -> list[KernelCase]:
     """Return the cases of all kernels, with about n rows each."""
-    make = (_gathers, _scans, _sweeps, _segments, _panels, _recursions, _losses)
+    make = (_gathers, _scans, _sweeps, _segments, _panels, _recursions, _losses, _iterations)
     return [case for i, f in enumerate(make) for B in lanes for case in f(Draws(device, n, i), B)]
 
 
@@ -208,3 +209,35 @@ def _losses(draws: Draws, B: int) -> Iterator[KernelCase]:
             lambda a=args: logistic_losses.logistic_losses_with_triton(*a),
             lambda a=args: logistic_losses.logistic_losses_twin(*a),
         )
+
+
+def _iterations(draws: Draws, B: int) -> Iterator[KernelCase]:
+    k, kernels = 5_000, conjugate_gradient_updates  # several blocks
+    for low in (False, True):
+        q = draws.normal(k, B) * draws.send(10.0 ** (np.arange(B) % 4))
+        keep = draws.send(draws.rng.random(k) < 0.9) if low else None
+        yield KernelCase(
+            f"scaled vectors, {B} lanes{', some of whose entries are zero' if low else ''}",
+            lambda a=(q, keep): kernels.scaled_with_triton(*a),
+            lambda a=(q, keep): kernels.scaled_twin(*a),
+        )
+        support = draws.send(draws.rng.random((k, B)) < 0.5)
+        # The second replicate has a negative curvature, and the third one has converged.
+        size = draws.send(np.where(np.arange(B) == 1, -3.0, 3.0))
+        rz = draws.send(np.where(np.arange(B) == 2, 0.01, 1.0) * k)
+        terms = 0.1 * draws.normal(k, B) if low else None
+        model = (q + 0.1 * draws.normal(k, B)).float(), size, terms, draws.weights(k, B)
+        args = *model, keep, support, 0.5 * draws.weights(k, B)
+        state = draws.normal(k, B), q, draws.normal(k, B), rz, draws.send(np.full(B, 0.1 * k))
+        yield KernelCase(
+            f"iteration of conjugate gradients, {B} lanes{', terms of low rank' if low else ''}",
+            lambda a=args, s=state: _updated(kernels.update_with_triton, a, s),
+            lambda a=args, s=state: _updated(kernels.update_twin, a, s),
+        )
+
+
+def _updated(update: Callable[..., None], arguments: Tensors, state: Tensors) -> Tensors:
+    """Return the state after an update, which changes a copy of it."""
+    own = conjugate_gradient_updates.Iterate(*(x.clone() for x in state))
+    update(*arguments, own)
+    return own

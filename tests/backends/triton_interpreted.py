@@ -23,8 +23,10 @@ from scipy import sparse
 from steropes.backends import get_backend
 from steropes.backends.cpu import Lines
 from steropes.backends.pytorch import device_segment_sums, device_sparse_lines, torch_backend
+from steropes.backends.pytorch.kernels import conjugate_gradient_updates
 from steropes.backends.pytorch.kernels.gather_products import gather_with_triton
 from steropes.backends.pytorch.kernels.sparse_line_pieces import cut_pieces
+from steropes.backends.pytorch.quadratic_minimiser import DenseProducts, QuadraticMinimiser
 
 
 def beyond_32_bits(folder: str) -> list[str]:
@@ -108,11 +110,31 @@ def products_of_the_backend() -> list[str]:
     return out
 
 
+def minima_of_models() -> list[str]:
+    """Minima of quadratic models with kernels in the iterations, against those without."""
+    rng, k, B, found = np.random.default_rng(2), 40, 3, []
+    Z = rng.normal(size=(90, k)) + 0.7 * rng.normal(size=(90, 1))
+    G, f = Z.T @ Z, np.array([0])
+    Y = G[f] / np.sqrt(G[0, 0])
+    ones = np.ones((k, B))
+    l1 = np.where(np.arange(k) < 1, 0.0, 20.0)[:, None] * ones
+    for fused in (False, True):
+        conjugate_gradient_updates.use_triton = lambda x, fused=fused: fused
+        rng = np.random.default_rng(3)
+        minimiser = QuadraticMinimiser(DenseProducts(torch.from_numpy(G).float()))
+        found.append(minimiser.minimise(
+            np.diag(G) - (Y**2).sum(0) + (np.arange(k) < 1), f, Y, g=90 * rng.normal(size=(k, B)),
+            y=0 * ones, l1=l1, l2=ones, unit=ones, tolerance=np.full(B, 1e-2),
+            U=rng.normal(size=(2, k, B)), c=np.ones((2, B)),
+        ))  # fmt: skip
+    return [] if np.allclose(*found, rtol=0, atol=1e-4) else ["minima of models"]
+
+
 torch.set_num_threads(1)
 warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of infinities in masked lanes
 found = [line for case in kernel_cases("cpu", 64, (1, 3)) for line in failures(case, 2)]
 with tempfile.TemporaryDirectory() as folder:
     found += beyond_32_bits(folder)
-found += sums_of_the_backend() + products_of_the_backend()
+found += minima_of_models() + sums_of_the_backend() + products_of_the_backend()
 print("\n".join(found))
 sys.exit(bool(found))

@@ -11,12 +11,19 @@ from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import steropes
 from steropes import CrossValidation, Laplace, Surv
+from steropes.backends.pytorch import quadratic_minimiser
 from steropes.backends.pytorch.host_device_transfers import TRANSFERS
+from steropes.backends.pytorch.quadratic_minimiser import (
+    DenseProducts,
+    MinimiserPolicy,
+    QuadraticMinimiser,
+)
 from steropes.infer.bootstrap_draws import Draws
 from steropes.select.folds import TrainingRows, WithAllRows, cut
 from steropes.solve.data_term import weights_of_rows
@@ -29,12 +36,14 @@ FREE = {"view", "slice", "unsqueeze", "select", "t", "detach", "expand", "alias"
 
 
 class Operations(TorchDispatchMode):
-    """Counts the operations that a device would run."""
+    """Counts the operations that a device would run, and the numbers that the host asks for."""
 
-    count = 0
+    count = asked = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.count += function.__name__.split(".")[0] not in FREE
+        name = function.__name__.split(".")[0]
+        self.count += name not in FREE
+        self.asked += name == "_local_scalar_dense"
         return function(*args, **(kwargs or {}))
 
 
@@ -215,3 +224,41 @@ def test_quadratic_models_are_minimised_without_a_download_of_their_matrix(name,
     assert cost.bytes_read <= 8 * (k + 4)
     host.follow(term, False)
     np.testing.assert_allclose(shared.G, host.G, rtol=1e-9, atol=1e-12)
+
+
+def minimiser_of(iterations):
+    """A minimiser of dense models, whose systems take a number of iterations, and its models."""
+    rng, k, B = np.random.default_rng(3), 40, 3
+    Z = rng.normal(size=(90, k))
+    G, ones = Z.T @ Z, np.ones((k, B))
+    policy = MinimiserPolicy(max_iterations=iterations)
+    minimiser = QuadraticMinimiser(DenseProducts(torch.from_numpy(G).float()), policy)
+    arrays = {
+        "g": rng.normal(size=(k, B)), "y": ones, "l1": ones, "l2": ones, "unit": ones,
+        "tolerance": np.ones(B), "U": np.empty((0, k, B)), "c": np.empty((0, B)),
+    }  # fmt: skip
+    eliminated = np.array([0]), G[:1] / np.sqrt(G[0, 0])
+    return lambda residual: minimiser.support_step(
+        G.diagonal(), *eliminated, residual=residual, **arrays
+    )
+
+
+def test_an_iteration_of_conjugate_gradients_is_three_products_and_two_kernels(monkeypatch):
+    costs = [cost_of(lambda n=n: minimiser_of(n)(0.0)).operations for n in (2, 3)]
+    assert costs[1] - costs[0] <= 43
+    with Operations() as operations:
+        minimiser_of(12)(0.0)
+    assert operations.asked <= 3
+    # On a GPU, Triton's kernels take the place of the operations of these two functions.
+    z, done = (torch.ones(3), torch.ones(40, 3)), []
+    monkeypatch.setattr(quadratic_minimiser, "scaled", lambda *_: z)
+    monkeypatch.setattr(quadratic_minimiser, "update", lambda *_: done.append(True))
+    costs = [cost_of(lambda n=n: minimiser_of(n)(0.0)).operations for n in (2, 3)]
+    assert costs[1] - costs[0] <= 3
+    assert len(done) == 5
+
+
+def test_iterations_after_convergence_change_nothing():
+    steps = [minimiser_of(n)(0.3) for n in (5, 8, 12)]
+    np.testing.assert_array_equal(steps[0], steps[1])
+    np.testing.assert_array_equal(steps[0], steps[2])

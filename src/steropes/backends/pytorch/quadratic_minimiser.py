@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from .device_array import DeviceArray
 from .host_device_transfers import download, upload
+from .kernels.conjugate_gradient_updates import Iterate, model_product, scaled, update
 
 __all__ = [
     "DenseProducts",
@@ -63,7 +63,7 @@ class MinimiserPolicy:
     margin: float = 1.05
 
 
-class ModelProducts(Protocol):
+class ModelProducts:
     """A symmetric positive semidefinite matrix on a device.
 
     Attributes
@@ -71,16 +71,31 @@ class ModelProducts(Protocol):
     device : torch.device
     count : int
         Number of products so far.
+    check_every : int
+        Number of iterations after which the host reads whether more are needed. Reading waits
+        for the device, about as long as a product with a stored matrix takes.
     """
 
     device: torch.device
     count: int
+    check_every: int
+
+    def scaled_times(
+        self, x: torch.Tensor, keep: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Multiply the matrix by x (k, B), whose entries are zero where ``keep`` (k,) is false.
+
+        The products are those of the first result (k, B) and the second one (B,).
+        """
+        raise NotImplementedError
 
     def times(self, x: torch.Tensor) -> torch.Tensor:
         """Multiply the matrix by x (k, B)."""
+        raw, size = self.scaled_times(x)
+        return raw * size
 
 
-class DenseProducts:
+class DenseProducts(ModelProducts):
     """Products with a matrix G that is stored on the device.
 
     Parameters
@@ -88,6 +103,8 @@ class DenseProducts:
     G : (k, k) tensor
         In bfloat16, single or double precision. It is used as it is, without a copy.
     """
+
+    check_every = 4
 
     def __init__(self, G: torch.Tensor) -> None:
         self.G, self.device, self.count = G, G.device, 0
@@ -100,18 +117,20 @@ class DenseProducts:
         here = G if isinstance(G, torch.Tensor) else upload(G, device)
         return cls(here.to(dtype))
 
-    def times(self, x: torch.Tensor) -> torch.Tensor:
-        """Multiply G by x (k, B).
+    def scaled_times(
+        self, x: torch.Tensor, keep: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Multiply G by x (k, B); see `ModelProducts.scaled_times`.
 
         Vectors are scaled to largest entries of one, so that their precision can be G's. For a G
         in bfloat16 they are split into three parts of that precision, which together have 24 bits;
         sums are in single precision.
         """
         self.count += 1
-        size = x.abs().amax(0).clamp_min(1e-300)
-        z = x / size
         if self.G.dtype != torch.bfloat16:
-            return (self.G @ z.to(self.G.dtype)).to(torch.float64) * size
+            size, z = scaled(x, keep, self.G.dtype)
+            return self.G @ z, size
+        size, z = scaled(x, keep, torch.float64)
         parts = []
         for _ in range(3):
             parts.append(z.to(torch.bfloat16))
@@ -121,10 +140,10 @@ class DenseProducts:
             out = torch.mm(self.G, split, out_dtype=torch.float32)
         else:
             out = self.G.float() @ split.float()
-        return out.to(torch.float64).reshape(len(x), 3, -1).sum(1) * size
+        return out.to(torch.float64).reshape(len(x), 3, -1).sum(1), size
 
 
-class OperatorProducts:
+class OperatorProducts(ModelProducts):
     """Products with a matrix that is known only by them.
 
     Parameters
@@ -134,15 +153,20 @@ class OperatorProducts:
     device : torch.device
     """
 
+    check_every = 1
+
     def __init__(
         self, multiply: Callable[[DeviceArray], DeviceArray], device: torch.device
     ) -> None:
         self._multiply, self.device, self.count = multiply, device, 0
 
-    def times(self, x: torch.Tensor) -> torch.Tensor:
-        """Multiply the matrix by x (k, B)."""
+    def scaled_times(
+        self, x: torch.Tensor, keep: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Multiply the matrix by x (k, B), with scales of one."""
         self.count += 1
-        return self._multiply(DeviceArray(x)).tensor
+        z = x if keep is None else torch.where(keep[:, None], x, 0.0)
+        return self._multiply(DeviceArray(z)).tensor, x.new_ones(x.shape[1])
 
 
 class _Models:
@@ -155,32 +179,40 @@ class _Models:
         def send(x: NDArray) -> torch.Tensor:
             return upload(np.asarray(x, np.float64), products.device)
 
-        self.products, self.f = products, upload(np.asarray(f), products.device)
-        self.Y = send(Y)
-        self.g, self.y0, self.l1, self.l2, self.unit, self.tolerance, self.U, self.c = (
+        self.products = products
+        self.g, self.y0, self.l1, self.l2, self.unit, self.tolerance, U, self.c = (
             send(arrays[x]) for x in ("g", "y", "l1", "l2", "unit", "tolerance", "U", "c")
         )
+        self.keep, self.Y = None, None
+        if len(f):
+            kept = np.ones(len(diagonal), bool)
+            kept[f] = False
+            # Eliminated coordinates have no part in Y'Y.
+            self.keep, self.Y = upload(kept, products.device), send(np.where(kept, Y, 0.0))
+            self.minus_Y = -self.Y
         self.h = send(diagonal)[:, None] + self.l2
-        if len(self.U):
-            self.h = self.h + torch.einsum("mb,mkb->kb", self.c, self.U**2)
-        self.moves = self.h > 0
+        if len(U):
+            self.h = self.h + torch.einsum("mb,mkb->kb", self.c, U**2)
+        self.U = U.permute(2, 0, 1).contiguous()  # (B, M, k), as products by replicate read it
+        self.moves, self.penalised = self.h > 0, self.l1 > 0
         self.inverse = torch.where(self.moves, 1.0 / torch.where(self.moves, self.h, 1.0), 0.0)
         self.start = self.g + self.l2 * self.y0  # slopes at y₀
 
+    def low(self, x: torch.Tensor) -> torch.Tensor | None:
+        """Multiply the terms of low rank by x (k, B), if there are any."""
+        out = None
+        if self.Y is not None:
+            out = self.minus_Y.T @ (self.Y @ x)
+        if self.U.shape[1]:
+            inner = self.c.T[:, None] * torch.bmm(x.T[:, None], self.U.transpose(1, 2))
+            part = torch.bmm(inner, self.U)[:, 0].T
+            out = part if out is None else out + part
+        return out
+
     def times(self, x: torch.Tensor) -> torch.Tensor:
         """Multiply the models' matrices, with l2, by x (k, B)."""
-        z = x
-        if len(self.f):
-            z = x.clone()
-            z[self.f] = 0.0
-        out = self.products.times(z)
-        if len(self.f):
-            out = out - self.Y.T @ (self.Y @ z)
-            out[self.f] = x[self.f]
-        if len(self.U):
-            inner = self.c * torch.einsum("mkb,kb->mb", self.U, x)
-            out = out + torch.einsum("mb,mkb->kb", inner, self.U)
-        return out + self.l2 * x
+        raw, size = self.products.scaled_times(x, self.keep)
+        return model_product(raw, size, self.low(x), self.l2, self.keep, x)
 
     def value(self, D: torch.Tensor, AD: torch.Tensor) -> torch.Tensor:
         """Compute the models at y₀ + D, less their values at y₀, (B,)."""
@@ -231,17 +263,17 @@ class QuadraticMinimiser:
         }  # fmt: skip
         m = _Models(self.products, diagonal, f, Y, arrays)
         D, AD = torch.zeros_like(m.y0), torch.zeros_like(m.y0)
-        largest: torch.Tensor | None = None
+        rate: torch.Tensor | None = None
         for _ in range(self.policy.max_rounds):
             s = m.start + AD
             violation = m.violation(s, m.y0 + D)
             live = violation.amax(0) > m.tolerance
             if not bool(live.any()):
                 break
-            if largest is None:
-                largest = self._largest_eigenvalue(m)
+            if rate is None:
+                rate = m.inverse / self._largest_eigenvalue(m)
             D, AD = self._newton(m, D, AD, s, violation, live)
-            D, AD = self._proximal(m, D, AD, live, largest)
+            D, AD = self._proximal(m, D, AD, live, rate)
         return download(D)
 
     def support_step(
@@ -274,7 +306,7 @@ class QuadraticMinimiser:
         violation: torch.Tensor, live: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
         """Take a Newton step on the supports, whose coefficients stop where they change sign."""
-        y, penalised = m.y0 + D, m.l1 > 0
+        y, penalised = m.y0 + D, m.penalised
         new = torch.where((y == 0) & penalised, violation, 0.0)
         least = torch.maximum(self.policy.entering_share * new.amax(0), m.tolerance)
         support = ((y != 0) | ~penalised | (new > least)) & live & m.moves
@@ -299,32 +331,26 @@ class QuadraticMinimiser:
     def _conjugate_gradients(
         self, m: _Models, support: torch.Tensor, residual: torch.Tensor, relative: float
     ) -> torch.Tensor:
-        """Solve for steps on the supports, (k, B), with the diagonal as preconditioner."""
-        z = m.inverse * residual
-        q, p = z, torch.zeros_like(z)
-        rz = (residual * z).sum(0)
-        aim = rz * relative**2
-        for _ in range(self.policy.max_iterations):
-            Aq = m.times(q)
-            curvature = (q * Aq).sum(0)
-            on = (curvature > 0) & (rz > aim)
-            if not bool(on.any()):
+        """Solve for steps on the supports, (k, B), with the diagonal as preconditioner.
+
+        Residuals are changed in place.
+        """
+        q = m.inverse * residual
+        rz = (residual * q).sum(0)
+        state = Iterate(torch.zeros_like(q), q, residual, rz, rz * relative**2)
+        for i in range(1, self.policy.max_iterations + 1):
+            raw, size = m.products.scaled_times(q, m.keep)
+            update(raw, size, m.low(q), m.l2, m.keep, support, m.inverse, state)
+            if i % m.products.check_every == 0 and not bool((rz > state.aim).any()):
                 break
-            length = torch.where(on, rz / torch.where(on, curvature, 1.0), 0.0)
-            p = p + length * q
-            residual = residual - torch.where(support, length * Aq, 0.0)
-            z = m.inverse * residual
-            last, rz = rz, (residual * z).sum(0)
-            q = torch.where(on, z + rz / torch.where(last > 0, last, 1.0) * q, 0.0)
-        return p
+        return state.p
 
     def _proximal(
         self, m: _Models, D: torch.Tensor, AD: torch.Tensor, live: torch.Tensor,
-        largest: torch.Tensor,
+        rate: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
         """Take a proximal gradient step, by which coefficients become zero or leave zero."""
         y = m.y0 + D
-        rate = m.inverse / largest
         to = y - (m.start + AD) * rate
         to = torch.sign(to) * (to.abs() - m.l1 * rate).clamp_min(0.0)
         D = torch.where(live & m.moves, to, y) - m.y0

@@ -25,7 +25,7 @@ _triton, tl = _load()
 
 # Kernels are not specialised on these integer arguments. Triton would otherwise compile them anew
 # for the value 1 and for multiples of 16.
-SIZES = ("n", "B", "W", "Y", "width", "chunks", "s0", "row0")
+SIZES = ("n", "k", "B", "W", "Y", "width", "chunks", "s0", "row0")
 
 
 def jit(kernel: Callable) -> Any:
