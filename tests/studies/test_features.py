@@ -500,3 +500,12 @@ def test_a_missing_year_of_birth_makes_no_age_and_one_that_is_no_number_is_refus
 def test_covariates_of_ones_own_with_a_value_that_is_not_finite_are_refused(value):
     with pytest.raises(DataError, match=r"covariate 8003 has a value that is not finite in row 2"):
         made({5003: [1, 0, 1], 8003: [0, 1, value]}, 3)
+
+
+@pytest.mark.parametrize("rows", [[2, 1, 0], [0, 0, 1], [True, False, True], [-1, 0, 1], [1, 2, 3]])
+def test_rows_that_do_not_ascend_are_refused(rows):
+    """As many rows as people are all of them only if they ascend."""
+    features = made({5: np.array([1, 0, 2])}, 3)
+    assert features.take(np.arange(3)) is features
+    with pytest.raises(DataError, match="ascending numbers of rows from 0 to 2"):
+        features.take(np.array(rows))

@@ -201,7 +201,15 @@ class Features(TextInHtml):
         -------
         Features
             The covariates of these people; this object if they are all.
+
+        Raises
+        ------
+        DataError
+            The numbers do not ascend, or there are no such rows.
         """
+        people = np.asarray(people)
+        if people.dtype == bool or not (np.diff(people, prepend=-1, append=self.n) > 0).all():
+            raise DataError(f"people must be ascending numbers of rows from 0 to {self.n - 1}")
         if len(people) == self.n:
             return self
         place = np.full(self.n, -1, dtype=np.int32)
