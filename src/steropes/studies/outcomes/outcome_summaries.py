@@ -173,7 +173,8 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
         return pd.DataFrame()
     require_people(people, "treated", "time", "event")
     require_weights(weights, len(people))
-    time, event, treated = (people[c].to_numpy() for c in ("time", "event", "treated"))
+    time = people["time"].to_numpy(dtype=float)
+    event, treated = (people[c].to_numpy() for c in ("event", "treated"))
     last = float(np.quantile(time, 0.9))
     step = 50 if last <= 300 else 100 if last <= 600 else 250
     marks = np.arange(0, last + 1e-9, step)
