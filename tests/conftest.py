@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import zlib
 from collections import Counter
 
@@ -68,6 +69,16 @@ def default_device(request):
         for module in WITH_DEVICES:
             patch.setattr(f"steropes.{module}.get_backend", other_backend)
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Leave modules and tests, which are never garbage, out of all collections of garbage."""
+    gc.disable()
+    collected = yield
+    gc.freeze()
+    gc.enable()
+    return collected
 
 
 @pytest.hookimpl(tryfirst=True)
