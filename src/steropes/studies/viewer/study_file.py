@@ -293,7 +293,7 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _share(value: Any) -> float | None:
-    """Read a released share as result tables have it: a bound below it is negative, one above none."""
+    """Read a released share as result tables have it; bounds below which it lies are negative."""
     return None if isinstance(value, str) and value.startswith(">") else _count(value)
 
 

@@ -1,0 +1,125 @@
+"""Databases that differ in a suppressed number alone give the same outputs, byte for byte.
+
+Page, figures, tables, files for papers, terminal, ``repr``, progress, log and the page of results
+are compared. So an attacker derives the number from none of them, neither from texts nor from
+coordinates.
+"""
+
+import base64
+import gzip
+import logging
+import re
+import zipfile
+
+import numpy as np
+import pytest
+from tests.studies.conftest import TinyOmop
+from tests.studies.release_attacker import terminal_text
+
+from steropes.studies import StudySettings, comparative_study
+from steropes.studies.report.study_terminal import print_study
+from steropes.studies.viewer.results_page import write_results_page
+
+IDENTITY = ("manifest.json",)  # checksums of the other files
+
+
+def texts_of(path):
+    """The texts of a file: of a page of results also its packed tables, of a Word file its body."""
+    if path.suffix == ".docx":
+        with zipfile.ZipFile(path) as document:
+            return document.read("word/document.xml")
+    if path.name != "results.html":
+        return path.read_bytes()
+    page = path.read_text()
+    packed = re.findall(r'id="data-[\w-]+"[^>]*>([^<]+)<', page)
+    assert packed
+    return re.sub(r">[A-Za-z0-9+/=]{40,}<", "><", page).encode() + b"".join(
+        gzip.decompress(base64.b64decode(of)) for of in packed
+    )
+
+
+def outputs(run, folder, caplog, capsys):
+    """Everything that a study writes, prints and logs, by name."""
+    with caplog.at_level(logging.DEBUG):
+        study = run()
+        study.write(folder)
+        study.write_paper(folder)
+        write_results_page([folder], folder / "results.html")
+    printed = capsys.readouterr()
+    found = {
+        str(path.relative_to(folder)): texts_of(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in IDENTITY
+    }
+    found["terminal"] = terminal_text(print_study, study, [])
+    found["repr"], found["log"] = repr(study), caplog.text
+    found["printed"] = re.sub(r"[\d.]+ s\b", "", printed.out + printed.err)
+    caplog.clear()
+    return found
+
+
+def different(first, second):
+    """Names of the outputs that differ, each with the first words that do."""
+    found = []
+    for name in first.keys() & second.keys():
+        a, b = (re.split(r"[\s<>,]+", str(of[name])) for of in (first, second))
+        if a != b:
+            at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), 0)
+            found.append(f"{name}: {' '.join(a[at - 8 : at + 4])} or {b[at]}"[:200])
+    return sorted(found)
+
+
+def cohort(omop, few):
+    """Two arms of 80 people, of which the comparator has so many people with the outcome."""
+    rng = np.random.default_rng(5)
+    omop.concept(70, "thing")
+    for i in range(160):
+        arm, k = ("target", "comparator")[i % 2], i // 2
+        last = int(rng.integers(400, 900))
+        person = omop.person(
+            **{arm: 0}, observed=(-1000, last), born=int(rng.integers(1940, 1980)),
+            sex=int(rng.choice([8507, 8532])),
+        )  # fmt: skip
+        day, draw, thing = int(rng.integers(5, last)), rng.random(), rng.random()
+        if arm == "comparator" and k < few:
+            omop.condition(person, 3, 395 - k)  # beyond the time at risk of nobody else
+        elif arm == "target" and draw < 0.3:
+            omop.condition(person, 3, day)
+        if thing < 0.3:
+            omop.condition(person, 70, -5)
+    return omop.write()
+
+
+@pytest.mark.parametrize(
+    ("rules", "unblind"),
+    [
+        ("ohdsi", True),
+        ("opensafely", False),
+        pytest.param("ohdsi", False, marks=pytest.mark.slow),
+        pytest.param("opensafely", True, marks=pytest.mark.slow),
+        pytest.param("none", True, marks=pytest.mark.slow),
+    ],
+)
+def test_no_output_of_a_study_depends_on_how_few_outcomes_an_arm_has(
+    rules, unblind, tmp_path, caplog, capsys
+):
+    settings = StudySettings(
+        1, 2, 3, tie_orders=2, min_people=3, caliper=1.0, risk_days=400, unblind=unblind
+    )
+    found = []
+    for few in (2, 4):
+        (made := tmp_path / f"omop{few}").mkdir()
+        path = cohort(TinyOmop(made), few)
+        (folder := tmp_path / str(few) / "output").mkdir(parents=True)
+
+        def run(path=path):
+            return comparative_study(path, settings, disclosure=rules)
+
+        found.append(outputs(run, folder, caplog, capsys))
+    first, second = found
+    assert len(first) > 20
+    if rules == "none":  # which shows that the comparison sees the outcomes
+        assert len(different(first, second)) > 10
+    else:
+        assert first.keys() == second.keys()
+        assert different(first, second) == []
