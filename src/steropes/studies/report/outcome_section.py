@@ -31,7 +31,8 @@ from steropes.studies.report.svg_canvas import Picture
 __all__ = ["AnalysisDetails", "OutcomeSection", "outcome_section"]
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
-DAYS = ("min", "p_10", "p_25", "median", "p_75", "p_90", "max")
+# Quantiles of the follow-up; extremes are days of single people.
+DAYS = ("p_10", "p_25", "median", "p_75", "p_90")
 
 
 @dataclass(frozen=True)
