@@ -14,7 +14,7 @@ from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, demo_database
 from steropes.studies.comparative.study_specification import MAIN
 from steropes.studies.diagnostics.study_verdicts import Judged
-from steropes.studies.disclosure import site_rules
+from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.disclosure.one_question_release import publish
 from steropes.studies.report.formatting import decimals, p_value, risk_period, shown_value
 from steropes.studies.report.study_checks import checks
@@ -322,14 +322,17 @@ def test_the_curve_of_an_arm_that_is_watched_for_less_time_ends_before_the_other
     assert said.count("whose curve ends") == 1
 
 
-def test_fewer_folds_than_asked_for_are_said(omop):
+def test_fewer_folds_than_asked_for_are_said_without_their_number_which_is_the_size_of_an_arm(omop):
     for i in range(40):
         person = omop.person(**{"target" if i % 8 == 0 else "comparator": 0}, outcome=9 + i)
         if i % 3:
             omop.condition(person, 70, -5)
     study = comparative_study(omop.write(), StudySettings(1, 2, 3))
-    assert study.to_dict()["propensity"]["folds"] == 5
-    assert any("5 folds instead of 10" in line for line in failed(study))
+    assert study.to_dict()["propensity"]["folds"] is None
+    assert any("fewer than 10 folds, for an arm" in line for line in failed(study))
+    everything = dataclasses.replace(study, rules=DisclosureRules("none", 0))
+    assert everything.to_dict()["propensity"]["folds"] == 5
+    assert any("5 folds, not 10" in line for line in failed(everything))
 
 
 def test_drafts_of_a_killed_process_go_and_young_ones_stay(study, tmp_path):
