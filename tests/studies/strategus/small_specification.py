@@ -415,6 +415,15 @@ CHARACTERIZATION = {
     "settings": {
         "analysis": {
             "timeToEventSettings": [{"targetIds": [1, 1001], "outcomeIds": 3}],
+            "dechallengeRechallengeSettings": [
+                {
+                    "targetCohortDefinitionIds": [1, 1001],
+                    "outcomeCohortDefinitionIds": 3,
+                    "dechallengeStopInterval": 30,
+                    "dechallengeEvaluationWindow": 30,
+                    "attr_class": "dechallengeRechallengeSettings",
+                }
+            ],
             "targetBaselineSettings": [
                 {
                     "targetIds": [1, 1001],

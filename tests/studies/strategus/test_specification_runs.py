@@ -115,6 +115,8 @@ def test_results_fit_into_the_declared_tables(tables):
     assert count("c_cohort_details") == 2
     assert count("c_covariates") > 2
     assert count("c_time_to_event") > 0
+    assert count("c_dechallenge_rechallenge") == 2
+    assert count("c_rechallenge_fail_case_series") == 0  # Its rows would be of single people.
     assert count("plp_models") == count("plp_performances") == count("plp_tars") == 1
     assert count("plp_cohorts") == 2
     assert count("plp_evaluation_statistics") == 3 * 19

@@ -19,6 +19,7 @@ from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 
 __all__ = [
     "released_baseline",
+    "released_challenges",
     "released_cohort_counts",
     "released_rates",
     "released_statistics",
@@ -35,6 +36,15 @@ STATISTICS = {
 # Numbers of outcomes, with the number of people who have them, before and after exclusions.
 EVENTS = {"outcomes_pe": "person_outcomes_pe", "outcomes": "person_outcomes"}
 PEOPLE = ("persons_at_risk_pe", "persons_at_risk", *EVENTS.values())
+# Numbers of people with dechallenges and rechallenges, with the number that each is a share of.
+CHALLENGES = {
+    "dechallenge_attempt": "num_cases",
+    "dechallenge_success": "dechallenge_attempt",
+    "dechallenge_fail": "dechallenge_attempt",
+    "rechallenge_attempt": "dechallenge_attempt",
+    "rechallenge_success": "rechallenge_attempt",
+    "rechallenge_fail": "rechallenge_attempt",
+}
 PERCENTILES = {"p_10": 0.1, "p_25": 0.25, "median": 0.5, "p_75": 0.75, "p_90": 0.9}
 Tables = dict[str, pd.DataFrame]
 
@@ -140,6 +150,36 @@ def released_times(counts: pd.DataFrame, rules: DisclosureRules, database_id: st
     pairs = zip(counts["num_events"], counts["persons"], strict=True)
     events = [_of_people(n, of, rules) for n, of in pairs]
     return counts.drop(columns="persons").assign(num_events=events, database_id=database_id)
+
+
+def released_challenges(
+    counts: pd.DataFrame, rules: DisclosureRules, database_id: str
+) -> pd.DataFrame:
+    """Return the numbers of dechallenges and rechallenges for release, with their shares.
+
+    Shares follow from released numbers, and are missing where one of these is withheld.
+
+    Parameters
+    ----------
+    counts : DataFrame
+        Exact counts.
+    rules : DisclosureRules
+        The rules.
+    database_id : str
+        Name of the database.
+    """
+    made = counts.drop(columns="case_persons").assign(database_id=database_id)
+    for name, people in (
+        ("num_exposure_eras", "num_persons_exposed"), ("num_cases", "case_persons")
+    ):  # fmt: skip
+        pairs = zip(counts[name], counts[people], strict=True)
+        made[name] = [_of_people(n, of, rules) for n, of in pairs]
+    for name in ("num_persons_exposed", *CHALLENGES):
+        made[name] = counts[name].map(rules.coarse)
+    for name, of in CHALLENGES.items():
+        known = (made[of] > 0) & (made[name] >= 0)
+        made[f"pct_{name}"] = (made[name] / made[of]).where(known)
+    return made
 
 
 def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) -> Tables:

@@ -10,6 +10,7 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import FeatureRules
+from steropes.studies.strategus.dechallenge_rechallenge import Challenge
 from steropes.studies.strategus.part_verdicts import PartVerdict, runs, skipped
 from steropes.studies.strategus.r_covariate_settings import covariate_rules
 from steropes.studies.strategus.r_values import (
@@ -43,10 +44,14 @@ AFTER_INDEX = {
 }
 # Analyses that are not available, by the name of their list.
 ELSEWHERE = {
-    "dechallengeRechallengeSettings": "dechallenge and rechallenge are not available",
     "riskFactorSettings": "risk factors are not available",
     "caseSeriesSettings": "covariates of cases around the outcome are not available",
 }
+
+
+SINGLE_PEOPLE = (
+    "c_rechallenge_fail_case_series is empty, because its rows are of single people and never leave"
+)
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,8 @@ class CharacterizationPlan:
     ----------
     pairs : tuple of (int, int)
         Targets and outcomes of the times to events.
+    challenges : tuple of Challenge
+        Targets and outcomes of dechallenges and rechallenges.
     baselines : tuple of Baseline
         Covariates of targets.
     least_count : int
@@ -100,6 +107,7 @@ class CharacterizationPlan:
     """
 
     pairs: tuple[tuple[int, int], ...]
+    challenges: tuple[Challenge, ...]
     baselines: tuple[Baseline, ...]
     least_count: int
     verdicts: tuple[PartVerdict, ...]
@@ -118,7 +126,8 @@ class CharacterizationPlan:
             if (targets := tuple(t for t in b.targets if t not in refused))
         ]
         pairs = tuple(p for p in self.pairs if not {*p} & {*refused})
-        return replace(self, pairs=pairs, baselines=tuple(left))
+        challenges = tuple(c for c in self.challenges if not {c.target, c.outcome} & {*refused})
+        return replace(self, pairs=pairs, challenges=challenges, baselines=tuple(left))
 
 
 class _TimeToEvent(RModel):
@@ -126,6 +135,15 @@ class _TimeToEvent(RModel):
 
     target_ids: Items[Identifier]
     outcome_ids: Items[Identifier]
+
+
+class _Challenges(RModel):
+    """Settings of dechallenges and rechallenges."""
+
+    target_cohort_definition_ids: Items[Identifier]
+    outcome_cohort_definition_ids: Items[Identifier]
+    dechallenge_stop_interval: RDays = 30
+    dechallenge_evaluation_window: RDays = 30
 
 
 class _Targets(RModel):
@@ -205,6 +223,7 @@ def characterization_plan(
     lists = parsed(_Analyses, settings, path)
     verdicts: list[PartVerdict] = []
     pairs: dict[tuple[int, int], None] = {}
+    challenges: dict[Challenge, None] = {}
     baselines: dict[Baseline, None] = {}
 
     def attempt(part: str, run: Callable[[], PartVerdict]) -> None:
@@ -216,6 +235,10 @@ def characterization_plan(
 
     for name, values, at in _listed(lists.time_to_event_settings, "timeToEventSettings", path):
         attempt(f"time to event {name}", partial(_events, name, values, at, cohorts, pairs))
+    kind = "dechallengeRechallengeSettings"
+    for name, values, at in _listed(lists.dechallenge_rechallenge_settings, kind, path):
+        part = f"dechallenge and rechallenge {name}"
+        attempt(part, partial(_challenges, part, values, at, cohorts, challenges))
     for kind, listed in (
         ("targetBaselineSettings", lists.target_baseline_settings),
         ("aggregateCovariateSettings", lists.aggregate_covariate_settings),
@@ -226,13 +249,14 @@ def characterization_plan(
                 partial(_covariates, name, values, at, kind, cohorts, least_mean, baselines),
             )
     for kind, listed in (
-        ("dechallengeRechallengeSettings", lists.dechallenge_rechallenge_settings),
         ("riskFactorSettings", lists.risk_factor_settings),
         ("caseSeriesSettings", lists.case_series_settings),
     ):
         for name, _, _ in _listed(listed, kind, path):
             verdicts.append(skipped(CHARACTERIZATION, f"{kind} {name}", ELSEWHERE[kind]))
-    return CharacterizationPlan(tuple(pairs), _joined(baselines), least_count, tuple(verdicts))
+    return CharacterizationPlan(
+        tuple(pairs), tuple(challenges), _joined(baselines), least_count, tuple(verdicts)
+    )
 
 
 def _joined(baselines: Iterable[Baseline]) -> tuple[Baseline, ...]:
@@ -282,6 +306,31 @@ def _events(
     outcomes, more = _known(read.outcome_ids, cohorts)
     pairs |= dict.fromkeys((t, o) for t in targets for o in outcomes)
     return runs(CHARACTERIZATION, f"time to event {name}", [*said, *more])
+
+
+def _challenges(
+    part: str,
+    values: object,
+    at: JsonPath,
+    cohorts: SharedCohorts,
+    challenges: dict[Challenge, None],
+) -> PartVerdict:
+    """Read settings of dechallenges and rechallenges.
+
+    Raises
+    ------
+    DataError
+        A number of days is negative.
+    """
+    read = parsed(_Challenges, values, at)
+    stop, span = read.dechallenge_stop_interval, read.dechallenge_evaluation_window
+    for name, days in (("dechallengeStopInterval", stop), ("dechallengeEvaluationWindow", span)):
+        if days < 0:
+            raise DataError(f"{json_path((*at, name))} is {days}; it must not be negative")
+    targets, said = _known(read.target_cohort_definition_ids, cohorts)
+    outcomes, more = _known(read.outcome_cohort_definition_ids, cohorts)
+    challenges |= dict.fromkeys(Challenge(t, o, stop, span) for t in targets for o in outcomes)
+    return runs(CHARACTERIZATION, part, [*said, *more, SINGLE_PEOPLE])
 
 
 def _covariates(

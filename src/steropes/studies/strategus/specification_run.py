@@ -18,6 +18,7 @@ from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.disclosure.release_folder import RELEASE, write_release
 from steropes.studies.disclosure.strategus_tables import (
     released_baseline,
+    released_challenges,
     released_rates,
     released_statistics,
     released_times,
@@ -31,6 +32,7 @@ from steropes.studies.strategus.cohort_generation import generate_cohorts, write
 from steropes.studies.strategus.cohort_outputs import cohort_tables
 from steropes.studies.strategus.comparative_plan import COHORT_METHOD
 from steropes.studies.strategus.database_description import DATABASE, database_tables
+from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
 from steropes.studies.strategus.incidence_plan import INCIDENCE
 from steropes.studies.strategus.incidence_rates import incidence_tables
 from steropes.studies.strategus.prediction_models import predicted_designs
@@ -329,7 +331,7 @@ def _characterization(
     if described is None or made.table is None:
         return None
     described = described.without(made.refused)
-    if not (described.pairs or described.baselines):
+    if not (described.pairs or described.challenges or described.baselines):
         return None
     say(CHARACTERIZATION)
     tables = baseline_tables(db, described, made.table)
@@ -337,6 +339,9 @@ def _characterization(
     if described.pairs:
         times = times_to_events(db, described.pairs, made.table)
         found["c_time_to_event"] = released_times(times, rules, database_id)
+    if described.challenges:
+        counts = challenge_counts(db, described.challenges, made.table)
+        found["c_dechallenge_rechallenge"] = released_challenges(counts, rules, database_id)
     return found
 
 
