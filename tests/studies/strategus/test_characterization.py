@@ -285,3 +285,13 @@ def test_the_least_mean_of_a_setting_replaces_that_of_the_module():
     del values["aggregateCovariateSettings"][0]["minCharacterizationMean"]
     found = plan({"analysis": values, "minCharacterizationMean": 0.125})
     assert [b.least_mean for b in found.baselines] == [0.125]
+
+
+def test_tables_without_covariates_of_targets_have_no_rows(db):
+    values = settings()
+    del values["analysis"]["targetBaselineSettings"]
+    cohorts = drug_era_cohorts(db, {1: CELECOXIB})
+    exact = baseline_tables(db, plan(values), cohorts)
+    found = released_baseline(exact, DisclosureRules("ohdsi", 5), "x")
+    assert {*found} == {*exact}
+    assert all(len(table) == 0 for table in found.values())

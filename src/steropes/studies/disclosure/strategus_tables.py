@@ -205,11 +205,12 @@ def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) 
             for name, table in found.items()
         }
     counts = found["c_cohort_counts"]
-    few = counts["person_count"].map(rules.small)  # Entries are no fewer than people.
-    for name in ("row_count", "person_count"):
-        counts[name] = counts[name].map(rules.coarse).mask(few, -rules.least)
-    counts["mean_exposure_time"] = counts["mean_exposure_time"].map(significant).mask(few)
-    counts[["min_exposure_time", "max_exposure_time"]] = math.nan
+    if len(counts):
+        few = counts["person_count"].map(rules.small)  # Entries are no fewer than people.
+        for name in ("row_count", "person_count"):
+            counts[name] = counts[name].map(rules.coarse).mask(few, -rules.least)
+        counts["mean_exposure_time"] = counts["mean_exposure_time"].map(significant).mask(few)
+        counts[["min_exposure_time", "max_exposure_time"]] = math.nan
     ones = found["c_covariates"]
     if len(ones):
         few, people = ones.pop("persons").map(rules.small), ones.pop("people").map(rules.coarse)
