@@ -13,7 +13,8 @@ __all__ = ["rank_values"]
 def rank_values(values: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct values in ascending order, and each entry's position among them.
 
-    The result is that of ``numpy.unique`` with ``return_inverse``. Whole numbers that are not
+    The result is that of ``numpy.unique`` with ``return_inverse``. Numbers that ascend, such as ids
+    of people in their order, are compared with their neighbours, and whole numbers that are not
     larger than the length of the array, such as days of many people or numbers of sets, are counted
     instead of sorted, which takes a tenth of the time.
 
@@ -28,6 +29,9 @@ def rank_values(values: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
         ``distinct[place]`` are the values.
     """
     v = np.asarray(values)
+    if v.dtype.kind in "iuf" and len(v) and (v[1:] >= v[:-1]).all() and v[-1] == v[-1]:
+        new = np.concatenate(([True], v[1:] > v[:-1]))
+        return v[new], np.cumsum(new) - 1
     if v.dtype.kind in "iuf" and len(v) and v.min() >= 0 and v.max() <= len(v):
         whole = v.astype(np.int64)
         if v.dtype.kind != "f" or (whole == v).all():

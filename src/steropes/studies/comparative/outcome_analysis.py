@@ -441,4 +441,4 @@ def _annotated(
         added["set"] = adjusted.sets
     if adjusted.weights is not None:
         added["weight"] = adjusted.weights
-    return compared.assign(**added)
+    return pd.DataFrame({**compared, **added}, copy=False)

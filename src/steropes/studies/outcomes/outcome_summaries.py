@@ -40,7 +40,7 @@ def arm_counts(people: pd.DataFrame) -> dict[str, int]:
     counts = {}
     for value, arm in TREATED_ARMS:
         of_arm = treated == value
-        counts[f"{arm}_subjects"] = len(pd.unique(person[of_arm]))
+        counts[f"{arm}_subjects"] = len(rank_values(person[of_arm])[0])
         counts[f"{arm}_days"] = int(time[of_arm].sum())
         counts[f"{arm}_outcomes"] = int((event[of_arm] == 1).sum())
     return counts

@@ -94,11 +94,12 @@ def robust_error(
     order = np.lexsort((groups.time, groups.stratum))
     span = max(float(t.max(initial=0.0)), 0.0) + 1.0
     places = groups.stratum[order] * span + groups.time[order]
-    own = stratum * span + t
-    mine = np.minimum(np.searchsorted(places, own), max(len(places) - 1, 0))
+    distinct, own = rank_values(stratum * span + t)
+    mine = np.minimum(np.searchsorted(places, distinct), max(len(places) - 1, 0))[own]
     # The event times of each person's stratum up to the person's own time.
-    first = np.searchsorted(groups.stratum[order], stratum, side="left")
-    last = np.maximum(np.searchsorted(places, own, side="right"), first)
+    strata_from = np.arange(int(stratum.max(initial=-1)) + 1)
+    first = np.searchsorted(groups.stratum[order], strata_from, side="left")[stratum]
+    last = np.maximum(np.searchsorted(places, distinct, side="right")[own], first)
     parts = []
     for x in (1.0, 0.0):
         lost = (hazard * math.exp(log_rr * x) * (x - share))[order]
