@@ -63,10 +63,13 @@ types: $(VENV)/.dev
 site: $(VENV)/.docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs site
 
-# The wheel must work without extras, and from a folder that holds no source.
+# The wheel must work without extras, and from a folder that holds no source. Tools are in an
+# environment of their own, so that .ci/run can install everything else beside this.
 package: $(BIN)/python
-	rm -rf dist && $(PIP) "build>=1.2" "twine>=6" && $(BIN)/python -m build > /dev/null
-	$(BIN)/python -m twine check --strict dist/*
+	rm -rf dist && $(PYTHON) -m venv $(VENV)/build
+	$(VENV)/build/bin/python -m pip install --quiet --disable-pip-version-check "build>=1.2" "twine>=6"
+	$(VENV)/build/bin/python -m build > /dev/null
+	$(VENV)/build/bin/python -m twine check --strict dist/*
 	rm -rf $(VENV)/wheel && $(PYTHON) -m venv $(VENV)/wheel
 	$(VENV)/wheel/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	cd dist && $(abspath $(VENV))/wheel/bin/python ../tests/first_fit.py
@@ -97,6 +100,11 @@ audit: $(BIN)/python
 $(VENV)/.demo $(VENV)/.test $(VENV)/.test-servers $(VENV)/.test-gpu $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(PIP) --editable ".[$*]"
 	@touch $@
+
+# All that .ci/run needs, by one run of pip instead of three.
+$(VENV)/.ci: pyproject.toml | $(BIN)/python
+	$(PIP) --editable ".[test-gpu,dev,docs]"
+	@touch $(VENV)/.test-gpu $(VENV)/.dev $(VENV)/.docs $@
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
