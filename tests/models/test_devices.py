@@ -11,7 +11,14 @@ import pytest
 from scipy import sparse
 
 from every_family import EVERY, case
-from steropes import CrossValidation, Laplace, Normal, ShardedDesign, fit_many
+from steropes import (
+    CrossValidation,
+    Laplace,
+    LogisticRegression,
+    Normal,
+    ShardedDesign,
+    fit_many,
+)
 from steropes.solve.linear_predictor import bound_weights, linear_predictor
 from steropes.solve.optimality.certificate import violations
 
@@ -96,6 +103,28 @@ def test_folds_choose_the_variance_of_the_cpu(name):
 def test_bootstrap_draws_equal_those_of_the_cpu(name):
     cpu, other = (m.bootstrap(3, random_state=1) for m in pair(name, "ridge"))
     close(other.coef, cpu.coef, 1e-7)
+
+
+def test_draws_of_a_lasso_with_hundreds_of_columns_share_one_minimisation(monkeypatch):
+    """The CPU minimises the model of each draw by itself."""
+    from steropes.backends.pytorch.quadratic_minimiser import QuadraticMinimiser  # needs PyTorch
+
+    own, calls = np.random.default_rng(4), []
+    X = (own.random((700, 300)) < 0.1).astype(float)
+    y = (own.random(700) < 1 / (1 + np.exp(1 - X[:, :5].sum(1)))).astype(int)
+    minimise = QuadraticMinimiser.minimise
+    monkeypatch.setattr(
+        QuadraticMinimiser, "minimise",
+        lambda self, *a, **k: calls.append(k["y"].shape[1]) or minimise(self, *a, **k),
+    )  # fmt: skip
+    draws = [
+        LogisticRegression(prior=Laplace(0.05), tol=1e-8, device=device, n_jobs=1)
+        .fit(X, y)
+        .bootstrap(4, random_state=1)
+        for device in DEVICES
+    ]
+    close(draws[1].coef, draws[0].coef, 1e-4)
+    assert max(calls) == 4
 
 
 @pytest.mark.parametrize("name", FAMILIES)

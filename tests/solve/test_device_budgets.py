@@ -110,7 +110,7 @@ def step(term, t=1.0):
 
 # Operations of a step, a curvature with its Hessian, and a look at all columns.
 OPERATIONS = {
-    "logistic": (30, 44, 10),
+    "logistic": (37, 44, 10),
     "cox": (110, 84, 12),
     "cox entry": (234, 310, 12),
     "cox efron": (158, 166, 12),

@@ -141,7 +141,8 @@ def minima(
         return D, shared
     model, sigma = curvatures.shared.model(free), curvatures.sigma
     low = curvatures.bfgs.terms(curvatures.shared.version, model, sigma)
-    if curvatures.per_replicate_subproblems:
+    # A device reads the matrix once for all replicates.
+    if curvatures.per_replicate_subproblems and model.shared.minimiser is None:
 
         def separately(b: int) -> np.ndarray:
             return minimum(model.of_lane(b), sigma, [b], low.lanes([b]))
