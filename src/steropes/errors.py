@@ -51,8 +51,8 @@ class SeparationError(ValueError):
     >>> try:
     ...     steropes.LogisticRegression().fit([[0.0], [0.0], [1.0], [1.0]], [0, 0, 1, 1])
     ... except steropes.SeparationError as error:
-    ...     error.columns
-    ['x0', 'intercept']
+    ...     sorted(error.columns)
+    ['intercept', 'x0']
     """
 
     def __init__(self, message: str, columns: list[str] | None = None) -> None:
