@@ -126,6 +126,17 @@ def test_minima_satisfy_the_optimality_conditions(rng, free):
     assert 0 < (step != 0).sum() < step.size
 
 
+def test_unpenalised_columns_are_solved_however_loose_the_tolerance(rng):
+    """Their violation may be the smaller one before they are eliminated."""
+    _, shared, m = draw(rng, 30, 3, 2)
+    m = replace(m, tolerance=np.full(3, 1e6), low=LowRank.none(30, 3))
+    step, products = minimise(shared, m)
+    slopes = m.slopes(shared, step)
+    assert products == 0
+    assert abs(slopes[shared.f]).max() < 1e-12 < abs(m.slopes(shared, 0 * step)[shared.f]).min()
+    assert not np.delete(step, shared.f, axis=0).any()
+
+
 @pytest.mark.parametrize(("free", "low"), [(0, 0.0), (2, 1.0)])
 def test_ridge_models_are_solved_on_the_device(rng, free, low):
     _, shared, m = draw(rng, 50, 1 if not low else 3, free)

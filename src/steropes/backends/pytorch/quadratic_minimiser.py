@@ -214,6 +214,24 @@ class _Models:
         raw, size = self.products.scaled_times(x, self.keep)
         return model_product(raw, size, self.low(x), self.l2, self.keep, x)
 
+    def first_step(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Minimise over each eliminated coordinate, whatever the tolerance.
+
+        A small error of an intercept violates the conditions of all columns that were not
+        eliminated. Were it left, a step of zero would change nothing for the solver.
+
+        Returns
+        -------
+        D, AD : (k, B) tensors
+            The step and its product with the models' matrices.
+        """
+        zero = torch.zeros_like(self.y0)
+        if self.keep is None:
+            return zero, zero
+        D = torch.where(self.keep[:, None], zero, -self.inverse * self.start)
+        ones = torch.ones_like(self.tolerance)
+        return D, model_product(zero, ones, self.low(D), self.l2, self.keep, D)
+
     def value(self, D: torch.Tensor, AD: torch.Tensor) -> torch.Tensor:
         """Compute the models at y₀ + D, less their values at y₀, (B,)."""
         smooth = self.start * D + 0.5 * D * AD
@@ -262,7 +280,7 @@ class QuadraticMinimiser:
             "c": c,
         }  # fmt: skip
         m = _Models(self.products, diagonal, f, Y, arrays)
-        D, AD = torch.zeros_like(m.y0), torch.zeros_like(m.y0)
+        D, AD = m.first_step()
         rate: torch.Tensor | None = None
         for _ in range(self.policy.max_rounds):
             s = m.start + AD
