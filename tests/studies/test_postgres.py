@@ -148,6 +148,7 @@ def test_a_grid_writes_its_results_to_a_schema_where_asked(url, tmp_path):
     (tmp_path / "grid.json").write_text(
         json.dumps(
             {
+                "database_id": "postgres",
                 "cohorts": {"table": "cohort", "schema": "results"},
                 "question": [{"target": 1, "comparator": 2, "outcomes": [{"id": 3}]}],
                 "analysis": [{"id": 1, "features": {"analyses": [1]}}],
