@@ -9,6 +9,7 @@ Coordinate descent would read G one row at a time; here all replicates share eac
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -63,7 +64,7 @@ class MinimiserPolicy:
     margin: float = 1.05
 
 
-class ModelProducts:
+class ModelProducts(ABC):
     """A symmetric positive semidefinite matrix on a device.
 
     Attributes
@@ -80,6 +81,7 @@ class ModelProducts:
     count: int
     check_every: int
 
+    @abstractmethod
     def scaled_times(
         self, x: torch.Tensor, keep: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -87,7 +89,6 @@ class ModelProducts:
 
         The products are those of the first result (k, B) and the second one (B,).
         """
-        raise NotImplementedError
 
     def times(self, x: torch.Tensor) -> torch.Tensor:
         """Multiply the matrix by x (k, B)."""
