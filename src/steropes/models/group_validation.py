@@ -130,17 +130,8 @@ def validate_by_group(
     for k, label in enumerate(labels):
         there = np.flatnonzero(codes == k)
         others = np.flatnonzero(codes != k)
-        try:
-            fitted: Any = clone(model).fit(
-                _safe_indexing(X, others),
-                outcome[others],
-                **{q: x[others] for q, x in given.items()},
-            )
-        except (DataError, SeparationError) as error:
-            text = f"The fit to the rows without group {label} failed: {error}"
-            if isinstance(error, SeparationError):
-                raise SeparationError(text, error.columns) from None
-            raise DataError(text) from None
+        own_data = {q: x[others] for q, x in given.items()}
+        fitted = _fit_without(label, model, _safe_indexing(X, others), outcome[others], own_data)
         predict = fitted._predictors if several else fitted.linear_predictor
         known = None if add is None else add[there]
         eta = predict(_safe_indexing(X, there), known)
@@ -156,6 +147,17 @@ def validate_by_group(
     table = pd.DataFrame(measures, index)
     table.insert(0, "n", lines)
     return table
+
+
+def _fit_without(label: str, model: Any, X: Any, y: Any, given: dict[str, Any]) -> Any:
+    """Fit a copy of the model to the rows of all groups but one, which errors name."""
+    try:
+        return clone(model).fit(X, y, **given)
+    except (DataError, SeparationError) as error:
+        text = f"The fit to the rows without group {label} failed: {error}"
+        if isinstance(error, SeparationError):
+            raise SeparationError(text, error.columns) from None
+        raise DataError(text) from None
 
 
 def _refuse_classes_of_one_group(

@@ -24,6 +24,10 @@ from .setting_types import Seed
 __all__ = ["InternalValidation", "refuse_without_measures"]
 
 
+# Families whose risks are those of an event by some time.
+SURVIVAL = ("cox", "fine_gray")
+
+
 class InternalValidation(Resampling):
     """Measures of performance with a correction for optimism by the bootstrap."""
 
@@ -190,19 +194,7 @@ class InternalValidation(Resampling):
         """
         problem = self._require_replicable("a calibration curve")
         data = self._validation_data(problem)
-        if data.strata is not None:
-            raise DataError("Calibration curves are of models without strata.")
-        if problem.offset is not None:
-            raise DataError("Calibration curves are of models without offset or exposure.")
-        survival = data.family in ("cox", "fine_gray")
-        if survival != (time is not None):
-            raise DataError("time is required for survival models and only allowed for them.")
-        if (data.family in ("cumulative", "multinomial")) != (value is not None):
-            raise DataError(
-                "value is required for cumulative and multinomial models and only allowed for them."
-            )
-        if not (isinstance(points, int | np.integer) and points >= 2):
-            raise DataError(f"points must be a whole number from 2, not {points!r}.")
+        _refuse_curve(problem, data, time, value, points)
         at, k = None, -1  # the class of a multinomial model
         if time is not None:
             at = float(check_vector(np.atleast_1d(time), 1, "time")[0])
@@ -223,7 +215,7 @@ class InternalValidation(Resampling):
         shift = curve.shift(whole, weight)
         if np.isnan(shift):
             event, choice = (
-                (f"of an event by time {time:g}", "time") if survival
+                (f"of an event by time {time:g}", "time") if data.family in SURVIVAL
                 else (f"of values above {value!r}", "value")
             )  # fmt: skip
             raise DataError(
@@ -310,3 +302,21 @@ def refuse_without_measures(model: object) -> None:
             "Fine–Gray and cumulative models with constant effects, not for this "
             f"{type(model).__name__}. Use scikit-learn's cross_val_score for its score."
         )
+
+
+def _refuse_curve(
+    problem: Problem, data: ValidationData, time: float | None, value: object, points: int
+) -> None:
+    """Refuse a calibration curve of a model without one, or with arguments of other models."""
+    if data.strata is not None:
+        raise DataError("Calibration curves are of models without strata.")
+    if problem.offset is not None:
+        raise DataError("Calibration curves are of models without offset or exposure.")
+    if (data.family in SURVIVAL) != (time is not None):
+        raise DataError("time is required for survival models and only allowed for them.")
+    if (data.family in ("cumulative", "multinomial")) != (value is not None):
+        raise DataError(
+            "value is required for cumulative and multinomial models and only allowed for them."
+        )
+    if not (isinstance(points, int | np.integer) and points >= 2):
+        raise DataError(f"points must be a whole number from 2, not {points!r}.")

@@ -261,12 +261,7 @@ def monthly_likelihood(part: Intervals) -> MonthlyLikelihood | None:
     splines[len(one) + at[used]] = part.splines.dense(used)
     days = np.zeros(months * len(born))
     days[at[used]] = part.days[used]
-    # Runs of whole months.
-    new = np.ones(len(full), bool)
-    new[1:] = np.diff(case[full]) != 0
-    new[1:] |= (np.diff(at[full]) != 1) | (np.diff(pattern[full]) != 0)
-    begins = np.flatnonzero(new)
-    first, last = full[begins], full[np.append(begins[1:], len(full)) - 1]
+    first, last = _runs(full, case, at, pattern)
     shift = len(one) + group[first]  # Each day of birth has a sum before its first month.
     of = np.concatenate([other, first, first])
     bases = len(one) + (months + 1) * len(born)
@@ -290,6 +285,15 @@ def monthly_likelihood(part: Intervals) -> MonthlyLikelihood | None:
         events=np.bincount(case, events, minlength=cases),
         constant=np.bincount(case[own], events[own] * np.log(part.days[own]), minlength=cases),
     )
+
+
+def _runs(full: NDArray, case: NDArray, at: NDArray, pattern: NDArray) -> tuple[NDArray, NDArray]:
+    """Return the first and last rows of runs of whole months with the same case and windows."""
+    new = np.ones(len(full), bool)
+    new[1:] = np.diff(case[full]) != 0
+    new[1:] |= (np.diff(at[full]) != 1) | (np.diff(pattern[full]) != 0)
+    begins = np.flatnonzero(new)
+    return full[begins], full[np.append(begins[1:], len(full)) - 1]
 
 
 def _patterns(X: sparse.csc_array) -> tuple[NDArray, NDArray]:
