@@ -87,3 +87,13 @@ def test_standardised_survival_is_shown_by_tables(rng):
     alone = CoxRegression().fit(X, y).standardized_survival(X, [0.2])
     assert "None" not in repr(alone)
     assert "ratios" not in repr(alone)
+
+
+def test_a_logistic_model_names_the_class_whose_probability_it_models(rng):
+    X, late = rng.normal(size=(60, 2)), rng.random(60) < 0.5
+    pain = pd.Categorical(np.where(late, "mild", "<severe>"), ["mild", "<severe>"], ordered=True)
+    m = LogisticRegression().fit(X, pain)
+    assert "Outcome         '<severe>' rather than 'mild'" in str(m)
+    assert "&lt;severe&gt;" in m._repr_html_()
+    for zero_or_one in (late, late.astype(float)):
+        assert "rather than" not in str(LogisticRegression().fit(X, zero_or_one))

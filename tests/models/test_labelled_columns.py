@@ -167,6 +167,7 @@ def test_new_levels_and_missing_values_are_refused_by_name(people, y):
         (people.assign(drug=[None, *people["drug"][1:]]), "column 'drug', row 0 is missing"),
         (people.assign(site=people["site"].where(people["site"] != "a")), "column 'site', row"),
         (people.assign(drug="all"), "single level 'all'"),
+        (people.assign(drug=["x", " ", *["y"] * 238]), "Column 'drug' is blank in row 1"),
         (people.assign(drug=[f"{k % 3}.5" for k in range(240)]), "'drug' has numbers as text"),
         (people.assign(drug=[f"p{k}" for k in range(240)]), "240 different texts in 240 rows"),
         (people.assign(**{"drug[T.low]": 0.5}), r"more than one column named 'drug\[T.low\]'"),

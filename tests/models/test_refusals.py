@@ -118,9 +118,20 @@ def test_strata_of_another_length_or_missing_are_refused(rng):
     with pytest.raises(DataError, match="strata has 59 entries, but X has 60 rows"):
         CoxRegression().fit(X, y, strata=np.ones(59))
     labels = np.array(["a"] * 60, object)
-    labels[7] = None
-    with pytest.raises(DataError, match="strata is missing in row 7"):
-        CoxRegression().fit(X, y, strata=labels)
+    for nothing in (None, "", " "):
+        labels[7] = nothing
+        for given in (labels, pd.Series(labels), [("b", label) for label in labels]):
+            with pytest.raises(DataError, match="strata is missing in row 7"):
+                CoxRegression().fit(X, y, strata=given)
+
+
+@pytest.mark.parametrize("kind", [str, object, "category"])
+def test_a_blank_class_is_refused(kind, rng):
+    X, _ = data("logistic", rng)
+    labels = pd.Series(np.where(np.arange(60) % 2, "", "case")).astype(kind)
+    for model in (LogisticRegression(), MultinomialLogisticRegression()):
+        with pytest.raises(DataError, match="y is blank in row 1; name this class"):
+            model.fit(X, labels)
 
 
 def test_negative_weights_are_refused_by_row(family, rng):

@@ -26,6 +26,7 @@ __all__ = [
     "check_strata",
     "check_vector",
     "check_weights",
+    "is_blank",
     "label_strata",
     "refuse_extreme_weights",
     "sort_labels",
@@ -246,9 +247,9 @@ def label_strata(strata: object, n: int) -> tuple[np.ndarray, list]:
     if (codes < 0).any():
         i = int((codes < 0).argmax())
         raise DataError(f"strata is missing in row {i}; give the row a stratum or drop it.")
-    if strata.dtype == object:  # in tuples pandas finds no missing values
+    if strata.dtype.kind in "OUS":  # pandas finds no blank text, and nothing within tuples
         for code, label in enumerate(labels):
-            if isinstance(label, tuple) and _incomplete(label):
+            if _incomplete(label):
                 i = int((codes == code).argmax())
                 raise DataError(
                     f"strata is missing in row {i}, which has {label!r}; give the row a stratum or "
@@ -261,7 +262,14 @@ def _incomplete(label: object) -> bool:
     """Return whether a label or a part of it is missing."""
     if isinstance(label, tuple):
         return any(map(_incomplete, label))
+    if isinstance(label, str | bytes):
+        return is_blank(label)
     return label is None or label is pd.NA or bool(label != label)  # NaN and NaT
+
+
+def is_blank(label: object) -> bool:
+    """Return whether a label is text without a visible character, as databases write nothing."""
+    return isinstance(label, str | bytes) and not label.strip()
 
 
 def sort_labels(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
@@ -369,6 +377,11 @@ def check_classes(y: object, n: int) -> tuple[np.ndarray, np.ndarray]:
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError:
         _refuse_mixed(y)
+    labels = classes if y.dtype.kind in "OUS" else ()
+    blank = next((k for k, label in enumerate(labels) if is_blank(label)), None)
+    if blank is not None:
+        row = int((codes == blank).argmax())
+        raise DataError(f"y is blank in row {row}; name this class, or drop the row.")
     return classes, codes
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from narwhals import Series
 
+from ..data.vector_checks import is_blank
 from ..errors import DataError, listed
 from .column_storage import SparseBlock
 
@@ -126,11 +127,17 @@ def learn_levels(name: str, column: Series) -> tuple[Any, ...]:
     Raises
     ------
     DataError
-        If values are missing, there is one level only, or text has numbers or identifiers.
+        If values are missing, there is one level only, or text is blank, numbers or identifiers.
     """
     codes, labels = read_labels(name, column)
     if column.dtype == nw.String:
-        _refuse_unlikely_labels(name, labels, len(codes))
+        refuse_blank_text(name, labels, codes)
+        refuse_text_of_numbers(name, labels)
+        if len(labels) > MAX_TEXT_LEVELS and 2 * len(labels) > len(codes):
+            raise DataError(
+                f"Column {name!r} has {len(labels)} different texts in {len(codes)} rows, as "
+                "identifiers have; drop it or, if they are labels, convert it to a categorical type."
+            )
     if len(labels) < 2:
         raise DataError(
             f"Column {name!r} has the single level {labels[0]!r} and therefore no effect; drop it."
@@ -181,17 +188,25 @@ def missing_value(where: str, value: float | str = "missing", advice: str = "Imp
     )
 
 
-def _refuse_unlikely_labels(name: str, labels: Sequence[str], n: int) -> None:
-    """Refuse text that is likely to be numbers or identifiers."""
+def refuse_blank_text(name: str, labels: Sequence[str], codes: np.ndarray) -> None:
+    """Refuse text without a visible character, as databases write missing labels.
+
+    It is sorted first, and would be the reference level.
+    """
+    blank = next((k for k, label in enumerate(labels) if is_blank(label)), None)
+    if blank is not None:
+        raise DataError(
+            f"Column {name!r} is blank in row {int((codes == blank).argmax())}; name the level of "
+            "missing values, such as 'unknown', or drop the row."
+        )
+
+
+def refuse_text_of_numbers(name: str, labels: Sequence[str]) -> None:
+    """Refuse text of which every level is a number."""
     if all(_is_number(label) for label in labels):
         raise DataError(
             f"Column {name!r} has numbers as text, such as {labels[0]!r}; convert it to numbers "
             "(pandas.to_numeric, polars' cast) or, if they are labels, to a categorical type."
-        )
-    if len(labels) > MAX_TEXT_LEVELS and 2 * len(labels) > n:
-        raise DataError(
-            f"Column {name!r} has {len(labels)} different texts in {n} rows, as identifiers have; "
-            "drop it or, if they are labels, convert it to a categorical type."
         )
 
 

@@ -69,6 +69,9 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
     formula = getattr(model, "_formula", None)
     if formula is not None:
         facts.append(("Formula", formula.text))
+    classes = np.asarray(getattr(model, "classes_", ())).tolist()
+    if len(classes) == 2 and classes != [0, 1] and np.ndim(model.coef_) == 1:
+        facts.append(("Outcome", f"{classes[1]!r} rather than {classes[0]!r}"))
     problem = getattr(model, "_problem", None)
     weights = None if problem is None else getattr(problem, "weights", None)
     if weights is not None:

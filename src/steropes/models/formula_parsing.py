@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Literal
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
 from ..data.array_conversion import as_numbers
-from ..design.category_coding import MAX_TEXT_LEVELS
+from ..design.category_coding import (
+    MAX_TEXT_LEVELS,
+    read_labels,
+    refuse_blank_text,
+    refuse_text_of_numbers,
+)
 from ..errors import DataError
 from .formula_data_types import (
     DOT,
@@ -211,7 +218,10 @@ def read_formula(
         ),
         data,
     )
-    _refuse_identifiers(X.model_spec, data)
+    _refuse_unlikely_labels(X.model_spec, data)
+    for part, columns_of_term in X.model_spec.term_indices.items():
+        if not columns_of_term:
+            raise DataError(f"{part} has a single level and therefore no effect; leave it out.")
     strata, cluster = terms.labels.get("strata"), terms.labels.get("cluster")
     read = Formula(
         text, outcome, X.model_spec, strata, terms.offsets, cluster, varying=terms.varying
@@ -219,16 +229,24 @@ def read_formula(
     return read, terms.has_intercept
 
 
-def _refuse_identifiers(spec: Any, data: pd.DataFrame) -> None:
-    """Refuse labels that differ in most rows: names of coefficients would be values of people.
+def _refuse_unlikely_labels(spec: Any, data: pd.DataFrame) -> None:
+    """Refuse blank text, numbers as text, and labels that differ in most rows.
 
-    A categorical type states that the values of a column are labels.
+    Names of coefficients would be values of people. A categorical type states that the values of a
+    column are labels, and C() that numbers are.
     """
     n, types = len(data), data.dtypes
     for factor, names in spec.factor_variables.items():
         _, state = spec.encoder_state.get(factor.expr, (None, {}))
-        levels = len(state.get("categories", ()))
+        labels = list(state.get("categories", ()))
+        levels = len(labels)
         stated = any(isinstance(types.get(str(x)), pd.CategoricalDtype) for x in names)
+        if not stated and labels and all(isinstance(label, str) for label in labels):
+            for name in [str(x) for x in names if str(x) in data]:
+                codes, texts = read_labels(name, nw.from_native(data[name], series_only=True))
+                refuse_blank_text(name, texts, codes)
+                if factor.expr == name:  # C() states that numbers are labels
+                    refuse_text_of_numbers(name, texts)
         if not stated and levels > MAX_TEXT_LEVELS and 2 * levels > n:
             raise DataError(
                 f"{factor.expr} has {levels} different labels in {n} rows, as identifiers and "
@@ -287,6 +305,7 @@ class _Terms:
         self, term: Any, constant: bool, texts: list[str], data: pd.DataFrame
     ) -> None:
         """Add a term that gives columns of X."""
+        _refuse_unknown_names(term, data)
         _refuse_dates(texts, data)
         for expression in texts:
             refuse_sums_of_conditions(expression, data)
@@ -330,6 +349,20 @@ def _sides(text: str) -> tuple[str, str]:
     if not right:
         raise DataError("The formula has nothing after '~'; a model without covariates is '~ 1'.")
     return outcome, right
+
+
+def _refuse_unknown_names(term: Any, data: pd.DataFrame) -> None:
+    """Refuse a name that is no column of data; it could be that of a function."""
+    for factor in term.factors:
+        if factor.eval_method.value != "lookup":
+            continue
+        name = factor.expr.strip("`")
+        if name == "Intercept" and name in data:
+            raise DataError(f"{name!r} is the intercept in formulas; rename the column.")
+        if name not in data:
+            near = get_close_matches(name, map(str, data.columns), 1)
+            meant = f"; did you mean {near[0]!r}?" if near else "."
+            raise DataError(f"The formula names {name!r}, which is not a column of the data{meant}")
 
 
 def _refuse_dates(texts: list[str], data: pd.DataFrame) -> None:
