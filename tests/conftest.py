@@ -43,26 +43,29 @@ def pytest_configure(config):
     chosen = config.getoption("--device")
     if chosen != "cpu":
         config.pluginmanager.register(DeviceUse(chosen), "device_use")
+    DeviceUse.name_in_torch = "cuda" if chosen == "cuda" else "cpu"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def default_device(request):
-    """Let device="cpu" mean that of the option --device."""
+    """Let device="torch-cpu" mean that of --device, and "cpu" too unless a test compares both."""
     use = request.config.pluginmanager.get_plugin("device_use")
     if use is None:
         yield
         return
 
     def other_backend(device="cpu", n_jobs=None, work=0.0):
-        if device == "cpu":
+        if device == "torch-cpu" or (device == "cpu" and not use.compares):
             use.record()
-        return get_backend(use.device if device == "cpu" else device, n_jobs, work)
+            device = use.device
+        return get_backend(device, n_jobs, work)
 
     created = LocalBlocks.__init__
 
     def without_device(self, *arguments, **named):
         created(self, *arguments, **named)
-        self.device = None  # so that a fit chooses one for its blocks too
+        if not use.compares:
+            self.device = None  # so that a fit chooses one for its blocks too
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalBlocks, "__init__", without_device)
@@ -83,7 +86,7 @@ def pytest_collection():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark combinations as slow, and leave out facts of the CPU alone on another device."""
+    """Mark combinations as slow, and leave out those that another device does not concern."""
     occurrences = Counter()
     # In an order that depends on the names alone, so that combinations are scattered.
     for item in sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode())):
@@ -94,11 +97,15 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker("slow")
             else:
                 occurrences.update(values)
-    if config.getoption("--device") == "cpu":
+    device = config.getoption("--device")
+    if device == "cpu":
         return
-    host = [item for item in items if item.get_closest_marker("host")]
-    config.hook.pytest_deselected(items=host)
-    items[:] = [item for item in items if not item.get_closest_marker("host")]
+    # Comparisons of the CPU with torch-cpu are the same without the option.
+    absent = {"host"} | ({"both_devices"} if device == "torch-cpu" else set())
+    out = [item for item in items if any(item.get_closest_marker(name) for name in absent)]
+    config.hook.pytest_deselected(items=out)
+    left = set(out)
+    items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture

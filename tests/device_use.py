@@ -5,6 +5,8 @@ A fit that took the CPU instead would pass as well, so a run lists the files wit
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 __all__ = ["DeviceUse"]
@@ -21,11 +23,20 @@ class DeviceUse:
     ----------
     counts : dict
         Tests that ran and tests that created the backend, for each file.
+    name_in_torch : str
+        PyTorch's name of the device on which tests of tensors run, also without the option.
     """
+
+    name_in_torch: ClassVar[str] = "cpu"
 
     def __init__(self, device: str) -> None:
         self.device, self.item = device, None
         self.counts: dict[str, tuple[int, int]] = {}
+
+    @property
+    def compares(self) -> bool:
+        """Whether the running test compares the CPU with the device."""
+        return self.item is not None and bool(self.item.get_closest_marker("both_devices"))
 
     def record(self) -> None:
         """Note that the running test creates the backend."""

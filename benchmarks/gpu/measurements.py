@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
+from argparse import Namespace
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from scipy import sparse
 
-import steropes
 from steropes.backends import get_backend
 from steropes.backends.cpu import NO_DATA, Lines
 from steropes.backends.pytorch.quadratic_minimiser import DenseProducts
 
-__all__ = ["ceilings", "operations", "versions"]
+__all__ = ["ceilings", "operations"]
 
 
 def seconds(run: Callable[[], Any], device: torch.device, least: float = 0.05) -> float:
@@ -46,34 +42,11 @@ def seconds(run: Callable[[], Any], device: torch.device, least: float = 0.05) -
     return float(best)
 
 
-def versions(device: torch.device) -> dict[str, Any]:
-    """Versions of programs, and the names of the device and the host's processor."""
-
-    def of(name: str) -> str:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            return "absent"
-
-    out: dict[str, Any] = {name: of(name) for name in ("torch", "triton", "numpy", "numba")}
-    models = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    model = next((x.split(":")[1].strip() for x in models.splitlines() if "model name" in x), "")
-    host = model or platform.processor()
-    out |= {"steropes": steropes.__version__, "threads": len(os.sched_getaffinity(0)), "host": host}
-    if device.type == "cuda":
-        about = torch.cuda.get_device_properties(device)
-        out |= {
-            "device": about.name, "memory": about.total_memory,
-            "multiprocessors": about.multi_processor_count,
-            "cuda": torch.version.cuda or torch.version.hip,
-        }  # fmt: skip
-    return out
-
-
-def ceilings(device: torch.device, small: bool) -> dict[str, float]:
-    """Bytes per second of copies and uploads, and operations per second of matrix products."""
+def ceilings(options: Namespace, say: Callable[..., None]) -> dict[str, Any]:
+    """Measure bytes per second of copies and uploads, and operations per second of products."""
+    small, device = options.small, get_backend(options.device, 1).device
     megabyte = 1 << 20
-    out = {}
+    out: dict[str, Any] = {"ok": True}
     for name, size in (("copy", 8 if small else 2048), ("L2", 1 if small else 8)):
         x = torch.ones(size * megabyte // 8, dtype=torch.float64, device=device)
         y = torch.empty_like(x)
@@ -92,12 +65,15 @@ def ceilings(device: torch.device, small: bool) -> dict[str, float]:
     return out
 
 
-def operations(device_name: str, small: bool, top: dict[str, float]) -> dict[str, Any]:
-    """Times of products with X, scans, the Gram matrix and products with G, at some lanes.
+def operations(options: Namespace, say: Callable[..., None]) -> dict[str, Any]:
+    """Time products with X, scans, the Gram matrix and products with G, at some lanes.
 
     Each is given with the share of a ceiling that its necessary traffic or arithmetic reaches.
     """
-    backend = get_backend(device_name, 1)
+    top = options.records.get("ceilings", {})
+    if not top.get("ok"):
+        return {"ok": False, "error": "the ceilings have not been measured"}
+    small, backend = options.small, get_backend(options.device, 1)
     device = backend.device
     n, p, share = (2_000, 50, 0.05) if small else (434_866, 4_000, 0.0289)
     rng = np.random.default_rng(0)
@@ -107,12 +83,14 @@ def operations(device_name: str, small: bool, top: dict[str, float]) -> dict[str
     X.sort_indices()
     indptr = X.indptr.astype(np.int64)
     rows = backend.lines(Lines(indptr[:-1], indptr[1:], X.indices.astype(np.int32), NO_DATA, p))
-    nnz, out = rows.nnz, {}
+    nnz = rows.nnz
+    out: dict[str, Any] = {"ok": True}
     pointers = np.array([0, n])
 
     def add(name: str, run: Callable[[], Any], amount: float, ceiling: str) -> None:
         t = seconds(run, device)
         out[name] = {"seconds": t, "share": amount / t / top[ceiling], "of": ceiling}
+        say(**out)
 
     for B in (1, 10, 100):
         D, R = (backend.asarray(rng.normal(size=(rows_, B))) for rows_ in (p, n))

@@ -1,163 +1,154 @@
-"""The fits whose times on a GPU are compared with the host's, with their data."""
+"""The fits whose times on a GPU are measured, and one of them on the host."""
 
 from __future__ import annotations
 
+import time
+from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import torch
 
 import steropes
 
-from ..conditional import exact
-from ..simulate import simulate
-from ..tasks import TASKS
+from .data import draw, load
+from .fit_costs import FitCosts
+from .plan import STAGES
 
-__all__ = ["DATA", "STUDIES", "Study", "load", "prepare"]
+__all__ = ["on_host", "study", "warm_up"]
 
-Arrays = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Study:
-    """A fit at the size of a published comparison, and at a size for every machine.
-
-    Attributes
-    ----------
-    data : str
-        The data, by their name in `DATA`.
-    model : callable
-        Builds the estimator from a device, a number of threads and whether sizes are small.
-    target : float
-        Seconds to reach on an H100.
-    draws : tuple of int
-        Bootstrap draws on the device and on the host; none for a fit.
-    """
-
-    data: str
-    model: Callable[[str, int | None, bool], Any]
-    target: float
-    draws: tuple[int, int] = (0, 0)
-
-
-def _task(name: str) -> Callable[[bool], Arrays]:
-    """Draw the data of a benchmark."""
-    task = TASKS[name]
-
-    def make(small: bool) -> Arrays:
-        n, p, density = (600, 30, 0.1) if small else (task.n, task.p, task.density)
-        kind = "claims" if small else task.kind
-        return simulate(task.family, kind, n, p, density, task.rate if not small else 0.3, 1)
-
-    return make
-
-
-def _million(kind: str) -> Callable[[bool], Arrays]:
-    """Draw a million people with 1,000 columns; competing events or strata are drawn at random."""
-
-    def make(small: bool) -> Arrays:
-        n, p = (600, 20) if small else (1_000_000, 1_000)
-        data = simulate("cox", "uniform", n, p, 0.05, 0.3, 1)
-        rng = np.random.default_rng(2)
-        if kind == "fine-gray":
-            data["y"] = data["y"] * rng.integers(1, 3, n)
-        elif kind == "strata":
-            data["strata"] = rng.integers(0, max(2, n // 20), n)
-        return data
-
-    return make
-
-
-def _exact(small: bool) -> Arrays:
-    X, y, strata = exact(200, 5, 10) if small else exact()
-    return {"X": X, "y": y, "strata": strata}
+# Seconds up to which a fit is repeated, as kernels for other sizes may have been compiled.
+AGAIN = 30.0
+# The largest differences of a fit on the host: of log-likelihoods relative to their size if one
+# variance was chosen, and of chosen variances.
+LIKELIHOOD, VARIANCE = 1e-6, 0.05
 
 
 def _cross_validated(kind: type, folds: int, repeats: int, **settings: Any) -> Callable[..., Any]:
-    def model(device: str, n_jobs: int | None, small: bool) -> Any:
+    def model(small: bool, **where: Any) -> Any:
         cv = steropes.CrossValidation(
             3 if small else folds, repeats=1 if small else repeats, random_state=1
         )
-        prior = steropes.Laplace()
-        return kind(prior=prior, cv=cv, tol=1e-4, device=device, n_jobs=n_jobs, **settings)
+        return kind(prior=steropes.Laplace(), cv=cv, tol=1e-4, **settings, **where)
 
     return model
 
 
 def _fixed(kind: type, lam: float | None, **settings: Any) -> Callable[..., Any]:
-    def model(device: str, n_jobs: int | None, _: bool) -> Any:
+    def model(small: bool, **where: Any) -> Any:
         prior = None if lam is None else steropes.Laplace(2.0 / lam**2)
-        return kind(prior=prior, tol=1e-4, device=device, n_jobs=n_jobs, **settings)
+        return kind(prior=prior, tol=1e-4, **settings, **where)
 
     return model
 
 
-_COX, _LOGISTIC = steropes.CoxRegression, steropes.LogisticRegression
-_CLAIMS = 100**0.5  # λ of the bootstrap, at which the claims-size model has some dozens of columns
-
-# Functions that draw the arrays, of the small size or the full one.
-DATA: dict[str, Callable[[bool], Arrays]] = {
-    "cox-claims": _task("cox-claims-cv"),
-    "correlated-claims": _task("claims-cv-large"),
-    "logistic-claims": _task("logistic-claims-cv"),
-    "cox-million": _million("cox"),
-    "fine-gray-million": _million("fine-gray"),
-    "strata-million": _million("strata"),
-    "matched-sets": _exact,
+_COX, _LOGISTIC, _EXACT = (
+    steropes.CoxRegression, steropes.LogisticRegression, steropes.ConditionalLogisticRegression,
+)  # fmt: skip
+MODELS = {
+    "logistic-10x10": _cross_validated(_LOGISTIC, 10, 10),
+    # A λ at which the model has some dozens of columns.
+    "bootstrap-200": _fixed(_COX, 10.0, ties="breslow"),
+    "claims-cv-large": _cross_validated(_LOGISTIC, 10, 1),
+    "cox-10x10": _cross_validated(_COX, 10, 10, ties="breslow"),
+    "cox-million": _fixed(_COX, 2**0.5, ties="breslow"),
+    "fine-gray-million": _fixed(steropes.FineGrayRegression, 2**0.5),
+    "strata-million": _fixed(_COX, 2**0.5, ties="breslow"),
+    "conditional-exact": _fixed(_EXACT, None, method="exact"),
 }
-
-STUDIES = {
-    "cox-10x10": Study(
-        "cox-claims", _cross_validated(_COX, 10, 10, ties="breslow"), 5.0
-    ),
-    "claims-cv-large": Study(
-        "correlated-claims", _cross_validated(_LOGISTIC, 10, 1), 4.0
-    ),
-    "logistic-10x10": Study(
-        "logistic-claims", _cross_validated(_LOGISTIC, 10, 10), 4.0
-    ),
-    "cox-million": Study("cox-million", _fixed(_COX, 2**0.5, ties="breslow"), 0.5),
-    "fine-gray-million": Study(
-        "fine-gray-million", _fixed(steropes.FineGrayRegression, 2**0.5), 0.7
-    ),
-    "strata-million": Study("strata-million", _fixed(_COX, 2**0.5, ties="breslow"), 0.5),
-    "conditional-exact": Study(
-        "matched-sets", _fixed(steropes.ConditionalLogisticRegression, None, method="exact"), 0.05
-    ),
-    "bootstrap-200": Study(
-        "cox-claims", _fixed(_COX, _CLAIMS, ties="breslow"), 20.0, (200, 20)
-    ),
-}  # fmt: skip
+# Bootstrap draws after a fit, of which the time is measured.
+DRAWS = {"bootstrap-200": 200}
 
 
-def prepare(name: str, small: bool, folder: Path) -> None:
-    """Draw data and write them; complete files alone have the final name."""
-    data = DATA[name](small)
-    X = data.pop("X")
-    data.pop("source", None)
-    arrays = {key: np.asarray(x) for key, x in data.items()}
-    if sparse.issparse(X):
-        arrays |= {"indices": X.indices, "indptr": X.indptr, "shape": np.array(X.shape)}
-    else:
-        arrays["dense"] = X
-    part = folder / f"{name}.part.npz"
-    np.savez(part, **arrays)
-    part.rename(folder / f"{name}.npz")
+@cache
+def _small(data: str, folder: Path) -> tuple[Any, ...]:
+    """Draw data for a fit that compiles kernels."""
+    folder.mkdir(exist_ok=True)
+    draw(Namespace(data=data, small=True, folder=folder), print)
+    return load(folder / f"{data}.npz")
 
 
-def load(name: str, folder: Path) -> tuple[Any, Any, Arrays]:
-    """Read X, y and the other arguments of ``fit``."""
-    with np.load(folder / f"{name}.npz") as f:
-        data = {key: f[key] for key in f.files}
-    if "dense" in data:
-        X: Any = data["dense"]
-    else:
-        ones = np.ones(len(data["indices"]))
-        X = sparse.csc_array((ones, data["indices"], data["indptr"]), shape=tuple(data["shape"]))
-    y: Any = data["y"].astype(int)
-    if "time" in data:
-        y = steropes.Surv(data["time"], y)
-    return X, y, {"strata": data["strata"]} if "strata" in data else {}
+def _run(name: str, small: bool, xy: Any, strata: dict[str, Any], **where: Any) -> tuple:
+    """Return the fitted model and the seconds of the fit, or of draws after it."""
+    start = time.perf_counter()
+    model = MODELS[name](small, **where).fit(*xy, **strata)
+    if name in DRAWS:
+        start = time.perf_counter()
+        model.bootstrap(3 if small else DRAWS[name], random_state=1)
+    return model, round(time.perf_counter() - start, 4)
+
+
+def warm_up(options: Namespace, say: Callable[..., None]) -> dict[str, Any]:
+    """Fit every study's model to small data, so that the device is started and kernels compiled."""
+    for name in MODELS:
+        xy, strata, _ = _small(STAGES[name].data, Path(options.folder) / "compile")
+        _run(name, True, xy, strata, device=options.device)
+    return {"ok": True}
+
+
+def _about(model: Any) -> dict[str, Any]:
+    """Describe a fitted model."""
+    out = {
+        "ok": bool(model.converged_) and bool(np.isfinite(model.coef_).all()),
+        "optimality": float(model.optimality_), "iterations": int(model.n_iter_),
+        "nonzero": int(np.count_nonzero(model.coef_)),
+        "log-likelihood": float(model.log_likelihood_),
+    }  # fmt: skip
+    variance = getattr(model, "variance_", None)
+    return out if variance is None else {**out, "variance": float(variance)}
+
+
+def study(options: Namespace, say: Callable[..., None]) -> dict[str, Any]:
+    """Measure the first and the second fit of a study, with the work of the second."""
+    name = options.stage
+    small = _small(options.data, Path(options.folder) / "compile")
+    fit = partial(_run, name, device=options.device)
+    fit(True, *small[:2])  # compiles
+    xy, strata, source = load(Path(options.folder) / f"{options.data}.npz")
+    run = partial(fit, options.small, xy, strata)
+    cuda = torch.cuda.is_available()
+    if cuda:
+        torch.cuda.empty_cache()  # as at the start of a process
+        torch.cuda.reset_peak_memory_stats()
+    with FitCosts() as costs:
+        model, first = run()
+    record = {"first seconds": first, "columns": source, **_about(model)}
+    say(**record, counts=dict(costs.counts))
+    if first < AGAIN:
+        with FitCosts() as costs:
+            model, record["seconds"] = run()
+        record |= _about(model)
+    record["counts"] = dict(costs.counts)
+    if cuda:
+        record["peak memory"] = torch.cuda.max_memory_allocated()
+    say(**record)
+    if options.split:
+        with FitCosts(split=True) as costs:
+            run()
+        record["split"] = {key: round(x, 4) for key, x in costs.seconds.most_common()}
+    return record
+
+
+def on_host(options: Namespace, say: Callable[..., None]) -> dict[str, Any]:
+    """Measure a study on all threads of the host, and compare it with the device's fit."""
+    name = options.stage.removesuffix("-host")
+    fit = partial(_run, name, device="cpu", n_jobs=options.threads)
+    fit(True, *_small(options.data, Path(options.folder) / "compile")[:2])
+    xy, strata, source = load(Path(options.folder) / f"{options.data}.npz")
+    model, seconds = fit(options.small, xy, strata)
+    record = {"seconds": seconds, "columns": source, "threads": options.threads, **_about(model)}
+    return record | _agreement(record, options.records.get(name, {}))
+
+
+def _agreement(host: dict[str, Any], device: dict[str, Any]) -> dict[str, Any]:
+    """Compare two fits of one model, as far as their tolerance goes."""
+    if "log-likelihood" not in device:
+        return {}
+    a, b = host["variance"], device["variance"]
+    gap = abs(host["log-likelihood"] - device["log-likelihood"])
+    gap /= 1.0 + abs(host["log-likelihood"])
+    same = abs(b / a - 1.0) <= VARIANCE if a != b else gap <= LIKELIHOOD
+    return {"ok": host["ok"] and same, "log-likelihood gap": gap, "device variance": b}

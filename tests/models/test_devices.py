@@ -1,4 +1,7 @@
-"""Every family on PyTorch's CPU device, whose lines are those of a GPU, against the CPU backend."""
+"""Every family on PyTorch's CPU device, whose lines are those of a GPU, against the CPU backend.
+
+With ``pytest --device cuda`` the GPU takes the place of PyTorch's CPU device.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,7 @@ from steropes.solve.optimality.certificate import violations
 
 pytest.importorskip("torch")
 
-# Each test fits on both devices, whichever the option --device names.
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.both_devices
 
 DEVICES = ("cpu", "torch-cpu")
 FAMILIES = (*EVERY, "multinomial")

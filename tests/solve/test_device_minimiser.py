@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from device_use import DeviceUse
 from every_family import EVERY, case
 from steropes import CrossValidation, Laplace, Normal
 from steropes.backends.pytorch.device_array import DeviceArray
 from steropes.backends.pytorch.device_symmetric_matrix import TorchMatrix
-from steropes.backends.pytorch.host_device_transfers import TRANSFERS
+from steropes.backends.pytorch.host_device_transfers import TRANSFERS, upload
 from steropes.backends.pytorch.quadratic_minimiser import (
     DenseProducts,
     QuadraticMinimiser,
@@ -27,7 +28,13 @@ from steropes.solve.subproblem.fixed_sign_minimum import MIN_PIVOT
 from steropes.solve.subproblem.minimise import ModelBatch
 from tuning import tune_solver
 
-HOST = torch.device("cpu")
+pytestmark = pytest.mark.both_devices
+
+DEVICE = torch.device(DeviceUse.name_in_torch)
+
+
+def sent(x):
+    return upload(x, DEVICE)
 
 
 def recorded(monkeypatch, name):
@@ -48,7 +55,7 @@ def recorded(monkeypatch, name):
 
 
 def minimise(shared, m, dtype=torch.float32):
-    minimiser = QuadraticMinimiser(DenseProducts.of(np.array(shared.G), HOST, dtype))
+    minimiser = QuadraticMinimiser(DenseProducts.of(np.array(shared.G), DEVICE, dtype))
     step = minimiser.minimise(
         shared.diagonal, shared.f, shared.Y, g=m.g, y=m.y, l1=m.l1, l2=m.l2, unit=m.unit,
         tolerance=m.tolerance, U=m.low.U, c=m.low.c,
@@ -59,7 +66,7 @@ def minimise(shared, m, dtype=torch.float32):
 def on_device(shared):
     """The same matrix in double precision on the device, with the same coordinates eliminated."""
     return DeviceReducedHessian(
-        TorchMatrix(torch.from_numpy(np.array(shared.G, np.float64))), shared.free, ThreadPool(1)
+        TorchMatrix(sent(np.array(shared.G, np.float64))), shared.free, ThreadPool(1)
     )
 
 
@@ -157,7 +164,7 @@ def test_ridge_models_are_solved_on_the_device(rng, free, low):
 def test_singular_ridge_models_are_not_solved(rng):
     Z, shared, m = draw(rng, 50, 1)
     Z[:, 1] = Z[:, 0]
-    matrix = TorchMatrix(torch.from_numpy(Z.T @ Z))
+    matrix = TorchMatrix(sent(Z.T @ Z))
     arrays = {"g": m.g, "y": m.y, "l2": 0.0 * m.l2, "U": m.low.U[:0], "c": m.low.c[:0]}
     none = shared.f, shared.Y
     assert matrix.solve(*none, **arrays, min_pivot=MIN_PIVOT, keep=True) is None
@@ -167,8 +174,8 @@ def test_a_matrix_on_the_device_grows_by_rows(rng):
     Z = rng.normal(size=(40, 12))
     G = Z.T @ Z
     late = np.where(np.arange(12)[:, None] < 5, np.nan, G)  # earlier rows are not computed
-    matrix = TorchMatrix(torch.from_numpy(G[:5, :5].copy()))
-    grown = matrix.grown(DeviceArray(torch.from_numpy(late)))
+    matrix = TorchMatrix(sent(G[:5, :5]))
+    grown = matrix.grown(DeviceArray(sent(late)))
     np.testing.assert_array_equal(grown.to_host(), G)
     np.testing.assert_array_equal(grown.rows(np.array([1, 7])), G[[1, 7]])
     np.testing.assert_array_equal(grown.diagonal, np.diag(G))

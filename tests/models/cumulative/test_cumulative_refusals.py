@@ -39,7 +39,7 @@ def test_what_the_model_does_not_have(kw, data):
         {"link": "log"},
         {"link": ["logit"]},
         {"solver": "ccd"},
-        {"device": "cuda"},
+        {"device": "gpu"},
         {"reduce": "bins"},
         {"tol": 0},
     ],

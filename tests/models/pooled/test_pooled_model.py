@@ -169,7 +169,7 @@ def test_separated_and_collinear_columns_are_named():
         ({"interval": None}, "either interval"),
         ({"breaks": [0, 1]}, "either interval"),
         ({"solver": "ccd"}, "newton"),
-        ({"device": "cuda"}, "cpu"),
+        ({"device": "gpu"}, "cpu"),
         ({"baseline": "spline"}, "'interval'"),
         ({"baseline": -1}, "at least 0"),
         ({"baseline": 1.5}, "whole number"),
