@@ -136,7 +136,8 @@ def learn_levels(name: str, column: Series) -> tuple[Any, ...]:
         if len(labels) > MAX_TEXT_LEVELS and 2 * len(labels) > len(codes):
             raise DataError(
                 f"Column {name!r} has {len(labels)} different texts in {len(codes)} rows, as "
-                "identifiers have; drop it or, if they are labels, convert it to a categorical type."
+                "identifiers have; drop it or, if they are labels, convert it to a categorical "
+                "type."
             )
     if len(labels) < 2:
         raise DataError(
