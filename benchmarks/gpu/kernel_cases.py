@@ -139,7 +139,8 @@ def _sweeps(draws: Draws, B: int) -> Iterator[KernelCase]:
         lambda a=args: risk_set_sweeps.rate_sums_twin(*a),
     )
     place = draws.send(rng.integers(0, m + 1, n).astype(np.int32))
-    more = eta, w, happened, draws.normal(m + 1, B), place
+    by_lane = eta.T.contiguous().T  # not in the order in which the kernel writes
+    more = by_lane, w, happened, draws.normal(m + 1, B), place
     yield KernelCase(
         f"gradient of Cox's likelihood, {B} lanes",
         lambda a=more: (risk_set_sweeps.gradient_with_triton(*a),),

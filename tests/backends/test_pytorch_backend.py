@@ -67,6 +67,15 @@ def test_ranges_may_overlap_and_leave_gaps(backend, rng):
         np.testing.assert_allclose(got[s], x[a:b].sum(axis=0), atol=1e-12)
 
 
+def test_a_segment_without_weight_has_the_log_sum_of_the_cpu(backend):
+    eta, w = np.zeros((5, 1)), np.array([[1.0], [1.0], [0.0], [0.0], [0.0]])
+    pointers, scale = np.array([0, 2, 4, 4, 5]), np.array([[1.0], [2.0], [1.0], [0.0]])
+    sent = map(backend.asarray, (eta, w))
+    found, _ = backend.segment_softmax(*sent, pointers, backend.asarray(scale), shares=False)
+    expected, _ = get_backend("cpu").segment_softmax(eta, w, pointers, scale, shares=False)
+    np.testing.assert_allclose(backend.to_host(found), expected, rtol=1e-15)
+
+
 def test_host_and_device_never_mix_silently(backend):
     x, y = backend.asarray(np.ones(3)), np.ones(3)
     for mixed in (lambda: x + y, lambda: y + x, lambda: np.exp(x), lambda: np.asarray(x)):

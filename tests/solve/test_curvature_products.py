@@ -50,7 +50,7 @@ def _term_of(family, weighted, rng, device="cpu"):
     X = sparse.random(n, k, 0.3, format="csc", random_state=2)
     X = sparse.hstack([X, rng.normal(size=(n, 1))]).tocsc()
     make, y, given = _families(rng, n)[family]
-    model, weights = make(prior=NONE, device=device), None
+    model, weights = make(prior=NONE, device=device, n_jobs=1), None
     if weighted:
         weights = rng.integers(0, 3, n).astype(float)
         if family == "conditional logistic":  # has those of whole strata
@@ -95,6 +95,7 @@ def test_products_on_a_device_equal_those_of_the_host(family, accuracy):
     if not isinstance(own, OperatorCurvature | ProfiledCurvature):  # those are on the host
         assert isinstance(found, DeviceColumns)
         assert found.minimiser is not None
+        assert found.only(np.arange(2)).pool.n_threads == 1  # those of the fit, not all cores
     one = np.eye(len(expected.h))
     size = expected.h.max()
     np.testing.assert_allclose(found.times(one), expected.times(one), rtol=0, atol=1e-9 * size)

@@ -337,7 +337,8 @@ class TorchBackend:
         rates = weights * torch.exp(torch.where(there, e - top[line], 0.0))
         rates = torch.where(there, rates, 0.0)
         total = torch.where(used, segment_sums(rates, segments), 1.0)
-        logs = DeviceArray(torch.where(used, top + torch.log(total), 0.0))
+        empty = torch.where(factor != 0, -torch.inf, 0.0)
+        logs = DeviceArray(torch.where(used, top + torch.log(total), empty))
         if not shares:
             return logs, self.xp.zeros((0, e.shape[1]))
         return logs, DeviceArray(rates * torch.where(used, factor / total, 0.0)[line])

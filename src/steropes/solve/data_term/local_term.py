@@ -417,5 +417,6 @@ class LocalCurvature:
         backend = self.active.backend
         v = np.abs(backend.to_host(self.curvature.v))
         product = eta_product(self.curvature, backend) if self.convex else centred(v)
-        host = cast(CpuBackend, backend) if backend.on_host else CpuBackend()
+        own = backend if backend.on_host else CpuBackend(backend.pool.n_threads)
+        host = cast(CpuBackend, own)
         return ColumnHessian(self.active.stored(W), v, product, host)

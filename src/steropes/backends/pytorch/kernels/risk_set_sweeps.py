@@ -157,7 +157,8 @@ def gradient_with_triton(
 ) -> torch.Tensor:  # fmt: skip
     """Compute the result of `gradient` by the kernel."""
     n, B = eta.shape
-    lanes, out = min(next_power_of_two(B), 16), torch.empty_like(eta, dtype=torch.float64)
+    lanes = min(next_power_of_two(B), 16)
+    out = torch.empty((n, B), dtype=torch.float64, device=eta.device)
     launch(
         _gradient, (-(-n // CHUNK), -(-B // lanes)), eta.contiguous(),
         w.expand_as(eta).contiguous(), event, table.contiguous(), place, out, n, B,
