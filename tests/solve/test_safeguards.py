@@ -7,6 +7,7 @@ from sklearn.model_selection import KFold
 
 import steropes
 from steropes.solve.proximal_newton.elastic_net_penalty import ElasticNetPenalty
+from steropes.solve.separation.collinearity import collinear_columns
 
 
 def rare_columns(rng, n, p, highest):
@@ -126,3 +127,14 @@ def test_far_columns_that_nearly_cancel_have_large_coefficients(family, storage)
 def test_a_penalty_that_overflows_is_infinite_without_a_warning():
     penalty = ElasticNetPenalty.of(np.zeros(1), np.ones(1), np.ones(1), 1, 1)
     assert penalty.value(np.array([[1e200]]), np.array([0])) == np.inf
+
+
+def test_of_equal_columns_the_last_one_is_redundant_whatever_the_rounding(rng):
+    Z = rng.normal(size=(50, 3))
+    Z = np.linalg.qr(Z)[0][:, [0, 1, 0, 2, 0]]
+    for last in (1.0 - 1e-15, 1.0, 1.0 + 1e-15):
+        C = Z.T @ Z
+        C[4, 4] *= last
+        redundant, partners = collinear_columns(C)
+        assert sorted(redundant) == [2, 4]
+        assert partners.tolist() == [0]
