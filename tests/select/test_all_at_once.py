@@ -16,10 +16,11 @@ from steropes import (
     Normal,
     ShardedDesign,
 )
+from steropes.fit import replicate_fits
 from steropes.select import cross_validated_path
 from steropes.select.folds import TrainingRows, WithAllRows
 from steropes.select.variance_path_constants import DEFAULT
-from tuning import tune_path
+from tuning import tune, tune_path
 
 GRID = [0.01, 0.03, 0.1, 0.2, 0.5]
 
@@ -109,6 +110,7 @@ def test_with_weights_and_both_ways_of_scoring(rng, at_once, monkeypatch, family
 )
 def test_not_where_it_is_no_gain(rng, at_once, monkeypatch, prior, cv):
     tune_path(monkeypatch, max_extrapolation=0.8)
+    tune(monkeypatch, replicate_fits, "REPLICATES", device_lanes=0)  # groups as on the CPU
     case("logistic", rng).fit(prior=prior, cv=cv)
     assert at_once == []
 
