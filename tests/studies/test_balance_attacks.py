@@ -35,6 +35,7 @@ def exact_table(counts, sizes):
             **{f"target_mean_{when}": p, f"comparator_mean_{when}": q,
                f"mean_{when}": counts.sum(axis=1) / (n1 + n0), f"std_diff_{when}": smd,
                f"std_diff_var_{when}": variance, f"target_people_{when}": n1,
+               f"balanced_{when}": (np.abs(smd) <= 0.1).astype(int),
                f"comparator_people_{when}": n0}
         )  # fmt: skip
     shifts = dict.fromkeys(("target", "comparator", "target_comparator"), 0.0)
@@ -116,6 +117,16 @@ def attacked(counts, rules):
     for (g, arm), values in found.items():
         assert counts[g][ARMS.index(arm)] in values  # the truth is always among them
     return found
+
+
+@pytest.mark.parametrize("name", ["ohdsi", "opensafely"])
+def test_whether_a_difference_is_small_does_not_narrow_a_suppressed_count(name):
+    rules, sizes = DisclosureRules(name, LEAST[name]), (500, 500)
+    found = [released([(few, 0)], sizes, rules, exclusive=False) for few in range(1, rules.least)]
+    exact = [exact_table([(few, 0)], sizes)["balanced_after"][0] for few in range(1, rules.least)]
+    assert {*exact} == {0, 1}  # exact differences are on both sides of the limit
+    for other in found[1:]:
+        pd.testing.assert_frame_equal(found[0], other)
 
 
 # Groups whose counts followed uniquely: from standardised differences, from rounded counts alone.

@@ -120,7 +120,9 @@ def test_the_most_unequal_covariate_is_not_named_where_its_people_are_few():
         assert hidden_names(told, named) == unnamed
 
 
-def test_the_page_judges_balance_by_all_covariates_also_those_not_told(database, spec, tmp_path):
+def test_the_page_counts_the_covariates_beyond_the_limit_that_hide_no_count(
+    database, spec, tmp_path
+):
     found = run_grid(database, dataclasses.replace(spec, min_cell=80), tmp_path)
     balance = found.tables["cm_shared_covariate_balance"]
     hidden = balance["std_diff_after"].isna()
@@ -128,7 +130,10 @@ def test_the_page_judges_balance_by_all_covariates_also_those_not_told(database,
     page = grid_page(View(found))
     for analysis, of in balance.groupby("analysis_id"):
         over = int((of["balanced_after"] == 0).sum())
-        assert f"{over:,} of {len(of):,} covariates differ by more than" in page, analysis
+        known = int(of["balanced_after"].notna().sum())
+        assert known < len(of)
+        assert f"{over:,} of {known:,} covariates differ by more than" in page, analysis
+        assert f"({len(of) - known:,} more have few people in an arm)" in page, analysis
     assert "covariates of which no arm has few people; dashed" in page or hidden.all()
 
 

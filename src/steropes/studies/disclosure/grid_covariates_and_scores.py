@@ -53,7 +53,8 @@ def released_balance(
     standardised difference is missing if one of its two means is, because the missing mean could be
     solved for (a quadratic equation). Of covariates of which every person has exactly one, such as
     ages, a further share is missing where the others would narrow a hidden one, and if any share is
-    hidden, their common means and differences are computed from released shares.
+    hidden, their common means and differences are computed from released shares. Whether a
+    difference is within the threshold is told where its variance is, since it would narrow others.
     """
     if table.empty or rules.open:
         return table.drop(columns=_sizes(table))
@@ -99,6 +100,8 @@ def released_balance(
         released[f"mean_{when}"] = np.where(closed, bound, both)
         released[f"std_diff_{when}"] = np.where(closed, math.nan, to_units(smd, units))
         released[f"std_diff_var_{when}"] = np.where(closed | narrowing, math.nan, spread)
+        balanced = table[f"balanced_{when}"].to_numpy(float)
+        released[f"balanced_{when}"] = np.where(closed | narrowing, math.nan, balanced)
         for arm, gone in {**hidden, "both": closed}.items():
             moved[arm] = moved[arm] | gone | narrowing
         smallest = np.minimum(smallest, np.minimum(n["target"], n["comparator"]))
@@ -220,24 +223,29 @@ def released_scores(
 def released_families(
     table: pd.DataFrame, balance: pd.DataFrame, covariates: pd.DataFrame, rules: DisclosureRules
 ) -> pd.DataFrame:
-    """Release the balance of families of covariates, without names of covariates of few people.
+    """Release the balance of families of covariates.
 
-    The largest differences are those of covariates with a released difference.
+    The largest differences, and the covariate with the largest one, are those of covariates with a
+    released difference. Only those of which it is released whether they exceed the threshold are
+    counted as beyond it.
     """
     if table.empty or rules.open:
         return table
-    unnamed = hidden_names(balance, covariates)
-    by = ["target_comparator_id", "analysis_id", "covariate_analysis_id"]
-    kinds = covariates[["covariate_id", "analysis_id", by[-1]]]
+    by, key = ["target_comparator_id", "analysis_id"], "covariate_analysis_id"
+    kinds = covariates[["covariate_id", "analysis_id", key, "covariate_name"]]
     told = balance.merge(kinds, on=["covariate_id", "analysis_id"])
-    sizes = told[["std_diff_before", "std_diff_after"]].abs().groupby([told[k] for k in by]).max()
-    sizes = sizes.reindex(pd.MultiIndex.from_frame(table[by]))
+    places, families = [told[k] for k in (*by, key)], pd.MultiIndex.from_frame(table[[*by, key]])
+    sizes = told[[f"std_diff_{when}" for when in WHEN]].abs()
+    largest = sizes.groupby(places).max().reindex(families)
+    over = told[[f"balanced_{when}" for when in WHEN]].eq(0).groupby(places).sum()
+    after = sizes["std_diff_after"].sort_values(ascending=False, kind="stable").dropna()
+    first = told.loc[after.index].drop_duplicates([*by, key]).set_index([*by, key])
     return table.assign(
-        **{f"largest_{when}": sizes[f"std_diff_{when}"].to_numpy() for when in WHEN},
+        **{f"largest_{when}": largest[f"std_diff_{when}"].to_numpy() for when in WHEN},
+        **{f"over_{w}": over[f"balanced_{w}"].reindex(families).to_numpy() for w in WHEN},
         p_after=table["p_after"].map(lambda p: significant(float(p), 2)),
-        worst=["" if (int(a), str(w)) in unnamed else w
-               for a, w in zip(table["analysis_id"], table["worst"], strict=True)],
-    )  # fmt: skip
+        worst=first["covariate_name"].reindex(families).fillna("").to_numpy(),
+    )
 
 
 def hidden_names(balance: pd.DataFrame, covariates: pd.DataFrame) -> set[tuple[int, str]]:

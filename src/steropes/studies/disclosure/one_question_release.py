@@ -91,6 +91,7 @@ class Published:
     over : dict
         Number of covariates that differ by more than a tenth "before" and "after" matching, and
         "limit", the number that differ by the threshold or more after matching; None if unknown.
+        Only covariates count whose difference hides no count; "known" of them after matching.
     ties : dict or None
         ``distinct`` is the number of distinct scores, rounded where it is close to the number of
         people. ``share`` is the share of people with a score that others have too, ``many`` is
@@ -264,7 +265,7 @@ def publish(study: ExactStudy) -> Published:
         verdicts=judge(study.diagnostics, released, values),
         covariates=_covariates(study),
         model=_model(study, tables),
-        over=_over(study),
+        over=_over(study, tables),
         ties=_ties(study, hidden),
         data_notes=published_notes(study.data_notes, rules),
         outcomes=_outcomes(tables, of_outcome(every, others=True), study.settings.unblind),
@@ -376,16 +377,23 @@ def _searched(table: pd.DataFrame, rules: DisclosureRules) -> list[dict[str, obj
     ]
 
 
-def _over(study: ExactStudy) -> dict[str, int | None]:
-    """Count the covariates whose difference is large."""
+def _over(study: ExactStudy, tables: Mapping[str, pd.DataFrame]) -> dict[str, int | None]:
+    """Count the covariates whose difference is large and may be compared with a limit."""
     if study.balance is None:
-        return {"before": None, "after": None, "limit": None}
-    before, after = (study.balance[f"smd_{when}"].abs() for when in ("before", "after"))
+        return {"before": None, "after": None, "limit": None, "known": None}
+    name = "cm_shared_covariate_balance"
+    exact = of_main(study.exact, name).set_index("covariate_id")
+    told = of_main(tables, name).set_index("covariate_id")
+    before, after = (
+        exact[f"std_diff_{when}"].abs()[told[f"balanced_{when}"].notna()]
+        for when in ("before", "after")
+    )
     limit = study.settings.thresholds.balance
     return {
         "before": int((before > 0.1).sum()),
         "after": int((after > 0.1).sum()) if study.pairs else None,
         "limit": int((after >= (0.1 if limit is None else limit)).sum()),
+        "known": len(after),
     }
 
 

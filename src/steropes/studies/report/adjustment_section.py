@@ -84,17 +84,21 @@ def _adjustment(view: View, comparison: Comparison, same: list[StudyAnalysis]) -
 def _rule(view: View, comparison: Comparison, analysis: int, limit: float) -> Finding:
     """Return the verdict on balance with a sentence on its rule.
 
-    Both refer to all covariates, including those whose difference is suppressed.
+    The verdict and the largest difference are of all covariates, the number that exceed the limit
+    of those of which no difference is suppressed.
     """
     key = {"target_comparator_id": comparison.id, "analysis_id": analysis}
     checks = view.rows("cm_diagnostics_summary", **key)
     families = view.rows("covariate_family", **key)
     size = families["largest_after"]
     verdicts = checks["shared_balance_diagnostic"].unique()
+    known = int(view.rows("cm_shared_covariate_balance", **key)["balanced_after"].notna().sum())
+    few = int(families["covariates"].sum()) - known
     said = (
-        f"{families['over_after'].sum():,} of {families['covariates'].sum():,} covariates differ "
-        f"by more than {limit_text(limit)} after adjustment; the largest difference is "
-        f"{deciding(float(size.max()), limit)}"
+        f"{families['over_after'].sum():,} of {known:,} covariates differ "
+        f"by more than {limit_text(limit)} after adjustment"
+        + (f" ({few:,} more have few people in an arm)" if few else "")
+        + f"; the largest difference is {deciding(float(size.max()), limit)}"
     )
     if size.notna().any():
         name = families.loc[size.idxmax(), "worst"]

@@ -171,9 +171,12 @@ def _balance(public: Published) -> Check:
     thresholds, verdict = public.settings.thresholds, public.judged("balance")
     limit = 0.1 if thresholds.balance is None else thresholds.balance
     over, size = public.over["limit"], public.largest["after"]
-    largest = "" if size is None else f" (largest {shown_value(size, limit)})"
+    known, few = public.over["known"] or 0, len(public.balance) - (public.over["known"] or 0)
+    more = [] if size is None else [f"largest {shown_value(size, limit)}"]
+    more += [f"{few:,} more have few people in an arm"] if few else []
+    largest = f" ({'; '.join(more)})" if more else ""
     text = (
-        f"Balance: {over or 'none'} of {len(public.balance):,} covariates "
+        f"Balance: {over or 'none'} of {known:,} covariates "
         f"{'differ' if over != 1 else 'differs'} by {limit_text(limit)} or more after "
         f"matching{largest}"
     )
