@@ -1,7 +1,9 @@
 """Cohorts as tables: read, made of eras and records, kept apart, never printed."""
 
+import copy
 import datetime as dt
 import decimal
+import pickle
 
 import duckdb
 import numpy as np
@@ -291,3 +293,13 @@ def test_a_repr_follows_the_rules_of_the_run_that_made_the_table():
     assert repr(made + CohortTable([2] * 7, range(7), days, days)).count("<10") == 2
     assert repr(made.only(1)) == repr(made)
     assert repr(made.renumbered({1: 3})).count("<10") == 1
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))]
+)
+def test_the_entries_of_a_copy_are_read_only_too(again):
+    table = CohortTable([1, 1], [7, 9], ["2010-01-01"] * 2, ["2010-03-01"] * 2)
+    for name in ("definition", "subject", "start", "end"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(again(table), name)[0] = getattr(table, name)[1]

@@ -36,6 +36,7 @@ from steropes.studies.comparative.score_matching import Match
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.disclosure.disclosive_digit_rounding import STEPS
 from steropes.studies.disclosure.release_folder import MANIFEST
+from steropes.studies.disclosure.released_curves import merged_histogram
 from steropes.studies.execution.comparative_grid_run import run_grid
 from steropes.studies.execution.specification import CohortSources
 
@@ -287,6 +288,14 @@ def test_no_extreme_no_date_and_no_fraction_of_a_day_is_released(grid):
     density = grid[0]["cm_preference_score_dist"]["target_density"].dropna()
     assert len(density)
     assert (density == density.round(3)).all()
+
+
+def test_bars_of_many_people_stay_where_they_are_and_take_in_few_neighbours():
+    people = np.array([0, 1, 0, 0, 500, 0, 2, 2, 2, 40, 0, 1])
+    found = merged_histogram(people, people / 2, 5)
+    assert found.tolist() == [0, 0, 0, 0, 250.5, *[0.75] * 4, 20.5, 0, 0]
+    # Without a bar of many people, nobody is alone in any bar.
+    assert merged_histogram(np.array([0, 3, 0, 2]), np.ones(4), 5).tolist() == [1, 1, 1, 1]
 
 
 def test_the_manifest_lists_every_file_with_its_checksum_and_the_rules(grid):

@@ -16,8 +16,14 @@ import pytest
 from tests.studies.conftest import TinyOmop
 from tests.studies.release_attacker import terminal_text
 
-from steropes.studies import StudySettings, comparative_study
+from steropes.studies import (
+    StudySettings,
+    case_series,
+    case_series_settings,
+    comparative_study,
+)
 from steropes.studies.report.study_terminal import print_study
+from steropes.studies.sccs.sccs_terminal import print_series
 from steropes.studies.viewer.results_page import write_results_page
 
 IDENTITY = ("manifest.json",)  # checksums of the other files
@@ -38,7 +44,7 @@ def texts_of(path):
     )
 
 
-def outputs(run, folder, caplog, capsys):
+def outputs(run, folder, caplog, capsys, show=print_study):
     """Everything that a study writes, prints and logs, by name."""
     with caplog.at_level(logging.DEBUG):
         study = run()
@@ -51,7 +57,7 @@ def outputs(run, folder, caplog, capsys):
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name not in IDENTITY
     }
-    found["terminal"] = terminal_text(print_study, study, [])
+    found["terminal"] = terminal_text(show, study, [])
     found["repr"], found["log"] = repr(study), caplog.text
     found["printed"] = re.sub(r"[\d.]+ s\b", "", printed.out + printed.err)
     caplog.clear()
@@ -122,4 +128,48 @@ def test_no_output_of_a_study_depends_on_how_few_outcomes_an_arm_has(
         assert len(different(first, second)) > 10
     else:
         assert first.keys() == second.keys()
+        assert different(first, second) == []
+
+
+def series(omop, few):
+    """Cases of which so many have the outcome when exposed, on the same days in any case.
+
+    For each of them another person of the same age has it on the same day without exposure.
+    """
+    rng = np.random.default_rng(5)
+    for i in range(4):
+        for k, start in enumerate((300, 1200)):
+            person = omop.person(observed=(0, 1500), born=1950 + i)
+            omop.drug(person, 1, start, start + 20)
+            omop.condition(person, 3, 310 + i if (i < few) == (k == 0) else 700 + i)
+    for _ in range(150):
+        day = start = int(rng.integers(200, 1200))
+        person = omop.person(observed=(0, 1500), born=int(rng.integers(1940, 1980)))
+        omop.drug(person, 1, start, start + 20)
+        while abs(day - start) <= 40 or day > 1450:
+            day = int(rng.integers(5, 1500))
+        omop.condition(person, 3, day)
+    return omop.write()
+
+
+@pytest.mark.parametrize("rules", ["ohdsi", "opensafely", "none"])
+def test_no_output_of_a_series_depends_on_how_few_outcomes_an_exposure_has(
+    rules, tmp_path, caplog, capsys
+):
+    settings = case_series_settings(3, 1, unblind=True)
+    found = []
+    for few in (2, 4):
+        (made := tmp_path / f"omop{few}").mkdir()
+        path = series(TinyOmop(made), few)
+        (folder := tmp_path / str(few) / "output").mkdir(parents=True)
+
+        def run(path=path):
+            return case_series(path, settings, disclosure=rules)
+
+        found.append(outputs(run, folder, caplog, capsys, print_series))
+    first, second = found
+    assert first.keys() == second.keys()
+    assert len(first) > 20
+    assert (len(different(first, second)) > 5) == (rules == "none")
+    if rules != "none":
         assert different(first, second) == []

@@ -25,6 +25,7 @@ from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs import sccs_figures as pictures
 from steropes.studies.sccs.drug_forest import drug_forest, forest_lines
 from steropes.studies.sccs.estimate_text import ratio_text
+from steropes.studies.sccs.methods_section import settings_list
 from steropes.studies.sccs.sccs_model import fit_model
 from steropes.studies.sccs.sccs_page import bands
 from steropes.studies.sccs.sccs_terminal import print_series
@@ -282,3 +283,13 @@ def test_the_page_for_users_of_r_names_settings_that_exist():
     named = {m for cell in right for m in re.findall(r"`([a-z_]+)(?:=[^`]*)?`", cell)}
     assert {"naive_days", "by_concept", "penalized"} <= named
     assert named - known <= {"control_window", "control", "cohorts", "disclosure"}
+
+
+def test_all_days_of_windows_and_both_seeds_are_among_the_settings():
+    settings = case_series_settings(OUTCOME, TARGET, risk_start=0, risk_end=0)
+    listed = settings_list(replace(settings, seed=7))
+    assert len({name for name, _ in listed}) == len(listed)
+    assert {("seed", "7"), ("cases.seed", "1")} <= {*listed}
+    (window,) = [text for name, text in listed if name == "window: exposure"]
+    assert "start 0" in window
+    assert "end 0" in window

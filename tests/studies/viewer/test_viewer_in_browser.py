@@ -247,6 +247,15 @@ def test_the_forest_plot_has_the_combined_estimate_of_the_databases(viewer):
     assert label == "Forest plot of 7 estimates"  # Three that are shown, and four combined ones.
 
 
+def test_labels_that_do_not_fit_lose_letters_of_their_longest_parts(viewer):
+    viewer.open("view=estimates")
+    label = "north · celecoxib · gastrointestinal haemorrhage of any kind · matched"
+    script = "return Charts.fitted(arguments[0], arguments[1])"
+    assert viewer.browser.execute_script(script, label, 90) == label
+    short = viewer.browser.execute_script(script, label, 50)
+    assert short == "north · celecoxib · gastrointestinal ha… · matched"
+
+
 def test_charts_exist_for_curves_and_balance(viewer):
     for view, label in (("curves", "Survival"), ("balance", "Standardised"), ("likelihood", "Lik")):
         viewer.open(f"view={view}")

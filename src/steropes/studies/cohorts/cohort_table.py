@@ -110,6 +110,13 @@ class CohortTable(TextInHtml):
         object.__setattr__(self, "names", dict(self.names or {}))
         object.__setattr__(self, "_of_run", rules_in_force())
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickled table, whose arrays are read-only again."""
+        for name, value in state.items():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
     # -- construction ----------------------------------------------------------------------------
 
     @classmethod

@@ -55,7 +55,7 @@ def coarse_steps(
 
 
 def merged_histogram(people: NDArray, mass: NDArray, least: int) -> NDArray:
-    """Spread the mass of bars evenly over neighbours with enough people.
+    """Join bars of few people to neighbours, so that there are enough people together.
 
     Parameters
     ----------
@@ -66,8 +66,9 @@ def merged_histogram(people: NDArray, mass: NDArray, least: int) -> NDArray:
     Returns
     -------
     ndarray, shape (m,)
-        Mass of each bar. Mass is spread over runs of bars with at least ``least`` people, so that
-        no end of the distribution shows a single person.
+        Mass of each bar. The mass of a run of bars with at least ``least`` people is that of the
+        one bar in it that has as many alone, or else is spread evenly over the run, so that no end
+        of the distribution shows a single person.
     """
     if least <= 1:
         return mass
@@ -81,9 +82,13 @@ def merged_histogram(people: NDArray, mass: NDArray, least: int) -> NDArray:
     if not ends:
         return np.full(len(mass), mass.sum() / len(mass))
     ends[-1] = len(mass)
-    found = np.empty(len(mass))
+    found = np.zeros(len(mass))
     begin = 0
     for end in ends:
-        found[begin:end] = mass[begin:end].sum() / (end - begin)
+        # A run ends with its first bar of many people, or as soon as all have enough; those after
+        # the last run are few.
+        many = begin + np.flatnonzero(people[begin:end] >= least)
+        to = many if len(many) else np.arange(begin, end)
+        found[to] = mass[begin:end].sum() / len(to)
         begin = end
     return found

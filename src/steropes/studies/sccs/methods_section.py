@@ -57,12 +57,18 @@ def methods(study: ReleasedSeries) -> dict[str, str]:
 
 
 def settings_list(settings: Any) -> list[tuple[str, str]]:
-    """List the settings that have a value; windows and splines take one line each."""
+    """List the settings that have a value; windows and splines take one line each.
+
+    A setting of cases or thresholds whose name another one has too is listed as in a specification,
+    such as ``cases.seed``.
+    """
     out: list[tuple[str, str]] = []
+    names = {f.name for f in fields(settings)}
     for f in fields(settings):
         value = getattr(settings, f.name)
         if f.name in ("cases", "thresholds"):
-            out += settings_list(value)
+            own = settings_list(value)
+            out += [(f"{f.name}.{name}" if name in names else name, text) for name, text in own]
         elif f.name == "windows":
             out += [(f"window: {w.label}", _words(w)) for w in value]
         elif is_dataclass(value):
@@ -73,10 +79,10 @@ def settings_list(settings: Any) -> list[tuple[str, str]]:
 
 
 def _words(value: Any) -> str:
-    """List the fields of a window or spline that have a value."""
-    listed = [
-        f"{f.name} {setting_text(getattr(value, f.name))}"
-        for f in fields(value)
-        if f.name != "label" and getattr(value, f.name) not in (None, (), False)
-    ]
+    """List the fields of a window or spline that have a value; zero is one."""
+    listed = []
+    for f in fields(value):
+        of = getattr(value, f.name)
+        if f.name != "label" and of is not None and of is not False and of != ():
+            listed.append(f"{f.name} {setting_text(of)}")
     return ", ".join(listed)

@@ -42,6 +42,18 @@ const Charts = (() => {
     return [pair, first.outcome, first.analysis, first.design, database && first.database].filter(Boolean).join(" · ");
   }
 
+  // Shorten a label, the longest of its parts first, so that labels remain distinct.
+  function fitted(text, most) {
+    const parts = text.split(" · ");
+    while (parts.join(" · ").length > most) {
+      const lengths = parts.map((part) => part.length);
+      const longest = lengths.indexOf(Math.max(...lengths));
+      if (lengths[longest] < 5) break;
+      parts[longest] = `${parts[longest].replace(/…$/, "").slice(0, -1)}…`;
+    }
+    return parts.join(" · ");
+  }
+
   // Draw marks as an image with a label; the table has its numbers.
   function plot(options) {
     const node = Plot.plot({
@@ -84,7 +96,7 @@ const Charts = (() => {
     const high = Math.min(Math.max(...finite, 1.25), 50);
     const clip = (x) => Math.min(Math.max(x > 0 ? x : low, low), high);
     const longest = Math.max(...lines.map((d) => d.text.length));
-    const left = Math.min(420, 24 + 6.4 * longest);
+    const left = Math.min(600, 24 + 6.4 * longest);
     const kinds = new Set(rows.filter((row) => !row.combined).map((row) => row.kind));
     const kind = kinds.size === 1 ? [...kinds][0] : "ratio";
     const node = plot({
@@ -92,10 +104,7 @@ const Charts = (() => {
       ariaLabel: `Forest plot of ${lines.length} estimates`,
       x: ratioAxis(low * 0.95, high * 1.05, kind ?? "ratio"),
       y: { type: "point", domain: lines.map((d) => d.line), label: null, tickSize: 0, padding: 0.5,
-        tickFormat: (n) => {
-          const text = lines[n].text;
-          return text.length > 62 ? `${text.slice(0, 60)}…` : text;
-        } },
+        tickFormat: (n) => fitted(lines[n].text, 90) },
       marks: [
         Plot.ruleX([1], { stroke: "currentColor", strokeOpacity: 0.6 }),
         Plot.ruleY(lines, { y: "line", x1: (d) => clip(d.ci_95_lb), x2: (d) => clip(d.ci_95_ub),
@@ -111,7 +120,7 @@ const Charts = (() => {
     const more = known.length > drawn.length ? ` The first ${drawn.length} of ${known.length}.` : "";
     const none = rows.length - known.length;
     return { node, caption: `Estimates with 95% limits.${more}`
-      + (none ? ` ${none} rows have no estimate that is shown.` : "") };
+      + (none ? ` ${none === 1 ? "1 row has" : `${none} rows have`} no estimate that is shown.` : "") };
   }
 
   function controls(rows) {
@@ -308,14 +317,14 @@ const Charts = (() => {
     if (!known.length) return null;
     const texts = labels(known, NAMES);
     const lines = known.map((row, n) => ({ ...plain(row), line: n, text: texts[n] || title([row]) }));
-    const left = Math.min(420, 24 + 6.4 * Math.max(...lines.map((d) => d.text.length)));
+    const left = Math.min(600, 24 + 6.4 * Math.max(...lines.map((d) => d.text.length)));
     const low = Math.min(0.5, ...lines.flatMap((d) => [d.auroc, d.auroc_lower ?? 1]));
     const node = plot({
       width: left + 420, height: 74 + 20 * lines.length, marginLeft: left, marginRight: 130,
       ariaLabel: `Areas under the ROC curve of ${lines.length} evaluations`,
       x: { domain: [low, 1], label: "area under the ROC curve", grid: true },
       y: { type: "point", domain: lines.map((d) => d.line), label: null, tickSize: 0, padding: 0.5,
-        tickFormat: (n) => (lines[n].text.length > 62 ? `${lines[n].text.slice(0, 60)}…` : lines[n].text) },
+        tickFormat: (n) => fitted(lines[n].text, 90) },
       marks: [
         Plot.ruleX([0.5], { stroke: "currentColor", strokeOpacity: 0.6 }),
         Plot.ruleY(lines.filter((d) => d.auroc_lower !== null), { y: "line", x1: "auroc_lower", x2: "auroc_upper",
@@ -413,5 +422,5 @@ const Charts = (() => {
     return rows.length && KINDS[name] ? KINDS[name](rows) : null;
   }
 
-  return { draw, titleOf: (name) => TITLES[name] ?? "Chart" };
+  return { draw, fitted, titleOf: (name) => TITLES[name] ?? "Chart" };
 })();
