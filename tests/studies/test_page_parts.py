@@ -16,6 +16,7 @@ from steropes.studies.report.control_plots import calibration_plot
 from steropes.studies.report.distinguishing_digits import counted, effect
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
+from steropes.studies.report.formatting import family_name
 from steropes.studies.report.overlap_figure import score_overlap
 from steropes.studies.report.page_parts import Cell, verdict_cell
 from steropes.studies.report.rendering import _environment, render
@@ -183,3 +184,9 @@ def test_files_are_written_whole_or_refused(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.html", "figures"]
     with pytest.raises(DataError, match="cannot write"):
         write_files(tmp_path / "a.html", {"c": "z"})
+
+
+def test_names_of_families_are_words():
+    assert family_name("ConditionGroupEraLongTerm") == "Condition group era long term"
+    for own in ("conditions", "Own cohorts", "PSA", "Chads2Vasc"):
+        assert family_name(own) == own

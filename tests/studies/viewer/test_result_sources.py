@@ -213,3 +213,12 @@ def test_further_outcomes_of_a_study_are_hidden_one_by_one(tmp_path):
         3: 0.0, -1: 0.0, -2: 0.9,
     }  # fmt: skip
     assert found["target_outcomes"].isna().tolist() == [True, True, False]
+
+
+def test_outcomes_of_interest_come_before_controls_in_cohort_studies(tmp_path):
+    results = [(3, 1, 1.5, 1, 1), (4, 1, 1.2, 1, 1)]
+    small_archive(tmp_path, "north", results, truth={3: 1.0})
+    found = results_views(read_sources([tmp_path]), DisclosureRules())
+    for name in ("estimates", "follow-up", "curves"):
+        (table,) = [v.table for v in found if v.name == name]
+        assert table["outcome_id"].drop_duplicates().tolist() == [4, 3], name

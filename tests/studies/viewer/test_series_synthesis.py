@@ -103,3 +103,12 @@ def test_a_failed_combination_states_the_reason():
     assert again.table["note"].str.contains("a result of the same database").all()
     bare = [{n: t for n, t in series(d, [1.2]).items() if n != "sccs_covariate"} for d in "ab"]
     assert view(*bare).table["rr"].notna().all()
+
+
+def test_outcomes_of_interest_come_before_controls():
+    tables = series("a", [1.2, 1.8, 0.7], truth=[1.0, None, 1.0])
+    found = results_views([ResultSource("s", "not known", tables)], DisclosureRules())
+    for name in ("series-estimates", "series-likelihood"):
+        (table,) = [v.table for v in found if v.name == name]
+        order = table["exposures_outcome_set_id"].drop_duplicates().tolist()
+        assert order == tables["sccs_result"]["exposures_outcome_set_id"].iloc[[1, 0, 2]].tolist()

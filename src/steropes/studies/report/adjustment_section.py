@@ -10,6 +10,7 @@ from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.report.balance_figures import balance_scatter, love_plot
 from steropes.studies.report.characteristics_section import characteristics_of_arms
 from steropes.studies.report.distinguishing_digits import deciding, deciding_p, limit_text, number
+from steropes.studies.report.formatting import family_name
 from steropes.studies.report.grid_report_view import Comparison, View
 from steropes.studies.report.overlap_figure import score_overlap
 from steropes.studies.report.page_parts import Finding, Rows
@@ -121,7 +122,7 @@ def _families(view: View, key: dict[str, int]) -> Rows:
         known = ANALYSES.get(line["covariate_analysis_id"])
         rows.append(
             (
-                known.name if known else "Cohorts",
+                family_name(known.name) if known else "Cohorts",
                 f"{line['covariates']:,}",
                 f"{line['over_before']:,}",
                 number(line["largest_before"], 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ __all__ = [
     "database_versions",
     "deciding_percent",
     "decimals",
+    "family_name",
     "limit_ratio",
     "p_value",
     "percent",
@@ -152,6 +154,13 @@ def setting_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def family_name(name: str) -> str:
+    """Write the name of a family of covariates in FeatureExtraction as words; keep other names."""
+    if not re.fullmatch(r"[A-Z][a-z]+([A-Z][a-z0-9]+)+", name):
+        return name
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).capitalize()
 
 
 def title_case(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from steropes.studies.report.formatting import title_case
+from steropes.studies.report.formatting import family_name, title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.view_columns import (
     COMPARISON,
@@ -55,7 +55,7 @@ def with_covariates(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
     if families is not None and "covariate_analysis_id" in own:
         named = families.drop_duplicates("covariate_analysis_id").set_index("covariate_analysis_id")
         numbers = found["covariate_id"].map(own["covariate_analysis_id"])
-        found["family"] = numbers.map(named["covariate_analysis_name"])
+        found["family"] = numbers.map(named["covariate_analysis_name"].map(family_name, "ignore"))
     return found
 
 

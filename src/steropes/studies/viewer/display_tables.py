@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, blinded_archive
 from steropes.studies.diagnostics.hidden_questions import hidden_questions, without_hidden_risks
@@ -56,7 +57,10 @@ class NamedTables:
         return table in self.tables and len(self.tables[table]) > 0
 
     def named(self, table: str | pd.DataFrame) -> pd.DataFrame:
-        """Return a table with the names of its databases, cohorts, exposures and analyses."""
+        """Return a table with the names of its databases, cohorts, exposures and analyses.
+
+        Rows of outcomes of interest come before those of controls.
+        """
         found = self.tables[table] if isinstance(table, str) else table
         found = found.copy()
         design = "sccs" if "exposures_outcome_set_id" in found else "cm"
@@ -79,7 +83,19 @@ class NamedTables:
         ):
             if place in found:
                 found[title] = _mapped(found[place], name)
-        return found
+        order = np.argsort(self._of_controls(found, design), kind="stable")
+        return found.iloc[order].reset_index(drop=True)
+
+    def _of_controls(self, found: pd.DataFrame, design: str) -> NDArray:
+        """Mark the rows of controls, whose true ratio is known."""
+        key = ["target_comparator_id", "outcome_id"]
+        asked = self.tables.get("cm_target_comparator_outcome")
+        if design == "sccs" and "true_effect_size" in found:
+            return found["true_effect_size"].notna().to_numpy()
+        if design == "sccs" or asked is None or not {*key} <= {*found}:
+            return np.zeros(len(found), bool)
+        of = pd.MultiIndex.from_frame(asked.loc[asked["true_effect_size"].notna(), key])
+        return pd.MultiIndex.from_frame(found[key]).isin(of)
 
     def _with_question(self, found: pd.DataFrame) -> pd.DataFrame:
         """Add outcome and exposure of the question of a case series."""
