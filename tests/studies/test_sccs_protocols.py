@@ -107,17 +107,27 @@ def test_items_that_the_software_cannot_know_are_left_to_the_authors(shown):
     assert f"steropes {steropes.__version__}" in series_methods(study)
 
 
-def test_the_command_freezes_and_writes_for_a_paper(tmp_path, capsys, monkeypatch):
+def test_the_command_freezes_and_writes_for_a_paper(omop, tmp_path, capsys, monkeypatch):
+    for k in range(40):
+        person = omop.person(observed=(0, 900), born=1950 + k)
+        omop.drug(person, 1, 300, 340)
+        omop.condition(person, 3, 320 if k % 4 == 0 else 20 * k + 5)
+    path = str(omop.write())
     monkeypatch.chdir(tmp_path)
-    command = ["sccs", "omop.duckdb", "--outcome=192671", "--exposure=1118084"]
+    command = ["sccs", path, "--outcome=3", "--exposure=1", "--output=out"]
     protocol = ["--protocol=protocol.json", "--by=Ada"]
     assert run([*command, *protocol, "--freeze"]) == 0
     assert "SHA-256" in capsys.readouterr().out
     assert read_protocol("protocol.json").frozen["design"] == "CaseSeriesSettings"
     assert run([*command, *protocol, "--freeze"]) == 2
     assert "is frozen already" in capsys.readouterr().err
-    assert run(["sccs", "--help"]) == 0
-    assert "--paper" in capsys.readouterr().out
+    assert run([*command, *protocol, "--paper"]) == 0
+    printed = capsys.readouterr().out
+    paper = tmp_path / "out" / "release" / "paper"
+    files = ["methods.md", "record_pe.md", "tables.docx", "tables.tex"]
+    assert sorted(p.name for p in paper.iterdir()) == files
+    assert all(f"paper/{name}" in printed for name in files)
+    assert read_protocol("protocol.json").hash in (paper / "methods.md").read_text()
 
 
 def test_a_grid_follows_a_protocol(database, tmp_path):
