@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -144,8 +144,10 @@ class Benchmark:
             parts = {name: self._submit(pool, name) for name in checks}
             drawing = [pool.submit(self._draw, name) for name in sorted(data)]
             begun = pool.submit(self._first_worker, figures)
-            for name, futures in parts.items():
-                self._record(name, _joined([future.result() for future in futures]))
+            for future in as_completed([x for futures in parts.values() for x in futures]):
+                for name in [x for x, futures in parts.items() if future in futures]:
+                    if all(x.done() for x in parts[name]):
+                        self._record(name, _joined([x.result() for x in parts.pop(name)]))
             for task in drawing:
                 task.result()
             worker = begun.result()

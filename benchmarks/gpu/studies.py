@@ -125,7 +125,7 @@ def study(options: Namespace, say: Callable[..., None]) -> dict[str, Any]:
     if cuda:
         record["peak memory"] = torch.cuda.max_memory_allocated()
     say(**record)
-    if options.split:
+    if options.split and "seconds" in record:
         with FitCosts(split=True) as costs:
             run()
         record["split"] = {key: round(x, 4) for key, x in costs.seconds.most_common()}
