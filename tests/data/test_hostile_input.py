@@ -498,3 +498,22 @@ def test_bounds_and_curves_refuse_what_is_no_number(form, make):
 
 
 # -- long tables -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [datetime.date(2020, 1, 1 + i % 28) for i in range(40)],
+        [datetime.timedelta(i) for i in range(40)],
+        list(pd.period_range("2020-01-01", periods=40)),
+        [pd.NaT, *[pd.Timestamp(2020, 1, 2)] * 39],
+    ],
+)
+def test_objects_that_are_dates_are_named_as_dates(values):
+    y = np.arange(40) % 2
+    table = pd.DataFrame({"age": np.arange(40.0), "day": pd.Series(values, dtype=object)})
+    words = "missing|NaN" if values[0] is pd.NaT else "dates or durations"
+    with pytest.raises(DataError, match=f"day.*({words})|({words}).*day"):
+        LogisticRegression().fit(table, y)
+    with pytest.raises(DataError, match=words):
+        Surv(np.array(values, object), y)

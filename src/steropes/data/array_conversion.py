@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Set
+from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 MASKED = "masked. Drop it, or fill it in with numpy.ma.filled if you know its value."
+TIMES = (np.timedelta64, np.datetime64, timedelta, date, pd.Period)
 DAYS = (
     "Say in which unit: (t - origin) / numpy.timedelta64(1, 'D') for an array, "
     "(t - origin).dt.days in pandas, .dt.total_days() in polars."
@@ -237,12 +239,12 @@ def _from_objects(x: np.ndarray, what: str, place: Callable, of: str) -> np.ndar
 
 def _refuse_object(value: object, what: str, where: str, of: str) -> None:
     """Refuse an entry that is not a real number."""
-    if isinstance(value, np.timedelta64 | np.datetime64 | pd.Timedelta | pd.Timestamp):
+    if value is None or value is pd.NA or value is pd.NaT:
+        raise DataError(_missing(of, where, value))
+    if isinstance(value, TIMES):
         raise DataError(f"{what} holds dates or durations ({where} is {value!r}). {DAYS}")
     if isinstance(value, (Real, *SCALARS)):
         return
-    if value is None or value is pd.NA or value is pd.NaT:
-        raise DataError(_missing(of, where, value))
     if value is np.ma.masked:
         raise DataError(f"{what}: {where} is {MASKED}")
     raise NotNumbers(_text(what, where, value))

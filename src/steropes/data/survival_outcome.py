@@ -18,6 +18,7 @@ __all__ = ["Surv", "SurvivalOutcome", "check_survival"]
 
 # Larger event codes are refused as probable mistakes, such as an identifier or a date.
 MAX_EVENT_CODE = 1_000_000
+SWAPPED = "All times are 0 or 1: time and event seem swapped; pass Surv(time, event)."
 
 
 class SurvivalOutcome(NamedTuple):
@@ -81,6 +82,7 @@ def Surv(time: ArrayLike, event: ArrayLike, entry: ArrayLike | None = None) -> n
         i = int(bad.argmax())
         raise DataError(
             f"event must be 0 (censored), 1 (event), 2, 3, … (competing); row {i} is {e[i]:g}."
+            + (f" {SWAPPED}" if np.isin(t, (0, 1)).all() else "")
         )
     if (e > MAX_EVENT_CODE).any():
         i = int((e > MAX_EVENT_CODE).argmax())
@@ -177,7 +179,7 @@ def check_survival(y: object, n: int, competing: bool = False) -> SurvivalOutcom
             "cause-specific hazard."
         )
         if np.isin(checked["time"], (0, 1)).all():
-            remedy = "All times are 0 or 1: time and event seem swapped; pass Surv(time, event)."
+            remedy = SWAPPED
         raise DataError(
             f"event must be 0 (censored) or 1 (event) here; row {i} is {e[i]}. {remedy}"
         )
