@@ -30,7 +30,9 @@ def test_competing_events_keep_their_codes():
 def test_swapped_times_and_events_are_recognised():
     with pytest.raises(DataError, match="time and event seem swapped"):
         check_survival(Surv([1, 0, 1], [5, 9, 2]), 3)
-    with pytest.raises(DataError, match="row 0 is 5.5. All times are 0 or 1: time and event seem"):
+    with pytest.raises(
+        DataError, match=r"row 0 is 5\.5\. All times are 0 or 1: time and event seem"
+    ):
         Surv([True, False, True], [5.5, 9.25, 2.0])
     with pytest.raises(DataError, match="FineGrayRegression"):
         check_survival(Surv([1, 2, 1], [0, 1, 2]), 3)
