@@ -23,7 +23,7 @@ TESTS = (
     "tests/infer/test_covariance.py", "tests/infer/test_bootstrap.py",
     "tests/models/test_residuals.py", "tests/shards/test_shards.py",
 )  # fmt: skip
-OUTCOME = re.compile(r"\b(PASSED|FAILED|ERROR) (tests/\S+.*)|^(tests/\S+.*) (PASSED|FAILED|ERROR)")
+OUTCOME = re.compile(r"\b(PASSED|FAILED|ERROR) \S+::|^\S+::.* (PASSED|FAILED|ERROR)")
 
 
 def _check(
@@ -89,24 +89,24 @@ def suite(options: Namespace, say: Callable[..., None]) -> dict[str, Any]:
     tests = TESTS[1:2] if options.small else TESTS
     # Without the option, comparisons with the CPU use PyTorch's CPU device.
     device = ["--device", "cuda"] if options.device == "cuda" else []
-    done = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *device, "-v", "-rfE", "--tb=short",
-         "--no-header", "-p", "no:cacheprovider", "-o", "filterwarnings=default", *several, *tests],
-        cwd=Path(__file__).resolve().parents[2], stdout=subprocess.PIPE, stderr=sys.stderr,
-        text=True,
-    )  # fmt: skip
+    # The settings of the repository have a -q, so that -vv prints the name of each test.
+    command = [
+        sys.executable, "-m", "pytest", *device, "-vv", "-rfE", "--tb=short", "--no-header",
+        "-p", "no:cacheprovider", "-o", "filterwarnings=default", *several, *tests,
+    ]  # fmt: skip
     cases, differences, summary = 0, [], False
-    assert done.stdout is not None
-    for line in done.stdout:
-        sys.stderr.write(line)
-        summary |= "short test summary" in line  # Which repeats failures with their messages.
-        found = OUTCOME.search(line.strip())
-        if summary and line.startswith(("FAILED", "ERROR")):
-            differences.append(line.strip()[:300])
-        elif found and not summary:
-            cases += 1
-            failed = "PASSED" not in found.groups()
-            say(cases=cases, **({"last failure": line.strip()[:300]} if failed else {}))
-    code = done.wait()
+    run = partial(subprocess.Popen, stdout=subprocess.PIPE, stderr=sys.stderr, text=True)
+    with run(command, cwd=Path(__file__).resolve().parents[2]) as done:
+        for line in done.stdout or ():
+            sys.stderr.write(line)
+            summary |= "short test summary" in line  # Which repeats failures with their messages.
+            found = OUTCOME.search(line.strip())
+            if summary and line.startswith(("FAILED", "ERROR")):
+                differences.append(line.strip()[:300])
+            elif found and not summary:
+                cases += 1
+                failed = "PASSED" not in found.groups()
+                say(cases=cases, **({"last failure": line.strip()[:300]} if failed else {}))
+    code = done.returncode
     error = {} if code in (0, 1) else {"error": f"pytest ended with status {code}"}
     return {"ok": code == 0, "cases": cases, "differences": differences, **error}

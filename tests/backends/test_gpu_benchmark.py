@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.gpu import checks
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.plan import STAGES, Stage
 
@@ -124,6 +126,21 @@ def test_an_ended_benchmark_leaves_no_process(tmp_path):
     for pid in known:
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid), 0)
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_tests_are_counted_and_failures_are_listed(several, tmp_path, monkeypatch):
+    file = tmp_path / "test_numbers.py"
+    file.write_text("def test_one():\n    pass\ndef test_two():\n    assert 1 == 2, 'a slip'\n")
+    monkeypatch.setattr(checks, "TESTS", (str(file),) * 2)
+    monkeypatch.setattr(checks, "find_spec", lambda name: several or name == "pytest" or None)
+    said = []
+    options = Namespace(device="torch-cpu", small=True, threads=2)
+    record = checks.suite(options, lambda **now: said.append(now))
+    assert (record["ok"], record["cases"], said[-1]["cases"]) == (False, 2, 2)
+    (failure,) = record["differences"]
+    assert "test_two - AssertionError: a slip" in failure
+    assert sum("last failure" in now for now in said) == 1
 
 
 def test_every_stage_has_a_function_and_its_data():
