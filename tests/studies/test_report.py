@@ -11,7 +11,13 @@ import pytest
 from tests.studies.changed_tables import changed, with_ratio, without_estimate
 
 from steropes.errors import DataError
-from steropes.studies import DEMO, StudySettings, comparative_study, demo_database
+from steropes.studies import (
+    DEMO,
+    StudySettings,
+    comparative_study,
+    demo_database,
+    synthetic_database,
+)
 from steropes.studies.comparative.study_specification import MAIN
 from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.disclosure import DisclosureRules, site_rules
@@ -436,3 +442,18 @@ def test_a_covariate_that_defines_the_arm_ends_the_study_by_name(omop):
     assert "probably part of the exposure's definition" in study.ended
     assert study.propensity is None
     assert "has a correlation of" in study_page(study.release)
+
+
+def test_unbalanced_covariates_are_counted_without_those_of_few_people():
+    settings = StudySettings(**DEMO, min_cell=20, folds=5, tie_orders=0, min_people=3)
+    study = comparative_study(synthetic_database(900), settings)
+    told = study.release.balance
+    known = [line for line in told if line["smd_after"] is not None]
+    assert 0 < len(known) < len(told)
+    assert study.release.over["known"] <= len(known)
+    exact = (study.balance["smd_before"].abs() > 0.1).sum()
+    over = study.to_dict()["balance"]["over_0.1_before"]
+    assert over <= sum(line["smd_before"] is not None for line in told)
+    assert over < exact
+    assert f"of {study.release.over['known']:,} covariates differ" in study_page(study.release)
+    assert "have few people in an arm and count for the verdict alone" in study_page(study.release)

@@ -133,7 +133,7 @@ def test_the_page_counts_the_covariates_beyond_the_limit_that_hide_no_count(
         known = int(of["balanced_after"].notna().sum())
         assert known < len(of)
         assert f"{over:,} of {known:,} covariates differ by more than" in page, analysis
-        assert f"({len(of) - known:,} more have few people in an arm)" in page, analysis
+        assert f"({len(of) - known:,} more have few people in an arm and count" in page, analysis
     assert "covariates of which no arm has few people; dashed" in page or hidden.all()
 
 

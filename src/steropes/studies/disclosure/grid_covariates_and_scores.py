@@ -54,7 +54,7 @@ def released_balance(
     solved for (a quadratic equation). Of covariates of which every person has exactly one, such as
     ages, a further share is missing where the others would narrow a hidden one, and if any share is
     hidden, their common means and differences are computed from released shares. Whether a
-    difference is within the threshold is told where its variance is, since it would narrow others.
+    difference is within the threshold is missing for these, and where the difference is.
     """
     if table.empty or rules.open:
         return table.drop(columns=_sizes(table))
@@ -101,7 +101,8 @@ def released_balance(
         released[f"std_diff_{when}"] = np.where(closed, math.nan, to_units(smd, units))
         released[f"std_diff_var_{when}"] = np.where(closed | narrowing, math.nan, spread)
         balanced = table[f"balanced_{when}"].to_numpy(float)
-        released[f"balanced_{when}"] = np.where(closed | narrowing, math.nan, balanced)
+        untold = np.isnan(released[f"std_diff_{when}"]) | narrowing
+        released[f"balanced_{when}"] = np.where(untold, math.nan, balanced)
         for arm, gone in {**hidden, "both": closed}.items():
             moved[arm] = moved[arm] | gone | narrowing
         smallest = np.minimum(smallest, np.minimum(n["target"], n["comparator"]))

@@ -381,7 +381,7 @@ def _over(study: ExactStudy, tables: Mapping[str, pd.DataFrame]) -> dict[str, in
     """Count the covariates whose difference is large and may be compared with a limit."""
     if study.balance is None:
         return {"before": None, "after": None, "limit": None, "known": None}
-    name = "cm_shared_covariate_balance"
+    name = "cm_covariate_balance"
     exact = of_main(study.exact, name).set_index("covariate_id")
     told = of_main(tables, name).set_index("covariate_id")
     before, after = (

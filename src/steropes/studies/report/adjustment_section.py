@@ -98,7 +98,11 @@ def _rule(view: View, comparison: Comparison, analysis: int, limit: float) -> Fi
     said = (
         f"{families['over_after'].sum():,} of {known:,} covariates differ "
         f"by more than {limit_text(limit)} after adjustment"
-        + (f" ({few:,} more have few people in an arm)" if few else "")
+        + (
+            f" ({few:,} more have few people in an arm and count for the verdict alone)"
+            if few
+            else ""
+        )
         + f"; the largest difference is {deciding(float(size.max()), limit)}"
     )
     if size.notna().any():

@@ -160,7 +160,9 @@ def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> Rows:
                 p_value(line["p"]),
                 effect(*calibrated) or "–",
                 p_value(line["calibrated_p"]),
-                f"{decimals(line['e_value'])} ({decimals(line['e_value_limit'])})" if known else "",
+                f"{decimals(line['e_value'])} ({decimals(line['e_value_limit'])})"
+                if known
+                else "–",
                 p_value(line["proportional_p"]),
             )
         )

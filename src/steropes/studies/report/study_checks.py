@@ -173,7 +173,9 @@ def _balance(public: Published) -> Check:
     over, size = public.over["limit"], public.largest["after"]
     known, few = public.over["known"] or 0, len(public.balance) - (public.over["known"] or 0)
     more = [] if size is None else [f"largest {shown_value(size, limit)}"]
-    more += [f"{few:,} more have few people in an arm"] if few else []
+    more += (
+        [f"{few:,} more have few people in an arm and count for the verdict alone"] if few else []
+    )
     largest = f" ({'; '.join(more)})" if more else ""
     text = (
         f"Balance: {over or 'none'} of {known:,} covariates "
