@@ -14,6 +14,7 @@ from steropes.backends.pytorch.device_symmetric_matrix import TorchMatrix
 from steropes.backends.pytorch.host_device_transfers import TRANSFERS, upload
 from steropes.backends.pytorch.quadratic_minimiser import (
     DenseProducts,
+    MinimiserPolicy,
     QuadraticMinimiser,
 )
 from steropes.backends.thread_pool import ThreadPool
@@ -131,6 +132,29 @@ def test_minima_satisfy_the_optimality_conditions(rng, free):
     step, _ = minimise(shared, m)
     assert (violation(shared, m, step) <= 1.01 * m.tolerance).all()
     assert 0 < (step != 0).sum() < step.size
+
+
+def test_a_correlated_model_takes_few_products(rng):
+    """Steps are shortened by their own products, and their length needs no eigenvalue."""
+    _, shared, m = draw(rng, 200, 3)
+    m = replace(m, tolerance=np.full(3, 1.0), low=LowRank.none(200, 3))
+    step, products = minimise(shared, m)
+    assert (violation(shared, m, step) <= 1.01 * m.tolerance).all()
+    assert products <= 35, products
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_every_round_lowers_each_model(rng, rounds):
+    _, shared, m = draw(rng, 80, 4, 2)
+    found = []
+    for n in (rounds, rounds + 1):
+        products = DenseProducts.of(np.array(shared.G), HOST, torch.float64)
+        arrays = {x: getattr(m, x) for x in ("g", "y", "l1", "l2", "unit", "tolerance")}
+        step = QuadraticMinimiser(products, MinimiserPolicy(max_rounds=n)).minimise(
+            shared.diagonal, shared.f, shared.Y, U=m.low.U, c=m.low.c, **arrays
+        )
+        found.append(values(shared, m, step))
+    assert (found[1] < found[0]).all()
 
 
 def test_unpenalised_columns_are_solved_however_loose_the_tolerance(rng):

@@ -1,9 +1,11 @@
 """Minimisation of the replicates' quadratic models on a device, by products with G alone.
 
 The models are  g'(y − y₀) + ½ (y − y₀)'(G + low)(y − y₀) + Σ l1 |y| + ½ Σ l2 y².  Each round takes
-a Newton step on every replicate's support, solved by conjugate gradients with the diagonal as
-preconditioner, in which coefficients stop where they would change sign, and then a proximal
-gradient step in the metric of the diagonal (Lee, Sun and Saunders 2014; Beck and Teboulle 2009).
+a Newton step on every replicate's support, solved roughly by conjugate gradients with the diagonal
+as preconditioner, in which coefficients stop where they would change sign, and then proximal
+gradient steps in the metric of the diagonal (Lee, Sun and Saunders 2014; Wright, Nowak and
+Figueiredo 2009). Each step is shortened to where the model is least along it, which takes no
+further product, as a model is quadratic apart from its ℓ1 terms.
 Coordinate descent would read G one row at a time; here all replicates share each reading of G.
 """
 
@@ -38,30 +40,28 @@ class MinimiserPolicy:
     ----------
     max_rounds : int
         Most rounds. The solver continues from any point.
-    max_iterations : int
-        Most conjugate gradient iterations of a Newton step.
+    first_iterations, max_iterations : int
+        Conjugate gradient iterations of a Newton step, which double after each step that changes
+        no sign. More are in vain as long as signs change: with 4, 5 and 6 iterations throughout, 13
+        models of a claims-like cross-validation took 518, 664 and 756 products, and 463 with this.
     residual : float
-        Relative residual to which a Newton step is solved.
+        Relative residual at which a Newton step has fewer iterations.
     entering_share : float
         Share of a replicate's largest violation from which a zero coefficient joins its support.
-    max_cuts : int
-        Times that a step is shortened until it lowers the model.
-    cut_factor : float
-        Factor of each.
-    power_iterations : int
-        Iterations that estimate the largest eigenvalue of G relative to its diagonal.
-    margin : float
-        Factor by which that estimate is raised.
+    proximal_steps : int
+        Proximal gradient steps of a round.
+    first_length : float
+        Length of the first of them, relative to the inverse of the diagonal. Later ones have the
+        length that the curvature along the last one suggests (Barzilai and Borwein 1988).
     """
 
     max_rounds: int = 60
-    max_iterations: int = 12
+    first_iterations: int = 4
+    max_iterations: int = 16
     residual: float = 0.05
     entering_share: float = 0.3
-    max_cuts: int = 4
-    cut_factor: float = 0.4
-    power_iterations: int = 6
-    margin: float = 1.05
+    proximal_steps: int = 2
+    first_length: float = 0.5
 
 
 class ModelProducts(ABC):
@@ -233,16 +233,42 @@ class _Models:
         ones = torch.ones_like(self.tolerance)
         return D, model_product(zero, ones, self.low(D), self.l2, self.keep, D)
 
-    def value(self, D: torch.Tensor, AD: torch.Tensor) -> torch.Tensor:
-        """Compute the models at y₀ + D, less their values at y₀, (B,)."""
-        smooth = self.start * D + 0.5 * D * AD
-        return (smooth + self.l1 * ((self.y0 + D).abs() - self.y0.abs())).sum(0)
-
     def violation(self, s: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Compute the violations of the optimality conditions in units, (k, B)."""
         away = (s + self.l1 * torch.sign(y)).abs()
         v = torch.where(y != 0, away, (s.abs() - self.l1).clamp_min(0.0))
         return torch.where(self.moves, v / self.unit, 0.0)
+
+    def towards(
+        self, D: torch.Tensor, AD: torch.Tensor, s: torch.Tensor, to: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Move from y₀ + D towards other points as far as the models decrease, at most to them.
+
+        The ℓ1 terms, which are convex, are bounded by their chords.
+
+        Parameters
+        ----------
+        D, AD, s : (k, B) tensors
+            Steps, their products with the models' matrices, and slopes.
+        to : (k, B) tensor
+
+        Returns
+        -------
+        D, AD : (k, B) tensors
+            The new steps and their products.
+        inverse : (B,) tensor
+            Inverse curvature along the direction, relative to the diagonal; zero if there is none.
+        """
+        y, end = self.y0 + D, to - self.y0
+        d = end - D
+        Ad = self.times(d)
+        curvature = (d * Ad).sum(0)
+        slope = (s * d + self.l1 * (to.abs() - y.abs())).sum(0)
+        curved = curvature > 0
+        positive = torch.where(curved, curvature, 1.0)
+        t = torch.where(curved, -slope / positive, torch.where(slope < 0, 1.0, 0.0)).clamp(0.0, 1.0)
+        D, AD = torch.where(t == 1, end, D + t * d), AD + t * Ad
+        return D, AD, torch.where(curved, (d * d * self.h).sum(0) / positive, 0.0)
 
 
 class QuadraticMinimiser:
@@ -280,19 +306,22 @@ class QuadraticMinimiser:
             "g": g, "y": y, "l1": l1, "l2": l2, "unit": unit, "tolerance": tolerance, "U": U,
             "c": c,
         }  # fmt: skip
-        m = _Models(self.products, diagonal, f, Y, arrays)
+        m, policy = _Models(self.products, diagonal, f, Y, arrays), self.policy
         D, AD = m.first_step()
-        rate: torch.Tensor | None = None
-        for _ in range(self.policy.max_rounds):
+        length = torch.full_like(m.tolerance, policy.first_length)
+        iterations, crossed = policy.first_iterations, torch.ones_like(m.tolerance[:1], dtype=bool)
+        for _ in range(policy.max_rounds):
             s = m.start + AD
             violation = m.violation(s, m.y0 + D)
             live = violation.amax(0) > m.tolerance
-            if not bool(live.any()):
+            any_live, any_crossed = torch.stack([live.any(), crossed.any()]).tolist()
+            if not any_live:
                 break
-            if rate is None:
-                rate = m.inverse / self._largest_eigenvalue(m)
-            D, AD = self._newton(m, D, AD, s, violation, live)
-            D, AD = self._proximal(m, D, AD, live, rate)
+            longer = min(2 * iterations, policy.max_iterations)
+            iterations = policy.first_iterations if any_crossed else longer
+            D, AD, crossed = self._newton(m, D, AD, s, violation, live, iterations)
+            for _ in range(policy.proximal_steps):
+                D, AD, length = self._proximal(m, D, AD, live, length)
         return download(D)
 
     def support_step(
@@ -306,50 +335,33 @@ class QuadraticMinimiser:
         m = _Models(self.products, diagonal, f, Y, arrays)
         support = ((m.y0 != 0) | (m.l1 == 0)) & m.moves
         slope = torch.where(support, -(m.start + m.l1 * torch.sign(m.y0)), 0.0)
-        return download(self._conjugate_gradients(m, support, slope, residual))
-
-    def _largest_eigenvalue(self, m: _Models) -> torch.Tensor:
-        """Bound the largest eigenvalue of the matrices relative to their diagonals."""
-        k, B = m.y0.shape
-        root = m.inverse.sqrt()
-        # A fixed start that no sparse eigenvector is orthogonal to.
-        v = torch.cos(torch.arange(k * B, dtype=torch.float64, device=root.device)).reshape(k, B)
-        size = v.norm(dim=0)
-        for _ in range(self.policy.power_iterations):
-            v = root * m.times(root * (v / size.clamp_min(1e-300)))
-            size = v.norm(dim=0)
-        return self.policy.margin * size.amax().clamp_min(1.0)
+        iterations = self.policy.max_iterations
+        return download(self._conjugate_gradients(m, support, slope, residual, iterations))
 
     def _newton(
         self, m: _Models, D: torch.Tensor, AD: torch.Tensor, s: torch.Tensor,
-        violation: torch.Tensor, live: torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-        """Take a Newton step on the supports, whose coefficients stop where they change sign."""
+        violation: torch.Tensor, live: torch.Tensor, iterations: int,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+        """Take a Newton step on the supports, whose coefficients stop where they change sign.
+
+        Returns the point, its product, and whether any coefficient stopped.
+        """
         y, penalised = m.y0 + D, m.penalised
         new = torch.where((y == 0) & penalised, violation, 0.0)
         least = torch.maximum(self.policy.entering_share * new.amax(0), m.tolerance)
         support = ((y != 0) | ~penalised | (new > least)) & live & m.moves
         sign = torch.where(y != 0, torch.sign(y), -torch.sign(s))
         slope = torch.where(support, -(s + m.l1 * sign), 0.0)
-        p = self._conjugate_gradients(m, support, slope, self.policy.residual)
-        before, t = m.value(D, AD), torch.where(live, 1.0, 0.0).to(p.dtype)
-        taken = ~live
-        for _ in range(self.policy.max_cuts):
-            to = y + t * p
-            to = torch.where(penalised & support & (sign * to < 0), 0.0, to)
-            step = torch.where(taken, D, to - m.y0)
-            product = m.times(step)
-            good = ~taken & (m.value(step, product) <= before)
-            D, AD = torch.where(good, step, D), torch.where(good, product, AD)
-            taken = taken | good
-            if bool(taken.all()):
-                break
-            t = torch.where(taken, t, self.policy.cut_factor * t)
-        return D, AD
+        to = y + self._conjugate_gradients(m, support, slope, self.policy.residual, iterations)
+        crossing = penalised & support & (sign * to < 0)
+        to = torch.where(crossing, 0.0, to)
+        D, AD, _ = m.towards(D, AD, s, to)
+        return D, AD, crossing.any()
 
     def _conjugate_gradients(
-        self, m: _Models, support: torch.Tensor, residual: torch.Tensor, relative: float
-    ) -> torch.Tensor:
+        self, m: _Models, support: torch.Tensor, residual: torch.Tensor, relative: float,
+        iterations: int,
+    ) -> torch.Tensor:  # fmt: skip
         """Solve for steps on the supports, (k, B), with the diagonal as preconditioner.
 
         Residuals are changed in place.
@@ -357,20 +369,25 @@ class QuadraticMinimiser:
         q = m.inverse * residual
         rz = (residual * q).sum(0)
         state = Iterate(torch.zeros_like(q), q, residual, rz, rz * relative**2)
-        for i in range(1, self.policy.max_iterations + 1):
+        for i in range(1, iterations + 1):
             raw, size = m.products.scaled_times(q, m.keep)
             update(raw, size, m.low(q), m.l2, m.keep, support, m.inverse, state)
-            if i % m.products.check_every == 0 and not bool((rz > state.aim).any()):
+            look = i < iterations and i % m.products.check_every == 0
+            if look and not bool((rz > state.aim).any()):
                 break
         return state.p
 
     def _proximal(
         self, m: _Models, D: torch.Tensor, AD: torch.Tensor, live: torch.Tensor,
-        rate: torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-        """Take a proximal gradient step, by which coefficients become zero or leave zero."""
+        length: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+        """Take a proximal gradient step, by which coefficients become zero or leave zero.
+
+        Returns the point, its product, and the length of the next step.
+        """
+        s, rate = m.start + AD, length * m.inverse
         y = m.y0 + D
-        to = y - (m.start + AD) * rate
+        to = y - s * rate
         to = torch.sign(to) * (to.abs() - m.l1 * rate).clamp_min(0.0)
-        D = torch.where(live & m.moves, to, y) - m.y0
-        return D, m.times(D)
+        D, AD, suggested = m.towards(D, AD, s, torch.where(live & m.moves, to, y))
+        return D, AD, torch.where(suggested > 0, suggested, length)
