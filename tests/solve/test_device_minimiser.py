@@ -148,7 +148,7 @@ def test_every_round_lowers_each_model(rng, rounds):
     _, shared, m = draw(rng, 80, 4, 2)
     found = []
     for n in (rounds, rounds + 1):
-        products = DenseProducts.of(np.array(shared.G), HOST, torch.float64)
+        products = DenseProducts.of(np.array(shared.G), DEVICE, torch.float64)
         arrays = {x: getattr(m, x) for x in ("g", "y", "l1", "l2", "unit", "tolerance")}
         step = QuadraticMinimiser(products, MinimiserPolicy(max_rounds=n)).minimise(
             shared.diagonal, shared.f, shared.Y, U=m.low.U, c=m.low.c, **arrays

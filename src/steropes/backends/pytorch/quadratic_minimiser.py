@@ -309,7 +309,8 @@ class QuadraticMinimiser:
         m, policy = _Models(self.products, diagonal, f, Y, arrays), self.policy
         D, AD = m.first_step()
         length = torch.full_like(m.tolerance, policy.first_length)
-        iterations, crossed = policy.first_iterations, torch.ones_like(m.tolerance[:1], dtype=bool)
+        iterations = policy.first_iterations
+        crossed = torch.ones_like(m.tolerance, dtype=torch.bool)
         for _ in range(policy.max_rounds):
             s = m.start + AD
             violation = m.violation(s, m.y0 + D)
