@@ -9,7 +9,7 @@ have NumPy's type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -174,6 +174,9 @@ class Backend(Protocol):
     def lines(self, x: Lines) -> Lines:
         """Transfer a sparse matrix to the device, unless its entries are there already."""
 
+    def resident(self, x: NDArray) -> Array:
+        """Transfer an array that never changes, once while it exists."""
+
     def to_host(self, x: Array) -> NDArray:
         """Transfer an array to the host."""
 
@@ -285,6 +288,9 @@ class Backend(Protocol):
 
         See `steropes.backends.cpu.risk_sweeps.RiskSweeps`. Other backends use scans.
         """
+
+    def lexsort(self, keys: Sequence[NDArray]) -> NDArray:
+        """Sort rows by keys (n,), of which the last is the first to count, as `numpy.lexsort`."""
 
     def column_sum(self, x: Array | None) -> Array | None:
         """Sum x (n, B) over rows, (B,); None for None."""

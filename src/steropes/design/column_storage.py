@@ -11,6 +11,7 @@ from dataclasses import InitVar, dataclass
 import numpy as np
 
 from ..backends.cpu import NO_DATA, Lines
+from ..backends.protocols import Array, Backend
 from ..errors import DataError
 from .storage_constants import STORAGE
 
@@ -260,12 +261,16 @@ class DenseBlock:
         values = np.ascontiguousarray(self.values[:, local])
         return DenseBlock(values, self.center[local], self.scale[local])
 
-    def taken(self, local: np.ndarray) -> np.ndarray:
-        """Select the values of columns, as a view if they are contiguous."""
+    def taken(self, local: np.ndarray, backend: Backend | None = None) -> Array:
+        """Select the values of columns, as a view if they are contiguous.
+
+        On a backend's device, if one is given, to which the whole block is sent once.
+        """
+        values = self.values if backend is None else backend.resident(self.values)
         first, m = int(local[0]) if len(local) else 0, len(local)
         if np.array_equal(local, np.arange(first, first + m)):
-            return self.values[:, first : first + m]
-        return np.take(self.values, local, axis=1)
+            return values[:, first : first + m]
+        return (np if backend is None else backend.xp).take(values, local, axis=1)
 
     def times(self, local: np.ndarray, d: np.ndarray) -> np.ndarray:
         """Multiply selected columns with d (len(local), B), copying them only if they are few."""

@@ -399,9 +399,8 @@ class Design(PlainColumns, TextInHtml):
             if isinstance(b, SparseBlock):
                 out[at] = backend.gather(backend.lines(b.taken(local)), R)
             elif isinstance(b, DenseBlock):
-                x = b.taken(local)
-                here = backend.on_host
-                out[at] = transposed_product(x, R) if here else backend.asarray(x).T @ R
+                x = b.taken(local, backend)
+                out[at] = transposed_product(x, R) if backend.on_host else x.T @ R
             else:
                 whole = R.dtype == np.float64
                 out[at] = backend.column_sum(R) if whole else R.sum(axis=0, dtype=np.float64)
@@ -430,7 +429,7 @@ class Design(PlainColumns, TextInHtml):
                 product = backend.scatter(backend.lines(b.taken(local)), d)
             elif isinstance(b, DenseBlock):
                 here = backend.on_host
-                product = b.times(local, d) if here else backend.asarray(b.taken(local)) @ d
+                product = b.times(local, d) if here else b.taken(local, backend) @ d
             else:
                 product = backend.xp.zeros((self.n, D.shape[1])) + d
             if out is None:

@@ -61,22 +61,25 @@ class RowMatrix:
             if isinstance(b, SparseBlock):
                 sparse_at.append((b.taken(local), at))
             elif isinstance(b, DenseBlock):
-                x = b.taken(local)
-                own = x if x.base is None else x.copy()
-                dense.append(own if order is None else np.take(x, order, axis=0))
+                x = b.taken(local, backend)
+                if order is not None:
+                    x = backend.xp.take(x, order, axis=0)
+                elif backend.on_host and x.base is not None:
+                    x = x.copy()
+                dense.append(x)
                 dense_at.append(at)
             elif isinstance(b, ConstantBlock):
-                dense.append(np.ones((n, 1)))
+                dense.append(backend.xp.ones((n, 1)))
                 dense_at.append(at)
         self.n, self.k = n, k
         self.dense_at = np.concatenate(dense_at) if dense_at else np.empty(0, np.int64)
         self.dense = None
         if dense:
-            together = dense[0] if len(dense) == 1 else np.concatenate(dense, axis=1)
+            together = dense[0] if len(dense) == 1 else backend.xp.concatenate(dense, axis=1)
             if (np.diff(self.dense_at) < 0).any():  # columns of several blocks are unordered
                 by = np.argsort(self.dense_at)
                 self.dense_at, together = self.dense_at[by], together[:, by]
-            self.dense = backend.asarray(np.ascontiguousarray(together))
+            self.dense = backend.xp.ascontiguousarray(together)
         self.sparse_at = (
             np.sort(np.concatenate([at for _, at in sparse_at]))
             if sparse_at

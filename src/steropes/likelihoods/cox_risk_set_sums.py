@@ -72,7 +72,7 @@ class CoxShares(Likelihood):
     ) -> None:
         super().__init__(backend)
         time, event = np.asarray(time, np.float64), np.asarray(event, np.int8)
-        self.order = sort_survival(time, event, strata)
+        self.order = sort_survival(time, event, strata, backend)
         self.n = len(time)
         time, event = time[self.order], event[self.order]
         entry = None if entry is None else np.asarray(entry, np.float64)[self.order]

@@ -37,31 +37,11 @@ class RunSums(Protocol):
         """
 
 
-def sort_survival(time: np.ndarray, event: np.ndarray, strata: np.ndarray | None) -> np.ndarray:
+def sort_survival(
+    time: np.ndarray, event: np.ndarray, strata: np.ndarray | None, backend: Backend
+) -> np.ndarray:
     """Sort rows by stratum, time from late to early, and rows without the event first."""
-    if strata is None and not _few(time):
-        order = np.argsort(-time)
-        sorted_time = time[order]
-        if (sorted_time[1:] != sorted_time[:-1]).all():  # then one sort is enough
-            return order
-    order = np.argsort(event, kind="stable")
-    order = order[np.argsort(_short(-time[order]), kind="stable")]
-    if strata is None:
-        return order
-    return order[np.argsort(_short(np.asarray(strata)[order]), kind="stable")]
-
-
-def _few(x: np.ndarray) -> bool:
-    """Return whether x are integers, such as days, whose range fits into 16 bits."""
-    if not len(x):
-        return False
-    low, high = x.min(), x.max()
-    return bool(high - low < 1 << 16) and bool((x == np.floor(x)).all())
-
-
-def _short(x: np.ndarray) -> np.ndarray:
-    """Convert x to 16-bit integers in the same order if possible, for NumPy's radix sort."""
-    return (x - x.min()).astype(np.uint16) if _few(x) else x
+    return backend.lexsort((event, -time) if strata is None else (event, -time, strata))
 
 
 def runs_of_rows(start: np.ndarray) -> np.ndarray:

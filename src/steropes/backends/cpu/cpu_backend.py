@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from .append_columns import append_lines
 from .column_transposition import columns_to_rows
 from .cpu_chunk_sizes import CpuPolicy
 from .gram_products import add_gram, subtract_group_gram
+from .lexicographic_sort import lexsort
 from .logistic_kernels import logistic_rows
 from .numba_startup import load_compiler
 from .risk_sweeps import RiskSweeps
@@ -59,6 +60,16 @@ class CpuBackend:
     def asarray(x: ArrayLike, dtype: DTypeLike | None = None) -> np.ndarray:
         """Convert to a NumPy array."""
         return np.asarray(x, dtype=dtype)
+
+    @staticmethod
+    def resident(x: np.ndarray) -> np.ndarray:
+        """Return the array itself."""
+        return x
+
+    @staticmethod
+    def lexsort(keys: Sequence[np.ndarray]) -> np.ndarray:
+        """See `Backend.lexsort`."""
+        return lexsort(keys)
 
     @staticmethod
     def lines(x: Lines) -> Lines:

@@ -99,6 +99,12 @@ class TorchBackend:
         out: DeviceArray = self.xp.asarray(x, dtype)
         return out
 
+    def resident(self, x: Any) -> DeviceArray:
+        """Transfer an array that never changes, once; see `Backend.resident`."""
+        if isinstance(x, DeviceArray):
+            return x
+        return self._keep(x, "rows", lambda x: DeviceArray(upload(x, self.device)))
+
     @staticmethod
     def to_host(x: object) -> Any:
         """Transfer an array to the host; return other objects unchanged."""
@@ -271,19 +277,21 @@ class TorchBackend:
         row, number = torch.cat(rows), torch.cat(numbers)
         none = torch.zeros(0, dtype=torch.float64, device=device)
         value = torch.cat(values) if valued else none
-        by_row = torch.argsort(row.long() * width + number.long())
-        by_column = torch.argsort(number, stable=True)
+        if (np.diff(np.concatenate([local for _, local in columns])) < 0).any():
+            # Otherwise the entries are in the order of the columns.
+            by = torch.argsort(number, stable=True)
+            row, number, value = row[by], number[by], value[by] if valued else value
+        by = torch.argsort(row, stable=True)
+        by_column = number, row, value, width, n
+        by_row = row, number[by], value[by] if valued else value, n, width
         out: list[DeviceLines] = []
-        for line, index, by, lines, size in (
-            (number, row, by_column, width, n), (row, number, by_row, n, width)
-        ):  # fmt: skip
+        for line, index, data, lines, size in (by_column, by_row):
             lengths = torch.bincount(line, minlength=lines)
             sizes, starts = download(lengths), torch.cumsum(lengths, 0) - lengths
             out.append(
                 DeviceLines(
-                    np.cumsum(sizes) - sizes, sizes, index[by].to(index_type(size)),
-                    value[by] if valued else none, size,
-                    out[0] if out else None, (starts, lengths),
+                    np.cumsum(sizes) - sizes, sizes, index.to(index_type(size)),
+                    data, size, out[0] if out else None, (starts, lengths),
                 )
             )  # fmt: skip
         return out[1]
@@ -364,6 +372,13 @@ class TorchBackend:
         """Build the fused kernels of Cox's likelihood."""
         return DeviceRiskSweeps(n, strata, groups, tied, tied_end, place, shares, self.device)
 
+    def lexsort(self, keys: Sequence[NDArray]) -> NDArray:
+        """Sort rows by several keys on the device; see `Backend.lexsort`."""
+        order = torch.argsort(upload(keys[0], self.device), stable=True)
+        for key in keys[1:]:
+            order = order[torch.argsort(upload(key, self.device)[order], stable=True)]
+        return download(order)
+
     @staticmethod
     def column_sum(x: DeviceArray | None) -> DeviceArray | None:
         """Sum x (n, B) over rows, (B,); None for None."""
@@ -376,18 +391,12 @@ class TorchBackend:
 
     def map_rows(self, function: Callable, *arrays: object) -> list[DeviceArray]:
         """Apply an elementwise function that returns a tuple of arrays."""
-        return list(function(*map(self._once, arrays)))
+        return list(function(*map(self.resident, arrays)))
 
     def sum_rows(self, function: Callable, *arrays: object) -> tuple:
         """Apply `map_rows`, but sum the function's first array over rows."""
-        summed, *results = function(*map(self._once, arrays))
+        summed, *results = function(*map(self.resident, arrays))
         return self.column_sum(summed), results
-
-    def _once(self, x: object) -> DeviceArray:
-        """Transfer an array that never changes, once."""
-        if isinstance(x, DeviceArray):
-            return x
-        return self._keep(x, "rows", lambda x: DeviceArray(upload(x, self.device)))
 
     def logistic(
         self, eta: DeviceArray, w: DeviceArray, y: DeviceArray
