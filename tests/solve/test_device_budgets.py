@@ -108,34 +108,44 @@ def step(term, t=1.0):
     return term.gradient()
 
 
-# Operations of a step, a curvature with its Hessian, and a look at all columns.
-OPERATIONS = {
-    "logistic": (37, 44, 10),
-    "cox": (110, 84, 12),
-    "cox entry": (234, 310, 12),
-    "cox efron": (158, 166, 12),
-    "fine gray": (74, 185, 12),
-}
+# Costs of a step, a curvature with its Hessian, and a look at all columns, of ten replicates. A
+# step sends the direction and its length, and reads losses, gradients and a few flags. A Hessian
+# moves sums by event time and the matrix, but no array with an entry for each row.
+BUDGETS = {
+    "logistic": (
+        Cost(37, 2, 2, 2480, 2480), Cost(42, 6, 1, 496, 7200), Cost(8, 2, 1, 760, 2480)
+    ),
+    "cox": (
+        Cost(109, 2, 3, 2480, 2481), Cost(84, 5, 6, 2360, 8739), Cost(10, 2, 1, 736, 2400)
+    ),
+    "cox entry": (
+        Cost(231, 2, 4, 2480, 2482), Cost(309, 10, 7, 6344, 9507), Cost(10, 2, 1, 736, 2400)
+    ),
+    "cox efron": (
+        Cost(156, 2, 3, 2480, 2481), Cost(163, 7, 8, 7424, 10275), Cost(10, 2, 1, 736, 2400)
+    ),
+    "fine gray": (
+        Cost(71, 2, 3, 2480, 2481), Cost(183, 12, 6, 4648, 9146), Cost(10, 2, 1, 736, 2400)
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("B", [1, 10])
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", BUDGETS)
 def test_costs_are_within_their_budgets(name, B):
     term = prepared_term(model(name)._problem, B)
-    operations = OPERATIONS[name]
-    k, lanes = len(term.W), 8 * B
-    # A step sends the direction and its length, and reads losses, gradients and a few flags.
-    assert cost_of(lambda: step(term, 0.5)).within(
-        Cost(operations[0] + 5, 3, 4, (k + 1) * lanes, (k + 1) * lanes + 16)
-    )
-    assert cost_of(lambda: step(term)).within(
-        Cost(operations[0], 2, 4, (k + 1) * lanes, (k + 1) * lanes + 16)
-    )
-    # A Hessian moves event times and the matrix, but no array with an entry for each row.
-    cost = cost_of(lambda: term.curvature(0).matrix())
-    assert cost.within(Cost(operations[1], 12, 8, 8 * N // 4, 8 * k * k + 8 * N // 4)), cost
-    step(term)
-    assert cost_of(lambda: term.gradients(0.0)).within(Cost(operations[2], 2, 1, 16 * P, lanes * P))
+    found = [
+        cost_of(lambda: step(term)),
+        cost_of(lambda: term.curvature(0).matrix()),
+        (step(term), cost_of(lambda: term.gradients(0.0)))[1],
+    ]
+    for cost, most in zip(found, BUDGETS[name], strict=True):
+        # Versions of PyTorch may differ by some operations.
+        assert cost.within(replace(most, operations=int(1.1 * most.operations))), cost
+    assert found[0].bytes_read <= B * BUDGETS[name][0].bytes_read / 10 + 8
+    # A shorter step is one operation more.
+    shorter = cost_of(lambda: step(term, 0.5))
+    assert shorter.operations <= found[0].operations + 1
 
 
 def test_columns_are_sent_once_for_all_fits_of_a_design():
@@ -146,6 +156,15 @@ def test_columns_are_sent_once_for_all_fits_of_a_design():
     sent = backend.lines(block.lines).indices.tensor
     prepared_term(problem, 1)
     assert backend.lines(block.lines).indices.tensor is sent
+
+
+def test_dense_columns_are_sent_once_in_a_fit():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(N, 40))
+    y = (X[:, 0] + rng.logistic(size=N) > 0).astype(int)
+    model = steropes.LogisticRegression(device="torch-cpu", n_jobs=1)
+    cost = cost_of(lambda: model.fit(X, y))
+    assert X.nbytes < cost.bytes_sent < 1.5 * X.nbytes
 
 
 def test_joining_columns_are_appended_to_the_rows():
