@@ -10,7 +10,7 @@ from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_i
 from steropes.studies.database.concept_descendants import Descendants, recorded_tables
 from steropes.studies.database.concept_domain_hints import domain_hint
 from steropes.studies.database.data_quality_notes import DataNote, distinct
-from steropes.studies.database.irregular_rows import last_day, reversed_eras
+from steropes.studies.database.irregular_rows import irregular_eras, last_day
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.validated_types import (
@@ -360,7 +360,7 @@ def _from_records(
             f"FROM {source} AS records WHERE {first} IS NOT NULL"
         )
         with db.workspace() as work:
-            notes += reversed_eras(work, source, f"{table}, cohort {cohort},", (first, last))
+            notes += irregular_eras(work, source, f"{table}, cohort {cohort},", (first, last))
     with db.workspace() as work:
         frame = work.frame(" UNION ALL ".join(parts) if gap is None else _joined(parts, gap))
     found = CohortTable.from_frame(frame, db.identity)

@@ -26,7 +26,11 @@ from steropes.studies.covariates.vocabulary_checks import check_vocabulary
 from steropes.studies.database.concept_descendants import Descendants, recorded_tables
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.dates_and_ages import as_days
-from steropes.studies.database.irregular_rows import repeated_people, repeated_visits, reversed_eras
+from steropes.studies.database.irregular_rows import (
+    irregular_eras,
+    repeated_people,
+    repeated_visits,
+)
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.validated_types import (
@@ -383,7 +387,7 @@ def _irregular(db: OmopDatabase, work: Workspace, rules: FeatureRules) -> list[D
     for table, *dates in dict.fromkeys((a.table, a.first, a.last) for a in read if a.table):
         if {"person_id", *dates} <= {*db.columns(table)}:
             where, both = f"person_id IN ({people})", (dates[0], dates[1])
-            found += reversed_eras(work, db.table(table), table, both, where)
+            found += irregular_eras(work, db.table(table), table, both, where)
     if any(a.table == "visit_occurrence" for a in read):
         found += repeated_visits(db, work, people)
     return found

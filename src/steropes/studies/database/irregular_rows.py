@@ -1,6 +1,6 @@
 """Rows that violate OMOP's conventions, with the rules for reading and counting them.
 
-- An era that ends before it starts is read as one day, its first.
+- An era that ends before it starts, or has no last day, is read as one day, its first.
 - A person with several rows in ``person`` counts once, with the smallest value of each column.
 - A visit with several rows of one ``visit_occurrence_id`` counts once.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
-__all__ = ["last_day", "repeated_people", "repeated_visits", "reversed_eras"]
+__all__ = ["irregular_eras", "last_day", "repeated_people", "repeated_visits"]
 
 
 def last_day(first: str, last: str) -> str:
@@ -18,10 +18,10 @@ def last_day(first: str, last: str) -> str:
     return f"greatest({first}::DATE, {last}::DATE)"  # greatest() ignores a missing date.
 
 
-def reversed_eras(
+def irregular_eras(
     work: Workspace, source: str, table: str, dates: tuple[str, str], where: str = "TRUE"
 ) -> tuple[DataNote, ...]:
-    """Count the records that end before they start; no note if there are none.
+    """Count the records that end before they start or have no last day; no note without them.
 
     Parameters
     ----------
@@ -39,11 +39,20 @@ def reversed_eras(
     first, last = dates
     if first == last:
         return ()
-    [(count,)] = work.rows(
-        f"SELECT count(*) FROM {source} AS records WHERE {last}::DATE < {first}::DATE AND ({where})"
+    [(before, never)] = work.rows(
+        f"SELECT count(*) FILTER ({last}::DATE < {first}::DATE), "
+        f"count(*) FILTER ({last} IS NULL AND {first} IS NOT NULL) "
+        f"FROM {source} AS records WHERE {where}"
     )
-    text = f"Records of {table} that end before they start count as one day, their first"
-    return (DataNote("reversed_eras", text, int(count), "records"),) if count else ()
+    found = (
+        ("reversed_eras", "that end before they start count", int(before)),
+        ("open_eras", "without a last day count", int(never)),
+    )
+    return tuple(
+        DataNote(topic, f"Records of {table} {which} as one day, their first", count, "records")
+        for topic, which, count in found
+        if count
+    )
 
 
 def repeated_people(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:

@@ -9,7 +9,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
 from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.data_quality_notes import DataNote
-from steropes.studies.database.irregular_rows import last_day, reversed_eras
+from steropes.studies.database.irregular_rows import irregular_eras, last_day
 from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace
 from steropes.studies.sccs.settings import CaseRules, ExposureWindow
 
@@ -153,14 +153,14 @@ class EraSources:
             f"WHERE {first} IS NOT NULL AND {concept} <> 0{some}"
         )
 
-    def reversed_eras(self, table: str, ids: Iterable[int] | None) -> tuple[DataNote, ...]:
-        """Count the cases' eras of some or all ids that end before they start."""
+    def irregular_eras(self, table: str, ids: Iterable[int] | None) -> tuple[DataNote, ...]:
+        """Count the cases' eras of some or all ids without a last day after the first."""
         if table == "cohort":  # CohortTable has checked its entries.
             return ()
         concept, *dates = ERAS[table]
         source = self._records(table, concept, ids)
         of_cases = "person_id IN (SELECT person_id FROM cases)"
-        return reversed_eras(self.work, source, table, (dates[0], dates[1]), of_cases)
+        return irregular_eras(self.work, source, table, (dates[0], dates[1]), of_cases)
 
     def outcomes(self) -> str:
         """Return a SELECT of the distinct outcome days: ``person_id``, ``on_day``."""

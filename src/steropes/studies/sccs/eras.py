@@ -61,7 +61,7 @@ class Eras:
         for kind in kinds:
             table, ids = _asked_for(sources, [w for w in windows if w.kind == kind])
             self._relations[kind] = sources.relation(table, ids)
-            self.notes += sources.reversed_eras(table, ids)
+            self.notes += sources.irregular_eras(table, ids)
         [(self.n_cases,)] = work.rows("SELECT count(*) FROM cases")
         self._held = -1  # The first case of the part in memory.
         self._few: list[tuple[str, int]] = []
