@@ -197,3 +197,15 @@ def test_blocks_of_this_process_take_the_threads_of_the_estimator(X, eta):
         model = steropes.LinearRegression(prior=Laplace(1.0), n_jobs=n_jobs).fit(design, eta)
         blocks = model._problem.design.blocks._blocks
         assert [b.backend.pool.n_threads for b in blocks] == [n_jobs] * 3
+
+
+@pytest.mark.parametrize(("seed", "level"), [(0, -8.0), (0, -30.0)])
+def test_steps_that_go_too_far_do_not_warn(seed, level):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 3)) * [1.0, 30.0, 1.0]
+    X[:, 2] = 3.5
+    y, offset = rng.poisson(2.0, 60), level + 3.0 * rng.normal(size=60)
+    model = steropes.PoissonRegression(prior=steropes.Normal(1e4), fit_intercept=False, n_jobs=1)
+    blocks = steropes.ShardedDesign.from_blocks([X[:30], X[30:]])
+    whole = model.fit(X, y, offset=offset).coef_
+    np.testing.assert_allclose(model.fit(blocks, y, offset=offset).coef_, whole, rtol=1e-6)

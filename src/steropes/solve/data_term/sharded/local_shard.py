@@ -76,11 +76,13 @@ class LocalShard(ShardBase):
                 ]
             case Value():
                 term = self._there(at, active)
-                return [
-                    ("loss", term.loss),
-                    ("gradient", term.gradient()),
-                    ("entries", np.array(active.rows.entries)),
-                ]
+                # Rates overflow at the end of a step that the line search shortens.
+                with np.errstate(over="ignore", invalid="ignore"):
+                    return [
+                        ("loss", term.loss),
+                        ("gradient", term.gradient()),
+                        ("entries", np.array(active.rows.entries)),
+                    ]
             case Gradients():
                 return [("gradients", self._there(at, active).gradients(ask.tol))]
             case Hessian():

@@ -224,9 +224,9 @@ class ShardedTerm:
         """Request losses at a point, with gradients, because most trial points are accepted."""
         answers = self._ask(at, Value())
         self.record_entries(answers)
-        return ShardedState(
-            added(answers, "loss"), (self.active.version, added(answers, "gradient"))
-        )
+        with np.errstate(invalid="ignore"):  # Slopes at the end of a long step may be infinite.
+            gradient = added(answers, "gradient")
+        return ShardedState(added(answers, "loss"), (self.active.version, gradient))
 
     def record_entries(self, answers: Sequence[Answer]) -> None:
         """Store the number of entries of the working set."""
