@@ -266,7 +266,7 @@ def test_sparse_and_dense_columns_have_the_same_posterior():
     tables = []
     for store in (np.asarray, sparse.csc_array):
         model = LogisticRegression(prior=Normal(0.5)).fit(store(X + 0.0), y)
-        tables.append(model.posterior("x0", n=500, warmup=300, random_state=1).summary())
+        tables.append(model.posterior("x0", n=1000, warmup=300, random_state=1).summary())
     np.testing.assert_allclose(*(t["mean"] / t["sd"] for t in tables), atol=0.15)
 
 
