@@ -127,6 +127,7 @@ def test_an_offset_is_zero():
     rows = pd.DataFrame({"age": [50.0, 70.0], "time": 0.0})
     table = model.partial_effect("age", [50, 70], "response")
     np.testing.assert_allclose(table["estimate"], model.predict(rows), rtol=1e-9)
+    assert np.isfinite(model.partial_effect("age", [50, 70])["estimate"]).all()
     logistic = LogisticRegression.from_formula("y ~ age + offset(time)", D)
     with pytest.raises(DataError, match="no scale for the offset"):
         plots.nomogram(logistic)

@@ -22,6 +22,7 @@ from .formula_data_types import (
 )
 
 __all__ = [
+    "AbsentColumnError",
     "Evaluated",
     "call_formulaic",
     "evaluate_expression",
@@ -49,6 +50,10 @@ TRANSFORMS = {
 # The value of an expression: a column, an outcome or labels.
 Evaluated: TypeAlias = np.ndarray | pd.Series
 Result = TypeVar("Result")
+
+
+class AbsentColumnError(DataError):
+    """An expression names a column that the data do not have."""
 
 
 def _surv(*args: ArrayLike, **named: ArrayLike) -> np.ndarray:
@@ -113,6 +118,10 @@ def _as_ours(error: BaseException, data: pd.DataFrame | None) -> DataError:
         return cause
     if isinstance(cause, SyntaxError):
         return _no_expression(cause)
+    if isinstance(cause, NameError) and cause.name is not None:
+        return AbsentColumnError(
+            f"The formula names {cause.name!r}, which is not a column of the data."
+        )
     said = COLOURS.sub("", str(cause))
     nulls = NULLS.match(said)
     if nulls and data is not None:

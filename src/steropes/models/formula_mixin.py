@@ -76,7 +76,9 @@ class FormulaMixin(FittedModel):
             ``formula_`` is the formula. Methods that take X of new rows (predictions, curves,
             concordance) also accept a table of their data. The formula then computes X, and
             strata and offset if the formula or the fit named them and they are not passed;
-            other columns are ignored. ``design_matrix(data)`` and ``design_vectors(data)``
+            other columns are ignored. A table without the columns of strata or offset, such as
+            ``design_matrix(data)`` alone, is refused; arrays have the offset 0 if none is passed.
+            ``design_matrix(data)`` and ``design_vectors(data)``
             return these.
 
         Raises
@@ -173,9 +175,12 @@ class FormulaMixin(FittedModel):
         self, name: Literal["strata", "offset"], X: MatrixLike, given: LabelsLike | None
     ) -> LabelsLike | None:
         """Return strata or offset: those given, or computed by the formula from a table of data."""
-        if given is not None or not self._is_formula_table(X):
+        if given is not None or isinstance(X, Design | ShardedDesign) or not has_names(X):
             return given
-        return self._formula.vector(name, as_pandas_table(X))
+        # A table that has exactly the columns of X may be the data or the result of design_matrix.
+        # Without the columns of strata or offset either is refused, rather than taken for 0.
+        read = getattr(self, "_formula", None)
+        return None if read is None else read.vector(name, as_pandas_table(X))
 
     def design_matrix(self, data: TableLike) -> pd.DataFrame:
         """Compute X of new data by the formula of the fit.

@@ -27,6 +27,7 @@ from .formula_data_types import (
     widen_numbers,
 )
 from .formula_evaluation import (
+    AbsentColumnError,
     Evaluated,
     call_formulaic,
     evaluate_expression,
@@ -128,19 +129,22 @@ class Formula:
         if name in self.columns:
             return self._column_of_data(name, data)
         wide = widen_numbers(data, self.text)
-        if name == "strata":
-            return None if self.strata is None else evaluate_expression(self.strata, wide)
-        if not self.offsets:
-            return None
-        return np.sum([_offset(text, data, wide) for text in self.offsets], axis=0)
+        try:
+            if name == "strata":
+                return None if self.strata is None else evaluate_expression(self.strata, wide)
+            if not self.offsets:
+                return None
+            return np.sum([_offset(text, data, wide) for text in self.offsets], axis=0)
+        except AbsentColumnError as error:
+            raise DataError(f"{error} {_remedy(name)}") from None
 
     def _column_of_data(self, name: str, data: pd.DataFrame) -> pd.Series:
         """Return the column that the fit used as strata or offset; refuse missing values."""
         column = self.columns[name]
         if column not in data:
             raise DataError(
-                f"The table has no column {column!r}, which was the {name} of the fit; add it, or "
-                f"give {name}=…."
+                f"The table has no column {column!r}, which was the {name} of the fit. "
+                f"{_remedy(name)}"
             )
         if data[column].isna().any():
             raise missing_value_error(column, data)
@@ -150,6 +154,12 @@ class Formula:
         """Compute the strata and the offset of new data, if the formula has them."""
         both = {"strata": self.vector("strata", data), "offset": self.vector("offset", data)}
         return {name: value for name, value in both.items() if value is not None}
+
+
+def _remedy(name: Literal["strata", "offset"]) -> str:
+    """Return advice for a table without the columns of strata or offset."""
+    none = ", zeros for none" if name == "offset" else ""
+    return f"Add it to the table, or pass {name}=… with an entry for each row{none}."
 
 
 def _offset(text: str, data: pd.DataFrame, wide: pd.DataFrame) -> np.ndarray:

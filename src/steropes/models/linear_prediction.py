@@ -40,7 +40,8 @@ class LinearPrediction(WaldInference):
         X : array, sparse matrix, data frame, Design or ShardedDesign, (n, p)
             Covariates, with the columns of the fit.
         offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
+            Known term of the linear predictor. Default 0, also if the fit had an offset, unless X
+            is a table and the fit was by a formula that names the offset (see `from_formula`).
 
         Returns
         -------

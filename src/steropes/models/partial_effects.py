@@ -101,7 +101,7 @@ class PartialEffects(PredictionTables):
         table = typical_rows(variables, {**rows, variable: x}, len(x))
         X: Any = table
         base: Any = center
-        if self._is_formula_table(table):
+        if getattr(self, "_formula", None) is not None:
             # The formula's offset, if it has one, is zero: it has no typical value.
             X, base = (np.asarray(self._formula.matrix(rows)) for rows in (table, center))
         reference = None if scale == "response" else base

@@ -148,6 +148,29 @@ def test_strata_and_offset_by_name_are_those_of_the_formula(data, table):
     assert vector.design_vectors(data) == {}
 
 
+def test_a_table_of_the_columns_of_x_alone_lacks_the_offset_and_the_strata(data):
+    """Without a refusal their predictions would be those of the offset 0."""
+    m = PoissonRegression.from_formula("count ~ age + offset(log(years))", data)
+    X = data[["age"]]  # both the data and the result of design_matrix
+    for rows in (X, X.assign(dose=1), m.design_matrix(data), pl.from_pandas(X)):
+        for refused in (m.predict, lambda table: m.score(table, data["count"])):
+            with pytest.raises(DataError, match=r"'years'.* or pass offset=.* zeros for none"):
+                refused(rows)
+    zero = np.zeros(len(data))
+    np.testing.assert_array_equal(m.predict(X, offset=zero), m.predict(X.to_numpy()))
+    own = PoissonRegression.from_formula("count ~ age + offset(0.1 * age)", data)
+    np.testing.assert_array_equal(own.predict(X), own.predict(X, offset=0.1 * data["age"]))
+    arrays = PoissonRegression().fit(X, data["count"], offset=np.log(data["years"]))
+    np.testing.assert_array_equal(arrays.predict(X), arrays.predict(X, offset=zero))
+    cox = CoxRegression.from_formula("Surv(time, dead) ~ age + strata(site)", data)
+    assert len(cox.predict(X)) == len(data)
+    y = Surv(data["time"], data["dead"])
+    for refused in (lambda: cox.concordance(X, y), lambda: cox.predict_survival(X, [2])):
+        with pytest.raises(DataError, match=r"'site'.* or pass strata=… with an entry for each"):
+            refused()
+    assert cox.concordance(X, y, strata=data["site"]) == cox.concordance(data, y)
+
+
 def test_columns_that_the_formula_does_not_name_are_left_alone(data):
     m = LogisticRegression.from_formula("sick ~ age + drug", data)
     expected = m.predict_proba(data[["age", "drug"]])
