@@ -63,6 +63,6 @@ def correlated_claims(
     counts = np.array([len(columns[k]) for k in kept])
     indptr = np.concatenate([[0], np.cumsum(counts)])
     indices = np.concatenate([columns[k] for k in kept]).astype(np.int32)
-    X = sparse.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, p))
+    X = sparse.csc_array((np.ones(len(indices)), indices, indptr.astype(np.int32)), shape=(n, p))
     beta = 0.35 * rng.normal(size=p) * (rng.random(p) < 0.04)
     return X, beta

@@ -23,9 +23,9 @@ def _columns(rng, n: int, share: np.ndarray) -> sparse.csc_array:
     indices = np.empty(indptr[-1], np.int32)
     for j, count in enumerate(counts):
         indices[indptr[j] : indptr[j + 1]] = np.sort(rng.choice(n, count, replace=False))
-    return sparse.csc_array(
-        (np.ones(len(indices)), indices, indptr.astype(np.int64)), shape=(n, len(counts))
-    )
+    # Both of one type: SciPy would convert the indices to that of a wider indptr.
+    positions = indptr.astype(np.int32 if indptr[-1] < 2**31 else np.int64)
+    return sparse.csc_array((np.ones(len(indices)), indices, positions), shape=(n, len(counts)))
 
 
 def uniform_columns(rng, n: int, p: int, density: float = 0.05) -> sparse.csc_array:
