@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from steropes.backends.pytorch.device_segment_sums import Segments, softmax_twin
 from steropes.backends.pytorch.kernels import (
     chunked_scans,
     conditional_recursion,
@@ -21,7 +22,6 @@ from steropes.backends.pytorch.kernels import (
     risk_set_sweeps,
     segment_reductions,
 )
-from steropes.backends.pytorch.kernels.sparse_line_pieces import cut_pieces
 
 __all__ = ["KernelCase", "failures", "kernel_cases"]
 
@@ -96,22 +96,12 @@ def _gathers(draws: Draws, B: int) -> Iterator[KernelCase]:
     for kind, valued in ((np.int32, False), (np.uint16, True)):
         starts, ends, indices = draws.lines(draws.n // 8, draws.n, draws.n // 4, kind)
         data = draws.normal(len(indices)) if valued else draws.normal(0)
-        args = cut_pieces(starts, ends, 64), indices, data, draws.normal(draws.n, B)
+        args = starts, ends, indices, data, draws.normal(draws.n, B)
         yield KernelCase(
             f"gather, {B} lanes, {kind.__name__}{', values' if valued else ''}",
             lambda a=args: (gather_products.gather_with_triton(*a),),
             lambda a=args: (gather_products.gather_twin(*a),),
         )
-    # Columns in bands of 65,536 rows, of which only the lower 16 bits are stored.
-    starts, ends, indices = draws.lines(draws.n // 16, draws.n, draws.n // 4, np.uint16)
-    base = draws.send(65536 * (np.arange(len(starts), dtype=np.int64) % 2))
-    pieces = cut_pieces(starts, ends, 64, base)
-    args = pieces, indices, draws.normal(0), draws.normal(65536 + draws.n, B)
-    yield KernelCase(
-        f"gather, {B} lanes, bands",
-        lambda a=args: (gather_products.gather_with_triton(*a),),
-        lambda a=args: (gather_products.gather_twin(*a),),
-    )
 
 
 def _scans(draws: Draws, B: int) -> Iterator[KernelCase]:
@@ -150,7 +140,8 @@ def _sweeps(draws: Draws, B: int) -> Iterator[KernelCase]:
 
 def _segments(draws: Draws, B: int) -> Iterator[KernelCase]:
     n = draws.n
-    pointers = draws.send(draws.pointers(n, 9))
+    edges = draws.pointers(n, 9)
+    pointers, segments = draws.send(edges), Segments(edges, torch.device(draws.device))
     x, a, b = draws.normal(n, B), pointers[:-1].contiguous(), pointers[1:].contiguous()
     for largest in (False, True):
         args = x, a, b, largest
@@ -160,11 +151,11 @@ def _segments(draws: Draws, B: int) -> Iterator[KernelCase]:
             lambda a=args: (segment_reductions.reduce_twin(*a),),
         )
     scale = draws.send(np.where(draws.rng.random((len(a), B)) < 0.2, 0.0, 2.0))
-    given = x, draws.weights(n, B), pointers, scale
+    weights = draws.weights(n, B)
     yield KernelCase(
         f"segment softmax, {B} lanes",
-        lambda a=given: segment_reductions.softmax_with_triton(*a),
-        lambda a=given: segment_reductions.softmax_twin(*a),
+        lambda: segment_reductions.softmax_with_triton(x, weights, pointers, scale),
+        lambda: softmax_twin(x, weights, segments, scale),
     )
 
 

@@ -9,6 +9,7 @@ from steropes.backends import get_backend
 from steropes.backends.cpu import conditional_bernoulli
 from steropes.backends.pytorch.device_array import DeviceArray
 from steropes.backends.pytorch.device_risk_sweeps import DeviceRiskSweeps
+from steropes.backends.pytorch.device_segment_sums import Segments, softmax_twin
 from steropes.backends.pytorch.kernels import (
     chunked_scans,
     conditional_recursion,
@@ -16,7 +17,6 @@ from steropes.backends.pytorch.kernels import (
     gram_panels,
     logistic_losses,
     segment_reductions,
-    sparse_line_pieces,
 )
 from steropes.likelihoods import CoxLikelihood
 
@@ -38,26 +38,9 @@ def test_gather_equals_a_dense_product(B, valued):
     case = random_case(1, 70, 30, 0.4, valued, False)
     starts, ends, indices, data = lines_of(case)
     D = case.rng.normal(size=(30, B))
-    pieces = sparse_line_pieces.cut_pieces(starts, ends, 5)
-    close(gather_products.gather(pieces, indices, data, send(D)).numpy(), case.dense @ D)
-
-
-def test_a_panel_refuses_fewer_weights_than_lines():
-    starts, ends, indices, data = lines_of(random_case(1, 70, 30, 0.4, True, False))
-    with pytest.raises(ValueError, match="70 lines"):
-        gram_panels.panel(starts, ends, indices, data, 30, torch.ones(69, dtype=torch.float64))
-
-
-def test_gather_of_bands_equals_a_product_of_row_numbers(rng):
-    rows = np.sort(rng.choice(200_000, 500, replace=False))
-    R = rng.normal(size=(200_000, 3))
-    cuts = np.searchsorted(rows, np.arange(0, 200_001 + 65_536, 65_536))
-    pieces = sparse_line_pieces.cut_pieces(
-        send(cuts[:-1]), send(cuts[1:]), 64, send(65_536 * np.arange(len(cuts) - 1))
-    )
-    low = send((rows % 65_536).astype(np.uint16))
-    parts = gather_products.gather(pieces, low, torch.empty(0, dtype=torch.float64), send(R))
-    close(parts.sum(0).numpy(), R[rows].sum(0))
+    for kind in (torch.int32, torch.uint16):
+        found = gather_products.gather_twin(starts, ends, indices.to(kind), data, send(D))
+        close(found.numpy(), case.dense @ D)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -81,13 +64,13 @@ def test_segment_reductions_equal_those_of_the_cpu(rng):
     n, pointers = 900, np.array([0, 0, 5, 700, 700, 900])
     x, w = rng.normal(size=(n, 4)), (rng.random((n, 4)) < 0.5).astype(float)
     scale = rng.random((5, 4)) * (rng.random((5, 4)) < 0.7)
-    pieces = sparse_line_pieces.cut_pieces(send(pointers[:-1]), send(pointers[1:]), 64)
-    close(segment_reductions.segment_sum(send(x), pieces).numpy(), CPU.segment_sum(x, pointers))
-    largest = segment_reductions.segment_max(send(x), pieces).numpy()
+    edges = send(pointers[:-1]), send(pointers[1:])
+    close(segment_reductions.reduce_twin(send(x), *edges).numpy(), CPU.segment_sum(x, pointers))
+    largest = segment_reductions.reduce_twin(send(x), *edges, True).numpy()
     np.testing.assert_array_equal(largest, CPU.segment_max(x, pointers))
+    segments = Segments(pointers, torch.device("cpu"))
     for shares in (True, False):
-        args = (send(y) for y in (x, w, pointers, scale))
-        found = segment_reductions.segment_softmax(*args, shares)
+        found = softmax_twin(send(x), send(w), segments, send(scale), shares)
         for a, b in zip(found, CPU.segment_softmax(x, w, pointers, scale, shares), strict=True):
             np.testing.assert_allclose(a.numpy(), b, rtol=1e-12, atol=1e-12)
 
@@ -97,9 +80,9 @@ def test_the_product_of_panels_is_the_gram_matrix(valued):
     case = random_case(2, 70, 30, 0.4, valued, False)
     v = case.rng.random(70)
     exact = (case.dense * v[:, None]).T @ case.dense
-    Z, weighted = gram_panels.panel(*lines_of(case), 30, send(v))
+    Z, weighted = gram_panels.panel_twin(*lines_of(case), 30, send(v), torch.float64)
     close(gram_panels.product_of_panels(weighted, Z).numpy(), exact)
-    Z, weighted = gram_panels.panel(*lines_of(case), 30, send(v), torch.bfloat16)
+    Z, weighted = gram_panels.panel_twin(*lines_of(case), 30, send(v), torch.bfloat16)
     rough = gram_panels.product_of_panels(weighted, Z).numpy()
     bound = (np.abs(case.dense) * v[:, None]).T @ np.abs(case.dense)
     limit = 2.0**-8 if not valued else 3 * 2.0**-8  # X itself is rounded as well

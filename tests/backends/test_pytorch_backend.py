@@ -67,13 +67,24 @@ def test_ranges_may_overlap_and_leave_gaps(backend, rng):
         np.testing.assert_allclose(got[s], x[a:b].sum(axis=0), atol=1e-12)
 
 
-def test_a_segment_without_weight_has_the_log_sum_of_the_cpu(backend):
-    eta, w = np.zeros((5, 1)), np.array([[1.0], [1.0], [0.0], [0.0], [0.0]])
-    pointers, scale = np.array([0, 2, 4, 4, 5]), np.array([[1.0], [2.0], [1.0], [0.0]])
+@pytest.mark.parametrize("device", ["cpu", "torch-cpu"])
+def test_a_segment_without_weight_has_no_share_of_its_scale(device):
+    backend, eta = get_backend(device, 1), np.zeros((5, 1))
+    w, pointers = np.array([[1.0], [1.0], [0.0], [0.0], [0.0]]), np.array([0, 2, 4, 4, 5])
+    scale = np.array([[1.0], [2.0], [1.0], [0.0]])
     sent = map(backend.asarray, (eta, w))
-    found, _ = backend.segment_softmax(*sent, pointers, backend.asarray(scale), shares=False)
-    expected, _ = get_backend("cpu").segment_softmax(eta, w, pointers, scale, shares=False)
-    np.testing.assert_allclose(backend.to_host(found), expected, rtol=1e-15)
+    found = backend.segment_softmax(*sent, pointers, backend.asarray(scale))
+    logs, shares = map(backend.to_host, found)
+    np.testing.assert_allclose(logs[:, 0], [np.log(2.0), -np.inf, -np.inf, 0.0], rtol=1e-15)
+    np.testing.assert_array_equal(shares[:, 0], [0.5, 0.5, 0.0, 0.0, 0.0])
+
+
+def test_sets_are_prepared_for_their_cases_not_only_for_their_boundaries(backend):
+    pointers, eta = np.array([0, 3, 5]), np.log([[1.0], [2.0], [5.0], [1.0], [3.0]])
+    for case, likelihood in (([1, 0, 0, 1, 0], 1 / 32), ([0, 0, 1, 0, 1], 15 / 32)):
+        sent = backend.asarray(eta), backend.asarray(np.ones((5, 1)))
+        loss, _ = backend.conditional_sets(*sent, np.array(case), pointers)
+        np.testing.assert_allclose(backend.to_host(loss), -np.log(likelihood), rtol=1e-12)
 
 
 def test_host_and_device_never_mix_silently(backend):

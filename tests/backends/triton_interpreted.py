@@ -25,7 +25,6 @@ from steropes.backends.cpu import Lines
 from steropes.backends.pytorch import device_segment_sums, device_sparse_lines, torch_backend
 from steropes.backends.pytorch.kernels import conjugate_gradient_updates
 from steropes.backends.pytorch.kernels.gather_products import gather_with_triton
-from steropes.backends.pytorch.kernels.sparse_line_pieces import cut_pieces
 from steropes.backends.pytorch.quadratic_minimiser import DenseProducts, QuadraticMinimiser
 
 
@@ -36,9 +35,9 @@ def beyond_32_bits(folder: str) -> list[str]:
     D = np.memmap(Path(folder) / "D", np.float64, "w+", shape=(rows, B))
     at = np.array([3, rows - 50, rows - 1], np.int32)
     D[at] = np.arange(3.0 * B).reshape(3, B)
-    pieces = cut_pieces(torch.tensor([0, 2]), torch.tensor([2, 3]))
+    pieces = torch.tensor([0, 2]), torch.tensor([2, 3])
     D = torch.from_numpy(D)
-    found = gather_with_triton(pieces, torch.from_numpy(at), torch.empty(0), D)
+    found = gather_with_triton(*pieces, torch.from_numpy(at), torch.empty(0), D)
     expected = torch.stack([D[3] + D[rows - 50], D[rows - 1]])
     return [] if torch.equal(found, expected) else ["positions beyond 32 bits are wrong"]
 

@@ -259,8 +259,8 @@ class Backend(Protocol):
     ) -> tuple[Array, Array]:
         """Compute log Σ w e^η of each segment, (S, B), and scale × each row's share, (n, B).
 
-        Rows of weight zero are absent; a segment with ``scale`` zero gives zeros. Without
-        ``shares`` the second result is empty.
+        Rows of weight zero are absent; a segment with ``scale`` zero gives zeros, and another one
+        without rows −∞ and no share. Without ``shares`` the second result is empty.
         """
 
     def logistic(self, eta: Array, w: Array, y: Array) -> tuple[Array, Array]:

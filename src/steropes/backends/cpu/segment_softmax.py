@@ -16,7 +16,7 @@ def segment_softmax(eta, w, pointers, scale, lse, out, s0, s1):
     """Compute lse[s] = log Σ w e^η and, unless ``out`` is empty, the scaled shares.
 
     out_i = scale_s w_i e^η_i / Σ_segment w e^η. Rows of weight zero are absent for any η.
-    Both results are zero if the scale is zero.
+    Both results are zero if the scale is zero. Without rows, lse is −∞ and the shares are zero.
     """
     shares = out.shape[0] > 0
     for s in range(s0, s1):
@@ -40,7 +40,7 @@ def segment_softmax(eta, w, pointers, scale, lse, out, s0, s1):
                     total, error = two_sum(total, x)
                     lost += error
                 total = sum_of(total, lost)
-                factor = scale[s, b] / total
+                factor = scale[s, b] / total if total != 0.0 else 0.0
                 for i in range(lo, hi):
                     out[i, b] *= factor
             else:

@@ -7,11 +7,10 @@ import torch
 from numpy.typing import NDArray
 
 from .device_array import DeviceArray
+from .device_segment_sums import Segments, segment_sums
 from .host_device_transfers import upload
 from .kernels.chunked_scans import ScanLayout, scan
 from .kernels.risk_set_sweeps import HIGHEST, gradient, rate_sums
-from .kernels.segment_reductions import segment_sum
-from .kernels.sparse_line_pieces import Pieces, cut_pieces
 
 __all__ = ["DeviceRiskSweeps"]
 
@@ -46,7 +45,7 @@ class DeviceRiskSweeps:
         filled = np.flatnonzero(np.diff(groups_start) > 0)
         if share_start is None:  # The risk set of a group includes its tied events.
             slot[tied_end - 1] = groups
-            self.shares: Pieces | None = None
+            self.shares: Segments | None = None
         else:  # Shares include a part of the tied events, which are summed separately.
             first = groups_start[filled]
             alone = np.zeros(self.m, bool)
@@ -57,11 +56,10 @@ class DeviceRiskSweeps:
 
     def _prepare_shares(self, share_start: NDArray, last: NDArray, ties: NDArray) -> None:
         """Prepare sums over shares and ties; ``last`` lists the last group of each stratum."""
-        self.shares = cut_pieces(self._send(share_start[:-1]), self._send(share_start[1:]))
+        self.shares = Segments(share_start, self.device)
         self.group = self._send(np.repeat(np.arange(self.m), np.diff(share_start)))
         self.event_rows = torch.nonzero(self.event)[:, 0]
-        tied = np.concatenate([[0], np.cumsum(ties)])
-        self.tied = cut_pieces(self._send(tied[:-1]), self._send(tied[1:]))
+        self.tied = Segments(np.concatenate([[0], np.cumsum(ties)]), self.device)
         ends = np.zeros((self.m, 1), bool)
         ends[last] = True
         self.ends = self._send(ends)
@@ -92,7 +90,7 @@ class DeviceRiskSweeps:
         if self.shares is not None:
             assert parts is not None
             at = self.event_rows
-            tied = segment_sum(weight[at] * torch.exp(e[at].clamp_max(HIGHEST)), self.tied)
+            tied = segment_sums(weight[at] * torch.exp(e[at].clamp_max(HIGHEST)), self.tied)
             S = S[self.group] + parts * tied[self.group]
         S = torch.where(shares == 0, 1.0, S)
         if not bool(DeviceArray(((S > SMALL) & (S < LARGE)).all())):
@@ -110,7 +108,7 @@ class DeviceRiskSweeps:
         if self.shares is None:
             return torch.cat([scan(h, self.later), nothing])
         assert fraction is not None
-        after = scan(segment_sum(h, self.shares), self.later)
+        after = scan(segment_sums(h, self.shares), self.later)
         following = torch.where(self.ends, 0.0, torch.cat([after[1:], nothing]))
-        own = following + segment_sum(h * fraction, self.shares)
+        own = following + segment_sums(h * fraction, self.shares)
         return torch.cat([after, nothing, own])

@@ -17,15 +17,16 @@ from torch.nn.functional import embedding_bag
 from .host_device_transfers import upload
 from .kernels.chunked_scans import ScanLayout, scan_with_triton, sums_of_equal_segments
 from .kernels.gather_products import gather_with_triton
-from .kernels.segment_reductions import reduce_with_triton
-from .kernels.sparse_line_pieces import Pieces
+from .kernels.segment_reductions import reduce_with_triton, softmax_with_triton
 from .kernels.triton_or_twin import use_triton
 
-__all__ = ["PIECE", "Bags", "Segments", "bag_sums", "cut", "kernels_apply", "running_sums",
-           "segment_max", "segment_sums"]  # fmt: skip
+__all__ = ["PIECE", "Bags", "Segments", "bag_sums", "cut", "running_sums", "segment_max",
+           "segment_softmax", "segment_sums", "softmax_twin"]  # fmt: skip
 
 # The largest number of rows that one thread adds in order.
 PIECE = 256
+# The length of a segment from which its softmax is composed of reductions in pieces.
+LONG = 4096
 
 
 def cut(sizes: NDArray, piece: int) -> tuple[NDArray, NDArray]:
@@ -170,11 +171,9 @@ def bag_sums(bags: Bags, x: torch.Tensor) -> torch.Tensor:
         if values is not None and values.dtype != x.dtype:
             values = values.to(x.dtype)
         if kernels_apply(x):
-            ranges = bags.reordered or (bags.pieces[:-1], bags.pieces[1:])
-            pieces = Pieces(*ranges, bags.pieces)
-            out = gather_with_triton(
-                pieces, bags.indices, x[:0, 0] if values is None else values, x
-            )
+            pieces = bags.reordered or (bags.pieces[:-1], bags.pieces[1:])
+            data = x[:0, 0] if values is None else values
+            out = gather_with_triton(*pieces, bags.indices, data, x)
         else:
             narrow = bags.indices.dtype == torch.uint16  # which PyTorch does not accept
             index = bags.indices.to(bags.pieces.dtype) if narrow else bags.indices
@@ -200,18 +199,50 @@ def _reduced(x: torch.Tensor, segments: Segments, kind: str, empty: float) -> to
     if segments.n_pieces == 0 or x.shape[1] == 0:
         return x.new_full((segments.count, x.shape[1]), empty)
     rows = x[segments.first : segments.last].contiguous()
-    if kernels_apply(x):
-        p, q = segments.pieces, segments.of_segment
-        parts = reduce_with_triton(rows, p[:-1], p[1:], kind == "max")
-        return reduce_with_triton(parts, q[:-1], q[1:], kind == "max")
-    parts = torch.segment_reduce(
-        rows, kind, offsets=segments.pieces, axis=0, unsafe=True, initial=empty
-    )
+    parts = _reduced_rows(rows, segments.pieces, kind, empty)
     if segments.longest <= PIECE and segments.n_pieces == segments.count:
         return parts
-    return torch.segment_reduce(
-        parts, kind, offsets=segments.of_segment, axis=0, unsafe=True, initial=empty
-    )
+    return _reduced_rows(parts, segments.of_segment, kind, empty)
+
+
+def _reduced_rows(x: torch.Tensor, edges: torch.Tensor, kind: str, empty: float) -> torch.Tensor:
+    """Reduce the rows between consecutive edges, each range by one thread."""
+    if kernels_apply(x):
+        return reduce_with_triton(x, edges[:-1], edges[1:], kind == "max")
+    return torch.segment_reduce(x, kind, offsets=edges, axis=0, unsafe=True, initial=empty)
+
+
+def segment_softmax(
+    eta: torch.Tensor, w: torch.Tensor, segments: Segments, scale: torch.Tensor,
+    shares: bool = True,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Compute log Σ w e^η of each segment, (S, B), and scale × each row's share, (n, B).
+
+    The segments cover all rows. See `Backend.segment_softmax`.
+    """
+    if kernels_apply(eta) and segments.longest <= LONG:
+        return softmax_with_triton(eta, w, segments.pointers, scale, shares)
+    return softmax_twin(eta, w, segments, scale, shares)
+
+
+def softmax_twin(
+    eta: torch.Tensor, w: torch.Tensor, segments: Segments, scale: torch.Tensor,
+    shares: bool = True,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Compute `segment_softmax` from maxima and sums of segments, of any length."""
+    there = w > 0
+    top = segment_max(torch.where(there, eta, -torch.inf), segments)
+    used = (scale != 0) & (top > -torch.inf)
+    top = torch.where(used, top, 0.0)
+    line = segments.line
+    rates = w * torch.exp(torch.where(there, eta - top[line], 0.0))
+    rates = torch.where(there, rates, 0.0)
+    total = torch.where(used, segment_sums(rates, segments), 1.0)
+    empty = torch.where(scale != 0, -torch.inf, 0.0)
+    logs = torch.where(used, top + torch.log(total), empty)
+    if not shares:
+        return logs, rates[:0]
+    return logs, rates * torch.where(used, scale / total, 0.0)[line]
 
 
 def running_sums(x: torch.Tensor, segments: Segments, reverse: bool = False) -> torch.Tensor:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from .device_array import DeviceArray
 from .device_segment_sums import PIECE, Bags, cut
 from .host_device_transfers import download, upload
+from .kernels.segment_reductions import ranges
 from .kernels.triton_or_twin import use_triton
 
-__all__ = ["DeviceLines", "index_type", "ranges"]
+__all__ = ["DeviceLines", "index_type"]
 
 
 def index_type(width: int) -> torch.dtype:
@@ -36,13 +37,6 @@ def _together(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.dtype == torch.uint16:
         return torch.cat([a.view(torch.int16), b.view(torch.int16)]).view(torch.uint16)
     return torch.cat([a, b])
-
-
-def ranges(starts: torch.Tensor, sizes: torch.Tensor, total: int) -> torch.Tensor:
-    """Concatenate the integers starts[a] … starts[a] + sizes[a] − 1."""
-    begin = torch.cumsum(sizes, 0) - sizes
-    shift = torch.repeat_interleave(starts - begin, sizes, output_size=total)
-    return shift + torch.arange(total, device=starts.device)
 
 
 class DeviceLines:

@@ -20,18 +20,18 @@ from .device_segment_sums import (
     Bags,
     Segments,
     bag_sums,
-    kernels_apply,
     running_sums,
     segment_max,
+    segment_softmax,
     segment_sums,
 )
-from .device_sparse_lines import DeviceLines, index_type, ranges
+from .device_sparse_lines import DeviceLines, index_type
 from .device_symmetric_matrix import TorchMatrix, TorchMinimiser
 from .host_device_transfers import download, upload
 from .kernels.conditional_recursion import MatchedSets, conditional
 from .kernels.gram_panels import panel_with_triton, product_of_panels
 from .kernels.logistic_losses import logistic_losses
-from .kernels.segment_reductions import LONG, softmax_with_triton
+from .kernels.segment_reductions import ranges
 from .kernels.triton_or_twin import use_triton
 from .quadratic_minimiser import OperatorProducts
 
@@ -82,7 +82,7 @@ class TorchBackend:
         self.xp: Any = ArrayFunctions(self.device)
         self.pool = ThreadPool(n_jobs)
         self._panel = PANEL if self.device.type == "cpu" else GPU_PANEL
-        self._kept: dict[tuple[int, str], tuple[Any, Any]] = {}
+        self._kept: dict[tuple[object, ...], tuple[Any, Any]] = {}
 
     def __reduce__(self) -> tuple:
         return type(self), (self.device_name, self.pool.n_threads)
@@ -103,7 +103,7 @@ class TorchBackend:
         """Transfer an array that never changes, once; see `Backend.resident`."""
         if isinstance(x, DeviceArray):
             return x
-        return self._keep(x, "rows", lambda x: DeviceArray(upload(x, self.device)))
+        return self._keep("rows", lambda x: DeviceArray(upload(x, self.device)), x)
 
     @staticmethod
     def to_host(x: object) -> Any:
@@ -114,23 +114,28 @@ class TorchBackend:
         """Transfer a sparse matrix to the device; entries that are there are not sent again."""
         if isinstance(x, DeviceLines):
             return x
-        return self._keep(x, "lines", self._sent)
+        return self._keep("lines", self._sent, x)
 
     def _sent(self, x: Lines) -> DeviceLines:
         """Transfer lines of the host."""
         starts = np.asarray(x.starts, np.int64)
         sizes = np.asarray(x.ends, np.int64) - starts
-        indices = self._keep(x.indices, "indices", lambda x: upload(x, self.device))
-        data = self._keep(x.data, "data", lambda data: upload(data, self.device))
+        indices = self._keep("indices", self._upload, x.indices)
+        data = self._keep("data", self._upload, x.data)
         return DeviceLines(starts, sizes, indices, data, x.width)
 
-    def _keep(self, x: object, use: str, make: Callable[[Any], Any]) -> Any:
-        """Return the result of ``make`` for an object that never changes, while it exists."""
-        key = (id(x), use)
+    def _keep(self, use: str, make: Callable[..., Any], *objects: object) -> Any:
+        """Return the result of ``make`` for objects that never change, while they exist."""
+        key = (use, *map(id, objects))
         if key not in self._kept:
             kept = self._kept
-            self._kept[key] = weakref.ref(x, lambda _: kept.pop(key, None)), make(x)
+            references = [weakref.ref(x, lambda _: kept.pop(key, None)) for x in objects]
+            kept[key] = references, make(*objects)
         return self._kept[key][1]
+
+    def _upload(self, x: NDArray) -> torch.Tensor:
+        """Copy an array to the device."""
+        return upload(x, self.device)
 
     def _here(self, x: object) -> torch.Tensor:
         """Return the tensor of an array, which is transferred if it is on the host."""
@@ -138,7 +143,7 @@ class TorchBackend:
 
     def _segments(self, pointers: NDArray) -> Segments:
         """Prepare segments, once for an array of pointers."""
-        return self._keep(pointers, "segments", lambda p: Segments(p, self.device))
+        return self._keep("segments", lambda p: Segments(p, self.device), pointers)
 
     def device_matrix(self, G: DeviceArray | NDArray) -> TorchMatrix:
         """Store a symmetric matrix; see `Backend.device_matrix`."""
@@ -262,7 +267,7 @@ class TorchBackend:
     ) -> DeviceLines:
         """Convert chosen columns to rows; the result has both orders of the entries."""
         device = self.device
-        place = self._keep(position, "positions", lambda x: upload(x, device))
+        place = self._keep("positions", self._upload, position)
         valued = any(lines.data.size for lines, _ in columns)
         rows, numbers, values = [], [], []
         for host, local in columns:
@@ -312,11 +317,8 @@ class TorchBackend:
 
     def range_sum(self, x: DeviceArray, starts: NDArray, ends: NDArray) -> DeviceArray:
         """Sum x (n, B) over the rows starts[s] … ends[s] − 1, which may leave gaps or overlap."""
-        known = self._keep(starts, "ranges", lambda _: {})
-        found = known.get(id(ends))
-        if found is None or found[0]() is not ends:
-            known[id(ends)] = found = weakref.ref(ends), self._ranges(starts, ends)
-        return DeviceArray(bag_sums(found[1], self._here(x)))
+        bags = self._keep("ranges", self._ranges, starts, ends)
+        return DeviceArray(bag_sums(bags, self._here(x)))
 
     def _ranges(self, starts: NDArray, ends: NDArray) -> Bags:
         """Prepare sums over ranges of rows."""
@@ -335,34 +337,20 @@ class TorchBackend:
     ) -> tuple[DeviceArray, DeviceArray]:  # fmt: skip
         """Compute log Σ w e^η of each segment and the scaled shares; see the protocol."""
         e, weights, factor = (self._here(x) for x in (eta, w, scale))
-        segments = self._segments(pointers)
-        if kernels_apply(e) and segments.longest <= LONG:
-            found = softmax_with_triton(e, weights, segments.pointers, factor, shares)
-            return DeviceArray(found[0]), DeviceArray(found[1])
-        there = weights > 0
-        top = segment_max(torch.where(there, e, -torch.inf), segments)
-        used = (factor != 0) & (top > -torch.inf)
-        top = torch.where(used, top, 0.0)
-        line = segments.line
-        rates = weights * torch.exp(torch.where(there, e - top[line], 0.0))
-        rates = torch.where(there, rates, 0.0)
-        total = torch.where(used, segment_sums(rates, segments), 1.0)
-        empty = torch.where(factor != 0, -torch.inf, 0.0)
-        logs = DeviceArray(torch.where(used, top + torch.log(total), empty))
-        if not shares:
-            return logs, self.xp.zeros((0, e.shape[1]))
-        return logs, DeviceArray(rates * torch.where(used, factor / total, 0.0)[line])
+        logs, parts = segment_softmax(e, weights, self._segments(pointers), factor, shares)
+        return DeviceArray(logs), DeviceArray(parts)
 
     def conditional_sets(
         self, eta: DeviceArray, w: DeviceArray, case: NDArray, pointers: NDArray
     ) -> tuple[DeviceArray, DeviceArray]:
         """Compute exact conditional losses and probabilities; see the protocol."""
 
-        def prepare(pointers: NDArray) -> MatchedSets:
+        def prepare(case: NDArray, pointers: NDArray) -> MatchedSets:
             cases, edges = (torch.from_numpy(np.array(x)) for x in (case, pointers))
             return MatchedSets(cases, edges, self.device)
 
-        loss, out = conditional(eta.tensor, w.tensor, self._keep(pointers, "sets", prepare))
+        sets = self._keep("sets", prepare, case, pointers)
+        loss, out = conditional(eta.tensor, w.tensor, sets)
         return DeviceArray(loss.sum(0)), DeviceArray(out)
 
     def risk_sweeps(

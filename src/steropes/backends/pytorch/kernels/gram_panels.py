@@ -9,15 +9,10 @@ from __future__ import annotations
 
 import torch
 
-from .sparse_line_pieces import positions_of
-from .triton_or_twin import jit, launch, tl, use_triton
+from .segment_reductions import ranges
+from .triton_or_twin import jit, launch, tl
 
-__all__ = [
-    "panel",
-    "panel_twin",
-    "panel_with_triton",
-    "product_of_panels",
-]
+__all__ = ["panel_twin", "panel_with_triton", "product_of_panels"]
 
 
 @jit
@@ -55,7 +50,7 @@ def panel_with_triton(
     starts: torch.Tensor, ends: torch.Tensor, indices: torch.Tensor, data: torch.Tensor,
     width: int, v: torch.Tensor | None, dtype: torch.dtype,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Compute the results of `panel` by the kernel."""
+    """Write sparse lines as a dense panel Z (lines, width), and diag(v) Z (or Z without v)."""
     Z = torch.zeros((len(starts), width), dtype=dtype, device=starts.device)
     weighted = Z if v is None else torch.zeros_like(Z)
     valued = len(data) > 0
@@ -72,8 +67,8 @@ def panel_twin(
     starts: torch.Tensor, ends: torch.Tensor, indices: torch.Tensor, data: torch.Tensor,
     width: int, v: torch.Tensor | None, dtype: torch.dtype,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Compute the results of `panel` by assignment to the positions of all entries."""
-    at = positions_of(starts, ends)
+    """Compute the results of `panel_with_triton` by assignment to all entries."""
+    at = ranges(starts, ends - starts)
     line = torch.repeat_interleave(torch.arange(len(starts), device=at.device), ends - starts)
     if indices.dtype == torch.uint16:
         column = indices.view(torch.int16)[at].to(torch.int64) & 0xFFFF
@@ -88,17 +83,6 @@ def panel_twin(
     value = value * v[line]
     weighted[line, column] = value.float().to(dtype) if Z.element_size() < 4 else value.to(dtype)
     return Z, weighted
-
-
-def panel(
-    starts: torch.Tensor, ends: torch.Tensor, indices: torch.Tensor, data: torch.Tensor,
-    width: int, v: torch.Tensor | None = None, dtype: torch.dtype = torch.float64,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Write sparse lines as a dense panel Z (lines, width), and diag(v) Z (or Z without v)."""
-    if v is not None and v.shape != starts.shape:
-        raise ValueError(f"A panel of {len(starts)} lines needs as many weights, not {len(v)}.")
-    make = panel_with_triton if use_triton(starts) else panel_twin
-    return make(starts, ends, indices, data, width, v, dtype)
 
 
 def product_of_panels(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

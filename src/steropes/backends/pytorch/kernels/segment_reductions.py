@@ -1,28 +1,25 @@
 """Sums, maxima and softmax of consecutive rows, as kernel 3 of the backend.
 
-Long segments are reduced in pieces, whose results are reduced again in their order.
+The caller reduces long segments in pieces, and then the results of the pieces in their order.
 """
 
 from __future__ import annotations
 
 import torch
 
-from .sparse_line_pieces import Pieces, cut_pieces, positions_of
-from .triton_or_twin import jit, launch, next_power_of_two, tl, use_triton
+from .triton_or_twin import jit, launch, next_power_of_two, tl
 
-__all__ = [
-    "lane_tile",
-    "reduce_twin",
-    "reduce_with_triton",
-    "segment_max",
-    "segment_softmax",
-    "segment_sum",
-    "softmax_twin",
-    "softmax_with_triton",
-]
+__all__ = ["lane_tile", "ranges", "reduce_twin", "reduce_with_triton", "softmax_with_triton"]
 
-# The length of a segment from which its softmax is composed of reductions in pieces.
-LONG = 4096
+
+def ranges(starts: torch.Tensor, sizes: torch.Tensor, total: int | None = None) -> torch.Tensor:
+    """Concatenate the integers starts[a] … starts[a] + sizes[a] − 1.
+
+    Without their number, ``total``, the host waits for the device.
+    """
+    begin = torch.cumsum(sizes, 0) - sizes
+    shift = torch.repeat_interleave(starts - begin, sizes, output_size=total)
+    return shift + torch.arange(len(shift), device=starts.device)
 
 
 def lane_tile(B: int) -> tuple[int, int]:
@@ -81,31 +78,11 @@ def reduce_twin(
     x: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor, largest: bool = False
 ) -> torch.Tensor:
     """Compute the same as `reduce_with_triton` in torch operations."""
-    rows = x[positions_of(starts, ends)]
+    rows = x[ranges(starts, ends - starts)]
     kind, none = ("max", -torch.inf) if largest else ("sum", 0.0)
     return torch.segment_reduce(
         rows, kind, lengths=ends - starts, axis=0, unsafe=True, initial=none
     )
-
-
-def _reduce_pieces(x: torch.Tensor, pieces: Pieces, largest: bool) -> torch.Tensor:
-    """Reduce each piece, and the pieces of each range."""
-    reduce = reduce_with_triton if use_triton(x) else reduce_twin
-    parts = reduce(x, pieces.starts, pieces.ends, largest)
-    if pieces.whole_lines:
-        return parts
-    p = pieces.pointers
-    return reduce(parts, p[:-1], p[1:], largest)
-
-
-def segment_sum(x: torch.Tensor, pieces: Pieces) -> torch.Tensor:
-    """Sum x (n, B) over ranges of rows, (ranges, B); an empty range gives zero."""
-    return _reduce_pieces(x, pieces, False)
-
-
-def segment_max(x: torch.Tensor, pieces: Pieces) -> torch.Tensor:
-    """Find the maxima of x (n, B) over ranges of rows, (ranges, B); −∞ for an empty range."""
-    return _reduce_pieces(x, pieces, True)
 
 
 @jit
@@ -163,7 +140,7 @@ def softmax_with_triton(
     eta: torch.Tensor, w: torch.Tensor, pointers: torch.Tensor, scale: torch.Tensor,
     shares: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Compute the results of `segment_softmax` by the kernel."""
+    """Compute the results of `device_segment_sums.segment_softmax` by the kernel."""
     n, B = len(pointers) - 1, eta.shape[1]
     lines, lanes = lane_tile(B)
     log_sums = torch.empty((n, B), dtype=torch.float64, device=eta.device)
@@ -176,47 +153,3 @@ def softmax_with_triton(
         LINES=lines, UNROLL=8, LANES=lanes, SHARES=shares,
     )  # fmt: skip
     return log_sums, out
-
-
-def softmax_twin(
-    eta: torch.Tensor, w: torch.Tensor, pointers: torch.Tensor, scale: torch.Tensor,
-    shares: bool = True, pieces: Pieces | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Compute the results of `segment_softmax` from maxima and sums of segments."""
-    if pieces is None:
-        pieces = cut_pieces(pointers[:-1], pointers[1:])
-    there = w > 0
-    top = segment_max(torch.where(there, eta, -torch.inf), pieces)
-    used = (scale != 0) & (top > -torch.inf)
-    top = torch.where(used, top, 0.0)
-    size = pointers.diff()
-    segment = torch.repeat_interleave(torch.arange(len(size), device=eta.device), size)
-    a, b = int(pointers[0]), int(pointers[-1])
-    r = torch.zeros_like(eta)
-    change = torch.where(there[a:b], eta[a:b] - top[segment], 0.0)
-    counted = there[a:b] & used[segment]
-    r[a:b] = torch.where(counted, w[a:b] * torch.exp(torch.where(counted, change, 0.0)), 0.0)
-    total = torch.where(used, segment_sum(r, pieces), 1.0)
-    log_sums = torch.where(used, top + torch.log(total), torch.where(scale != 0, -torch.inf, 0.0))
-    if not shares:
-        return log_sums, r[:0]
-    r[a:b] *= torch.where(used, scale / total, 0.0)[segment]
-    return log_sums, r
-
-
-def segment_softmax(
-    eta: torch.Tensor, w: torch.Tensor, pointers: torch.Tensor, scale: torch.Tensor,
-    shares: bool = True, longest: int | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Compute log Σ w e^η of each segment, (S, B), and scale × each row's share, (n, B).
-
-    Rows of weight zero are absent, and a segment with ``scale`` (S, B) zero gives zeros. Other
-    segments without rows give −∞. Without ``shares`` the second result has no rows. ``longest`` is
-    the length of the longest segment, if the caller knows it.
-    """
-    if use_triton(eta):
-        if longest is None:
-            longest = int(pointers.diff().amax()) if len(pointers) > 1 else 0
-        if longest <= LONG:
-            return softmax_with_triton(eta, w, pointers, scale, shares)
-    return softmax_twin(eta, w, pointers, scale, shares)
