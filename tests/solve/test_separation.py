@@ -284,3 +284,22 @@ def test_rows_separated_by_penalised_columns_hide_no_separation(kind):
     with pytest.raises(SeparationError, match="x2") as raised:
         model.fit(X, y, **more)
     assert raised.value.columns == ["x2"]
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csc_array])
+def test_a_value_far_from_all_others_is_named_instead_of_a_separation(storage):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 3))
+    sick = rng.random(300) < 1 / (1 + np.exp(-X[:, 0]))
+    time, dead = rng.exponential(size=300), rng.random(300) < 0.5
+    X[8, 1] = 1e14
+    for model, y in ((steropes.LogisticRegression(), sick),
+                     (steropes.CoxRegression(), steropes.Surv(time, dead))):  # fmt: skip
+        with pytest.raises(
+            SeparationError, match=r"cannot be determined.* 'x1' in row 8"
+        ) as caught:
+            model.fit(storage(X), y)
+        assert caught.value.columns == ["x1"]
+    X[:, 1] = np.arange(300) == 8  # a rare exposure is far from nobody
+    with pytest.raises(SeparationError, match=r"no finite maximum.*'x1'"):
+        steropes.LogisticRegression().fit(storage(X), sick)

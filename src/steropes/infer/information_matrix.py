@@ -20,6 +20,7 @@ from ..solve.separation.separating_direction import (
     separating_direction,
     separating_direction_without_fit,
 )
+from ..solve.separation.separation_error import separation_error
 from .inference_constants import IDENTIFICATION
 
 __all__ = ["Information", "refuse_collinear", "refuse_separated", "refuse_undetermined"]
@@ -189,12 +190,7 @@ def refuse_separated(
     # the same for all fits, so the direction found there names the same columns each time.
     again = separating_direction_without_fit(problem, free)
     names = separated_column_names(problem, free, found if again is None else again)
-    raise SeparationError(
-        "The likelihood has no finite maximum: it keeps rising as the coefficients "
-        f"of {listed(names)} go to infinity (the outcome is separated by them). "
-        "Drop or merge these columns, or give them a prior.",
-        names,
-    )
+    raise separation_error(problem, names)
 
 
 def refuse_undetermined(problem: Problem, batch: Batch, l1: np.ndarray, l2: np.ndarray) -> None:

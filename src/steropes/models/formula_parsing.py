@@ -138,7 +138,7 @@ class Formula:
         except AbsentColumnError as error:
             raise DataError(f"{error} {_remedy(name)}") from None
 
-    def _column_of_data(self, name: str, data: pd.DataFrame) -> pd.Series:
+    def _column_of_data(self, name: Literal["strata", "offset"], data: pd.DataFrame) -> pd.Series:
         """Return the column that the fit used as strata or offset; refuse missing values."""
         column = self.columns[name]
         if column not in data:

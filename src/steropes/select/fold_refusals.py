@@ -19,6 +19,7 @@ from ..solve.separation.separating_direction import (
     separating_direction_without_fit,
     unidentifiable_columns,
 )
+from ..solve.separation.separation_error import separation_error
 from ..solve.separation.separation_with_nuisance import (
     refuse_separated,
     refuse_unidentifiable_columns,
@@ -57,7 +58,7 @@ def refuse_loose_folds(
     if not alone:
         found = separating_direction_without_fit(problem, free)
         if found is not None:
-            raise _separated("The likelihood", separated_column_names(problem, free, found), "")
+            raise separation_error(problem, separated_column_names(problem, free, found))
     for k in range(folds):
         weights = train([k])[:, 0]
         if alone and problem.fold_label is not None:
@@ -70,8 +71,9 @@ def refuse_loose_folds(
             raise _undetermined(k, [problem.design.names[j] for j in loose])
         found = separating_direction_without_fit(part, free)
         if found is not None:
-            where = f"In the training rows of fold {k} the likelihood"
-            raise _separated(where, separated_column_names(part, free, found), f" {REMEDY}")
+            error = separation_error(part, separated_column_names(part, free, found))
+            where = f"In the training rows of fold {k}: {error} {REMEDY}"
+            raise SeparationError(where, error.columns)
 
 
 def _refuse_with_nuisance(
@@ -94,16 +96,6 @@ def _refuse_with_nuisance(
                 raise
             where = f"In the training rows of fold {k}: {error} {REMEDY}"
             raise SeparationError(where, error.columns) from None
-
-
-def _separated(where: str, names: list[str], remedy: str) -> SeparationError:
-    """Return the error for columns along which the likelihood never stops rising."""
-    return SeparationError(
-        f"{where} has no finite maximum: it keeps rising as the coefficients of "
-        f"{listed(names)} go to infinity (the outcome is separated by them).{remedy} "
-        "Drop or merge these columns, or give them a prior.",
-        names,
-    )
 
 
 def _undetermined(k: int, names: list[str]) -> SeparationError:

@@ -21,6 +21,7 @@ from ..proximal_newton.batch import Batch
 from .collinearity import COLLINEAR, collinear_columns
 from .extreme_offsets import refuse_for_offsets
 from .protocols import RefittableProblem
+from .separation_error import separation_error
 from .separation_lp import ordering_direction
 
 __all__ = [
@@ -124,12 +125,7 @@ def refuse_separated(
         return
     names, share = problem.design.names, np.abs(vector)
     bad = [names[free[j]] for j in np.argsort(-share) if share[j] > 0.1 * share.max()]
-    raise SeparationError(
-        "The likelihood has no finite maximum: it keeps rising as the coefficients of "
-        f"{listed(bad)} go to infinity (the outcome is separated by them). Drop or "
-        "merge these columns, or give them a prior.",
-        bad,
-    )
+    raise separation_error(problem, bad)
 
 
 def rising_direction(
