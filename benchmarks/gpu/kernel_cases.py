@@ -19,6 +19,7 @@ from steropes.backends.pytorch.kernels import (
     gather_products,
     gram_panels,
     logistic_losses,
+    quadratic_model_steps,
     risk_set_sweeps,
     segment_reductions,
 )
@@ -88,7 +89,17 @@ class Draws:
 
 def kernel_cases(device: str, n: int = 600, lanes: tuple[int, ...] = (1, 10)) -> list[KernelCase]:
     """Return the cases of all kernels, with about n rows each."""
-    make = (_gathers, _scans, _sweeps, _segments, _panels, _recursions, _losses, _iterations)
+    make = (
+        _gathers,
+        _scans,
+        _sweeps,
+        _segments,
+        _panels,
+        _recursions,
+        _losses,
+        _iterations,
+        _moves,
+    )
     return [case for i, f in enumerate(make) for B in lanes for case in f(Draws(device, n, i), B)]
 
 
@@ -226,6 +237,30 @@ def _iterations(draws: Draws, B: int) -> Iterator[KernelCase]:
             lambda a=args, s=state: _updated(kernels.update_with_triton, a, s),
             lambda a=args, s=state: _updated(kernels.update_twin, a, s),
         )
+
+
+def _moves(draws: Draws, B: int) -> Iterator[KernelCase]:
+    k, kernels = 5_000, quadratic_model_steps
+    for low in (False, True):
+        d, y = draws.normal(k, B), draws.normal(k, B)
+        keep = draws.send(draws.rng.random(k) < 0.9) if low else None
+        terms = 0.1 * draws.normal(k, B) if low else None
+        # The second replicate has a negative curvature, and the third one moves all the way.
+        size = draws.send(np.where(np.arange(B) == 1, -3.0, np.where(np.arange(B) == 2, 1e-3, 3.0)))
+        model = (d + 0.1 * draws.normal(k, B)).float(), size, terms, 1e-3 * draws.weights(k, B)
+        args = *model, keep, d, y + d, draws.weights(k, B), draws.weights(k, B)
+        point = y, draws.normal(k, B) - d
+        yield KernelCase(
+            f"step of quadratic models, {B} lanes{', terms of low rank' if low else ''}",
+            lambda a=args, x=point: _moved(kernels.move_with_triton, a, x),
+            lambda a=args, x=point: _moved(kernels.move_twin, a, x),
+        )
+
+
+def _moved(move: Callable[..., torch.Tensor], arguments: Tensors, point: Tensors) -> Tensors:
+    """Return a copy of a point after a step, and the inverse curvature."""
+    y, s = (x.clone() for x in point)
+    return y, s, move(*arguments, y, s)
 
 
 def _updated(update: Callable[..., None], arguments: Tensors, state: Tensors) -> Tensors:

@@ -277,6 +277,40 @@ def test_an_iteration_of_conjugate_gradients_is_three_products_and_two_kernels(m
     assert len(done) == 5
 
 
+def test_a_round_of_the_minimiser_adds_few_operations_to_its_products(monkeypatch):
+    """Operations that one of Triton's kernels replaces on a GPU are not counted."""
+    hidden = []
+
+    def replaced(function):
+        def call(*arguments):
+            with Operations() as own:
+                out = function(*arguments)
+            hidden.append(own.count)
+            return out
+
+        return call
+
+    for name in ("scaled", "update", "move"):
+        monkeypatch.setattr(quadratic_minimiser, name, replaced(getattr(quadratic_minimiser, name)))
+
+    def operations(rounds):
+        hidden.clear()
+        rng, k, B = np.random.default_rng(0), 40, 3
+        Z, ones = rng.normal(size=(90, k)), np.ones((k, B))
+        policy = MinimiserPolicy(max_rounds=rounds, max_iterations=4)
+        products = DenseProducts.of(Z.T @ Z, torch.device("cpu"))
+        none = np.empty(0, np.int64), np.empty((0, k)), np.empty((0, k, B)), np.empty((0, B))
+        cost = cost_of(lambda: QuadraticMinimiser(products, policy).minimise(
+            (Z**2).sum(axis=0), *none[:2], g=9 * rng.normal(size=(k, B)), y=0 * ones, l1=5 * ones,
+            l2=ones, unit=ones, tolerance=np.zeros(B), U=none[2], c=none[3],
+        ))  # fmt: skip
+        assert products.count == 7 * rounds
+        assert len(hidden) == 14 * rounds
+        return cost.operations - sum(hidden)
+
+    assert operations(3) - operations(2) <= 64  # with seven products, apart from 14 kernels
+
+
 def test_iterations_after_convergence_change_nothing():
     steps = [minimiser_of(n)(0.3) for n in (5, 8, 12)]
     np.testing.assert_array_equal(steps[0], steps[1])

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from .device_array import DeviceArray
 from .host_device_transfers import download, upload
 from .kernels.conjugate_gradient_updates import Iterate, model_product, scaled, update
+from .kernels.quadratic_model_steps import move
 
 __all__ = [
     "DenseProducts",
@@ -181,7 +182,7 @@ class _Models:
             return upload(np.asarray(x, np.float64), products.device)
 
         self.products = products
-        self.g, self.y0, self.l1, self.l2, self.unit, self.tolerance, U, self.c = (
+        g, self.y0, self.l1, self.l2, unit, self.tolerance, U, c = (
             send(arrays[x]) for x in ("g", "y", "l1", "l2", "unit", "tolerance", "U", "c")
         )
         self.keep, self.Y = None, None
@@ -193,11 +194,14 @@ class _Models:
             self.minus_Y = -self.Y
         self.h = send(diagonal)[:, None] + self.l2
         if len(U):
-            self.h = self.h + torch.einsum("mb,mkb->kb", self.c, U**2)
+            self.h = self.h + torch.einsum("mb,mkb->kb", c, U**2)
         self.U = U.permute(2, 0, 1).contiguous()  # (B, M, k), as products by replicate read it
-        self.moves, self.penalised = self.h > 0, self.l1 > 0
-        self.inverse = torch.where(self.moves, 1.0 / torch.where(self.moves, self.h, 1.0), 0.0)
-        self.start = self.g + self.l2 * self.y0  # slopes at y₀
+        self.cU = c.T[:, :, None] * self.U
+        moves = self.h > 0
+        self.inverse = torch.where(moves, 1.0 / torch.where(moves, self.h, 1.0), 0.0)
+        self.per_unit = torch.where(moves, 1.0 / unit, 0.0)
+        self.free = self.l1 == 0
+        self.start = torch.addcmul(g, self.l2, self.y0)  # slopes at y₀
 
     def low(self, x: torch.Tensor) -> torch.Tensor | None:
         """Multiply the terms of low rank by x (k, B), if there are any."""
@@ -205,17 +209,11 @@ class _Models:
         if self.Y is not None:
             out = self.minus_Y.T @ (self.Y @ x)
         if self.U.shape[1]:
-            inner = self.c.T[:, None] * torch.bmm(x.T[:, None], self.U.transpose(1, 2))
-            part = torch.bmm(inner, self.U)[:, 0].T
+            part = torch.bmm(torch.bmm(x.T[:, None], self.U.transpose(1, 2)), self.cU)[:, 0].T
             out = part if out is None else out + part
         return out
 
-    def times(self, x: torch.Tensor) -> torch.Tensor:
-        """Multiply the models' matrices, with l2, by x (k, B)."""
-        raw, size = self.products.scaled_times(x, self.keep)
-        return model_product(raw, size, self.low(x), self.l2, self.keep, x)
-
-    def first_step(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def first_point(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Minimise over each eliminated coordinate, whatever the tolerance.
 
         A small error of an intercept violates the conditions of all columns that were not
@@ -223,52 +221,37 @@ class _Models:
 
         Returns
         -------
-        D, AD : (k, B) tensors
-            The step and its product with the models' matrices.
+        y, s : (k, B) tensors
+            The point and its slopes.
         """
-        zero = torch.zeros_like(self.y0)
         if self.keep is None:
-            return zero, zero
-        D = torch.where(self.keep[:, None], zero, -self.inverse * self.start)
-        ones = torch.ones_like(self.tolerance)
-        return D, model_product(zero, ones, self.low(D), self.l2, self.keep, D)
+            return self.y0.clone(), self.start.clone()
+        d = torch.where(self.keep[:, None], 0.0, -self.inverse * self.start)
+        zero, ones = torch.zeros_like(d), torch.ones_like(self.tolerance)
+        product = model_product(zero, ones, self.low(d), self.l2, self.keep, d)
+        return self.y0 + d, self.start + product
 
-    def violation(self, s: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Compute the violations of the optimality conditions in units, (k, B)."""
-        away = (s + self.l1 * torch.sign(y)).abs()
-        v = torch.where(y != 0, away, (s.abs() - self.l1).clamp_min(0.0))
-        return torch.where(self.moves, v / self.unit, 0.0)
+    def signed(
+        self, y: torch.Tensor, s: torch.Tensor, nonzero: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return signs of coefficients (k, B), and slopes that include the ℓ1 terms with these.
 
-    def towards(
-        self, D: torch.Tensor, AD: torch.Tensor, s: torch.Tensor, to: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Move from y₀ + D towards other points as far as the models decrease, at most to them.
-
-        The ℓ1 terms, which are convex, are bounded by their chords.
-
-        Parameters
-        ----------
-        D, AD, s : (k, B) tensors
-            Steps, their products with the models' matrices, and slopes.
-        to : (k, B) tensor
-
-        Returns
-        -------
-        D, AD : (k, B) tensors
-            The new steps and their products.
-        inverse : (B,) tensor
-            Inverse curvature along the direction, relative to the diagonal; zero if there is none.
+        Zeros have the sign to which their slope leads.
         """
-        y, end = self.y0 + D, to - self.y0
-        d = end - D
-        Ad = self.times(d)
-        curvature = (d * Ad).sum(0)
-        slope = (s * d + self.l1 * (to.abs() - y.abs())).sum(0)
-        curved = curvature > 0
-        positive = torch.where(curved, curvature, 1.0)
-        t = torch.where(curved, -slope / positive, torch.where(slope < 0, 1.0, 0.0)).clamp(0.0, 1.0)
-        D, AD = torch.where(t == 1, end, D + t * d), AD + t * Ad
-        return D, AD, torch.where(curved, (d * d * self.h).sum(0) / positive, 0.0)
+        sign = torch.sign(torch.where(nonzero, y, -s))
+        return sign, torch.addcmul(s, self.l1, sign)
+
+    def violation(
+        self, nonzero: torch.Tensor, sign: torch.Tensor, slope: torch.Tensor
+    ) -> torch.Tensor:
+        """Compute the violations of the optimality conditions in units, (k, B); see `signed`."""
+        return torch.where(nonzero, slope, (sign * slope).clamp_max(0.0)).abs() * self.per_unit
+
+    def move_towards(self, y: torch.Tensor, s: torch.Tensor, to: torch.Tensor) -> torch.Tensor:
+        """Move points y (k, B) with slopes s towards others in place; see `move`."""
+        d = to - y
+        raw, size = self.products.scaled_times(d, self.keep)
+        return move(raw, size, self.low(d), self.l2, self.keep, d, to, self.l1, self.h, y, s)
 
 
 class QuadraticMinimiser:
@@ -307,23 +290,26 @@ class QuadraticMinimiser:
             "c": c,
         }  # fmt: skip
         m, policy = _Models(self.products, diagonal, f, Y, arrays), self.policy
-        D, AD = m.first_step()
+        point, s = m.first_point()
         length = torch.full_like(m.tolerance, policy.first_length)
         iterations = policy.first_iterations
         crossed = torch.ones_like(m.tolerance, dtype=torch.bool)
         for _ in range(policy.max_rounds):
-            s = m.start + AD
-            violation = m.violation(s, m.y0 + D)
+            nonzero = point != 0
+            sign, slope = m.signed(point, s, nonzero)
+            violation = m.violation(nonzero, sign, slope)
             live = violation.amax(0) > m.tolerance
             any_live, any_crossed = torch.stack([live.any(), crossed.any()]).tolist()
             if not any_live:
                 break
             longer = min(2 * iterations, policy.max_iterations)
             iterations = policy.first_iterations if any_crossed else longer
-            D, AD, crossed = self._newton(m, D, AD, s, violation, live, iterations)
+            support = self._support(m, nonzero | m.free, violation, live)
+            crossed = self._newton(m, point, s, sign, slope, support, iterations)
+            length = length * live  # Replicates at their minimum stay there.
             for _ in range(policy.proximal_steps):
-                D, AD, length = self._proximal(m, D, AD, live, length)
-        return download(D)
+                length = self._proximal(m, point, s, length)
+        return download(point - m.y0)
 
     def support_step(
         self, diagonal: NDArray, f: NDArray, Y: NDArray, *, residual: float, **arrays: NDArray
@@ -334,30 +320,32 @@ class QuadraticMinimiser:
         systems.
         """
         m = _Models(self.products, diagonal, f, Y, arrays)
-        support = ((m.y0 != 0) | (m.l1 == 0)) & m.moves
+        support = (m.y0 != 0) | m.free
         slope = torch.where(support, -(m.start + m.l1 * torch.sign(m.y0)), 0.0)
         iterations = self.policy.max_iterations
         return download(self._conjugate_gradients(m, support, slope, residual, iterations))
 
+    def _support(
+        self, m: _Models, inside: torch.Tensor, violation: torch.Tensor, live: torch.Tensor
+    ) -> torch.Tensor:
+        """Add zero coefficients with large violations to those that are ``inside``, (k, B)."""
+        new = violation.masked_fill(inside, 0.0)
+        least = torch.maximum(self.policy.entering_share * new.amax(0), m.tolerance)
+        return (inside | (new > least)) & live
+
     def _newton(
-        self, m: _Models, D: torch.Tensor, AD: torch.Tensor, s: torch.Tensor,
-        violation: torch.Tensor, live: torch.Tensor, iterations: int,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+        self, m: _Models, y: torch.Tensor, s: torch.Tensor, sign: torch.Tensor,
+        slope: torch.Tensor, support: torch.Tensor, iterations: int,
+    ) -> torch.Tensor:  # fmt: skip
         """Take a Newton step on the supports, whose coefficients stop where they change sign.
 
-        Returns the point, its product, and whether any coefficient stopped.
+        Points y and slopes s change in place. Returns whether coefficients stopped, (k, B).
         """
-        y, penalised = m.y0 + D, m.penalised
-        new = torch.where((y == 0) & penalised, violation, 0.0)
-        least = torch.maximum(self.policy.entering_share * new.amax(0), m.tolerance)
-        support = ((y != 0) | ~penalised | (new > least)) & live & m.moves
-        sign = torch.where(y != 0, torch.sign(y), -torch.sign(s))
-        slope = torch.where(support, -(s + m.l1 * sign), 0.0)
-        to = y + self._conjugate_gradients(m, support, slope, self.policy.residual, iterations)
-        crossing = penalised & support & (sign * to < 0)
-        to = torch.where(crossing, 0.0, to)
-        D, AD, _ = m.towards(D, AD, s, to)
-        return D, AD, crossing.any()
+        residual = torch.where(support, -slope, 0.0)
+        to = y + self._conjugate_gradients(m, support, residual, self.policy.residual, iterations)
+        crossing = (sign * to < 0) & ~m.free
+        m.move_towards(y, s, to.masked_fill_(crossing, 0.0))
+        return crossing
 
     def _conjugate_gradients(
         self, m: _Models, support: torch.Tensor, residual: torch.Tensor, relative: float,
@@ -379,16 +367,14 @@ class QuadraticMinimiser:
         return state.p
 
     def _proximal(
-        self, m: _Models, D: torch.Tensor, AD: torch.Tensor, live: torch.Tensor,
-        length: torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+        self, m: _Models, y: torch.Tensor, s: torch.Tensor, length: torch.Tensor
+    ) -> torch.Tensor:
         """Take a proximal gradient step, by which coefficients become zero or leave zero.
 
-        Returns the point, its product, and the length of the next step.
+        Points y and slopes s change in place. Returns the length of the next step.
         """
-        s, rate = m.start + AD, length * m.inverse
-        y = m.y0 + D
-        to = y - s * rate
-        to = torch.sign(to) * (to.abs() - m.l1 * rate).clamp_min(0.0)
-        D, AD, suggested = m.towards(D, AD, s, torch.where(live & m.moves, to, y))
-        return D, AD, torch.where(suggested > 0, suggested, length)
+        rate = length * m.inverse
+        to, least = torch.addcmul(y, s, rate, value=-1.0), m.l1 * rate
+        to -= to.clamp(-least, least)
+        suggested = m.move_towards(y, s, to)
+        return torch.where(suggested > 0, suggested, length)

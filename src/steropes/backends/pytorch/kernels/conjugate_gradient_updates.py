@@ -50,12 +50,12 @@ class Iterate(NamedTuple):
     aim: torch.Tensor
 
 
-def _fused(x: torch.Tensor, dtype: torch.dtype) -> bool:
+def fused(x: torch.Tensor, dtype: torch.dtype) -> bool:
     """Return whether the kernels run, which is for products in single precision."""
     return use_triton(x) and dtype == torch.float32
 
 
-def _blocks(B: int) -> dict[str, int]:
+def blocks_of(B: int) -> dict[str, int]:
     """Return the sizes of blocks; four neighbouring replicates share a sector of memory."""
     lanes = 1 if B <= 32 else 4
     return {"ROWS": ENTRIES // lanes, "LANES": lanes, "num_warps": 8}
@@ -95,7 +95,7 @@ def scaled_with_triton(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute the results of `scaled` by the kernel, in single precision."""
     k, B = x.shape
-    x, blocks = x.contiguous(), _blocks(B)
+    x, blocks = x.contiguous(), blocks_of(B)
     size, z = x.new_empty(B), torch.empty((k, B), dtype=dtype, device=x.device)
     launch(
         _scaled, (-(-B // blocks["LANES"]),), x, x if keep is None else keep.view(torch.uint8),
@@ -122,11 +122,11 @@ def scaled(
     Returns the largest absolute entries, (B,), and the scaled vectors, (k, B). Entries where
     ``keep`` (k,) is false are zero in both.
     """
-    return (scaled_with_triton if _fused(x, dtype) else scaled_twin)(x, keep, dtype)
+    return (scaled_with_triton if fused(x, dtype) else scaled_twin)(x, keep, dtype)
 
 
 @jit
-def _product(
+def product_of_block(
     raw, low, l2, keep, q, scale, row, b, k, B, MASKED: tl.constexpr, LOW: tl.constexpr,
 ):  # fmt: skip
     """Load directions q of a block, and compute their products with the models' matrices."""
@@ -156,7 +156,9 @@ def _update(
     total = tl.zeros((ROWS, LANES), tl.float64)
     for first in range(0, k, ROWS):
         row = first + tl.arange(0, ROWS).to(tl.int64)
-        x, product, at, mask = _product(raw, low, l2, keep, q, scale, row, b, k, B, MASKED, LOW)
+        x, product, at, mask = product_of_block(
+            raw, low, l2, keep, q, scale, row, b, k, B, MASKED, LOW
+        )
         total += x * product
     curvature = tl.sum(total, 0)
     on = (curvature > 0) & (last > end)
@@ -164,7 +166,9 @@ def _update(
     total = tl.zeros((ROWS, LANES), tl.float64)
     for first in range(0, k, ROWS):
         row = first + tl.arange(0, ROWS).to(tl.int64)
-        x, product, at, mask = _product(raw, low, l2, keep, q, scale, row, b, k, B, MASKED, LOW)
+        x, product, at, mask = product_of_block(
+            raw, low, l2, keep, q, scale, row, b, k, B, MASKED, LOW
+        )
         step = tl.load(p + at, mask=mask, other=0.0) + length[None, :] * x
         tl.store(p + at, step, mask=mask)
         inside = tl.load(support + at, mask=mask, other=0) != 0
@@ -196,7 +200,7 @@ def update_with_triton(
     if not all(x.is_contiguous() for x in state):
         raise ValueError("The tensors of the state must be contiguous, as they change in place.")
     k, B = raw.shape
-    blocks = _blocks(B)
+    blocks = blocks_of(B)
     launch(
         _update, (-(-B // blocks["LANES"]),), raw.contiguous(), size,
         raw if low is None else low.contiguous(), l2.contiguous(),
@@ -264,5 +268,5 @@ def update(
     state : Iterate
         Contiguous tensors.
     """
-    compute = update_with_triton if _fused(raw, raw.dtype) else update_twin
+    compute = update_with_triton if fused(raw, raw.dtype) else update_twin
     compute(raw, size, low, l2, keep, support, inverse, state)
