@@ -122,6 +122,41 @@ def test_a_study_and_a_case_series_count_them(people):
     assert sorted(series.tables()["data_note"]["count"]) == [-5, 12]  # two are few
 
 
+def test_records_without_a_first_day_are_left_out_and_counted(people):
+    path = people.write()
+    with duckdb.connect(str(path)) as con:
+        con.execute("UPDATE drug_era SET drug_era_start_date = NULL WHERE person_id IN (3, 5, 6)")
+        con.execute(
+            "UPDATE condition_occurrence SET condition_start_date = NULL WHERE person_id < 8"
+        )
+    study = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME))
+    undated = {n.text: n.count for n in study.data_notes if n.topic == "undated_records"}
+    lost = "without a first day are left out"
+    assert undated[f"Records of condition_occurrence, the outcome, {lost}"] == 7
+    assert f"{lost} (records: fewer than" in study_page(study.release)
+    series = case_series(path, case_series_settings(OUTCOME, OTHER))
+    found = {n.text: n.count for n in series.data_notes if n.topic == "undated_records"}
+    assert found == {f"Records of condition_occurrence with the outcome {lost}": 7}
+    with OmopDatabase(path) as db:
+        entries = pd.DataFrame({"person_id": range(1, 61), "start": [pd.Timestamp(day(99))] * 60})
+        features = extract_features(db, entries, FeatureRules(analyses=(101, 410, 412)))
+    assert {n.text: n.count for n in features.notes if n.topic == "undated_records"} == {
+        f"Records of condition_occurrence {lost}": 7, f"Records of drug_era {lost}": 6,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", ["birthdays", "year of birth"])
+def test_people_born_after_their_start_are_counted(omop, rule):
+    for k in range(12):
+        omop.person(born=2050 if k < 7 else 2010)
+    entries = pd.DataFrame({"person_id": range(1, 13), "start": [pd.Timestamp(day(0))] * 12})
+    with OmopDatabase(omop.write()) as db:
+        features = extract_features(db, entries, FeatureRules(analyses=(1, 3), age_rule=rule))
+    assert notes(features.notes) == {"born_after_start": 7}
+    groups = features.columns.set_index("covariate_id")["people"]
+    assert groups.loc[3] == 5  # aged 0 to 4
+
+
 @pytest.mark.parametrize("changed", [{}, {"gender_concept_id": 8540, "year_of_birth": 1990}])
 def test_people_that_are_there_twice_count_once(people, changed):
     path = people.write()

@@ -27,6 +27,7 @@ from steropes.studies.database.concept_descendants import Descendants, recorded_
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.dates_and_ages import as_days
 from steropes.studies.database.irregular_rows import (
+    born_after_start,
     irregular_eras,
     repeated_people,
     repeated_visits,
@@ -384,9 +385,14 @@ def _irregular(db: OmopDatabase, work: Workspace, rules: FeatureRules) -> list[D
     people = "SELECT person_id FROM people"
     read = [ANALYSES[number] for number in rules.analyses]
     found = [*repeated_people(db, work, people)]
-    for table, *dates in dict.fromkeys((a.table, a.first, a.last) for a in read if a.table):
-        if {"person_id", *dates} <= {*db.columns(table)}:
-            where, both = f"person_id IN ({people})", (dates[0], dates[1])
+    if any(a.kind == "demographic" for a in read):
+        found += born_after_start(db, work, "SELECT person_id, start FROM people")
+    dates = {a.table: (a.first, a.last) for a in read if a.table}
+    # An analysis of starts reads no last day, which another of the same table may read.
+    dates |= {a.table: (a.first, a.last) for a in read if a.first != a.last}
+    for table, both in dates.items():
+        if {"person_id", *both} <= {*db.columns(table)}:
+            where = f"person_id IN ({people})"
             found += irregular_eras(work, db.table(table), table, both, where)
     if any(a.table == "visit_occurrence" for a in read):
         found += repeated_visits(db, work, people)

@@ -1,5 +1,6 @@
 """Rows that violate OMOP's conventions, with the rules for reading and counting them.
 
+- A record without a first day is left out.
 - An era that ends before it starts, or has no last day, is read as one day, its first.
 - A person with several rows in ``person`` counts once, with the smallest value of each column.
 - A visit with several rows of one ``visit_occurrence_id`` counts once.
@@ -10,7 +11,13 @@ from __future__ import annotations
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
-__all__ = ["irregular_eras", "last_day", "repeated_people", "repeated_visits"]
+__all__ = [
+    "born_after_start",
+    "irregular_eras",
+    "last_day",
+    "repeated_people",
+    "repeated_visits",
+]
 
 
 def last_day(first: str, last: str) -> str:
@@ -21,7 +28,7 @@ def last_day(first: str, last: str) -> str:
 def irregular_eras(
     work: Workspace, source: str, table: str, dates: tuple[str, str], where: str = "TRUE"
 ) -> tuple[DataNote, ...]:
-    """Count the records that end before they start or have no last day; no note without them.
+    """Count the records that lack a first or last day or end before they start.
 
     Parameters
     ----------
@@ -37,22 +44,42 @@ def irregular_eras(
         Condition that selects the records.
     """
     first, last = dates
-    if first == last:
-        return ()
-    [(before, never)] = work.rows(
-        f"SELECT count(*) FILTER ({last}::DATE < {first}::DATE), "
+    [(undated, before, never)] = work.rows(
+        f"SELECT count(*) FILTER ({first} IS NULL), "
+        f"count(*) FILTER ({last}::DATE < {first}::DATE), "
         f"count(*) FILTER ({last} IS NULL AND {first} IS NOT NULL) "
         f"FROM {source} AS records WHERE {where}"
     )
+    one_day = "count as one day, their first"
     found = (
-        ("reversed_eras", "that end before they start count", int(before)),
-        ("open_eras", "without a last day count", int(never)),
+        ("undated_records", "without a first day are left out", int(undated)),
+        ("reversed_eras", f"that end before they start {one_day}", int(before)),
+        ("open_eras", f"without a last day {one_day}", int(never)),
     )
     return tuple(
-        DataNote(topic, f"Records of {table} {which} as one day, their first", count, "records")
+        DataNote(topic, f"Records of {table} {which}", count, "records")
         for topic, which, count in found
         if count
     )
+
+
+def born_after_start(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:
+    """Count the people born after their start, who have no age group.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    work : Workspace
+    people : str
+        A SELECT of ``person_id`` and ``start``.
+    """
+    [(count,)] = work.rows(
+        f"SELECT count(DISTINCT person_id) FROM ({people}) JOIN (SELECT person_id, "
+        f"{db.birth_day()} AS born FROM {db.table('person')} GROUP BY person_id) USING (person_id) "
+        "WHERE born > start"
+    )
+    text = "People born after their start have no age group among the covariates, and stay in"
+    return (DataNote("born_after_start", text, int(count)),) if count else ()
 
 
 def repeated_people(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:

@@ -116,6 +116,7 @@ def find_cases(
     notes = (
         *joined_periods_note(work, of_cases),
         *repeated_people(db, work, "SELECT person_id FROM outcomes"),
+        *sources.undated_outcomes(),
     )
     _first_cases(db, work)
     _count(work, rows, "any outcome in an observation period")

@@ -154,13 +154,22 @@ class EraSources:
         )
 
     def irregular_eras(self, table: str, ids: Iterable[int] | None) -> tuple[DataNote, ...]:
-        """Count the cases' eras of some or all ids without a last day after the first."""
+        """Count the cases' eras of some or all ids that lack a day or end before they start."""
         if table == "cohort":  # CohortTable has checked its entries.
             return ()
         concept, *dates = ERAS[table]
         source = self._records(table, concept, ids)
         of_cases = "person_id IN (SELECT person_id FROM cases)"
         return irregular_eras(self.work, source, table, (dates[0], dates[1]), of_cases)
+
+    def undated_outcomes(self) -> tuple[DataNote, ...]:
+        """Count the records of the outcome without a first day."""
+        table, outcome = self.rules.outcomes_from, self.rules.outcome
+        if table == "cohort":
+            return ()
+        concept, first, _ = ERAS[table]
+        source = self._records(table, concept, self.members(table, [outcome]))
+        return irregular_eras(self.work, source, f"{table} with the outcome", (first, first))
 
     def outcomes(self) -> str:
         """Return a SELECT of the distinct outcome days: ``person_id``, ``on_day``."""
