@@ -133,7 +133,7 @@ def test_records_without_a_first_day_are_left_out_and_counted(people):
     undated = {n.text: n.count for n in study.data_notes if n.topic == "undated_records"}
     lost = "without a first day are left out"
     assert undated[f"Records of condition_occurrence, the outcome, {lost}"] == 7
-    assert f"{lost} (records: fewer than" in study_page(study.release)
+    assert f"{lost} (records: 7)." in study_page(study.release)
     series = case_series(path, case_series_settings(OUTCOME, OTHER))
     found = {n.text: n.count for n in series.data_notes if n.topic == "undated_records"}
     assert found == {f"Records of condition_occurrence with the outcome {lost}": 7}
