@@ -8,9 +8,11 @@ import subprocess
 import sys
 import textwrap
 import time
+import tomllib
 import warnings
 from dataclasses import asdict
 from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ import pytest
 from steropes.studies import ControlSet, DiagnosticThresholds, TimeAtRisk, environment
 from steropes.studies.cli.command_line import run
 
+ROOT = Path(__file__).resolve().parents[2]
 STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]
 
 
@@ -319,6 +322,24 @@ def test_an_interrupt_leaves_nothing_behind(small, tmp_path):
     assert err.splitlines()[-1] == "steropes: interrupted; nothing was written"
     assert "Traceback" not in err
     assert not out.exists()
+
+
+def test_an_interrupt_during_imports_is_one_line():
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    module, function = entry["steropes"].split(":")
+    script = textwrap.dedent(f"""
+        import sys
+        class Interrupt:
+            def find_spec(self, name, *_):
+                if name == "pandas":
+                    raise KeyboardInterrupt
+        sys.meta_path.insert(0, Interrupt())
+        from {module} import {function}
+        {function}(["info"])
+    """)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ended.returncode == 130
+    assert ended.stderr == "steropes: interrupted; nothing was written\n"
 
 
 @pytest.mark.parametrize(
