@@ -376,6 +376,18 @@ def test_where_no_fit_comes_to_its_end_a_limit_is_not_known():
     assert end.last == pytest.approx(1.2, abs=1e-3)
 
 
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_profile_that_jumps_over_its_limit_has_no_known_limit(side):
+    """The fits of a loss that is not convex reach one maximum here and another one there."""
+    top = Maximum(ProfilePoint(0.0, 0.0, 0.0), 0)
+    end, _ = _driven(
+        find_limit(top, side, HALF, 1.0, 1e3),
+        lambda x: -0.5 * x**2 if abs(x) < 1.5 else -1.0 - 0.5 * x**2, lambda x, done: True,
+    )  # fmt: skip
+    assert np.isnan(end.value)
+    assert end.last == pytest.approx(side * 1.5, abs=1e-3)
+
+
 def test_far_points_whose_fits_stop_early_make_no_interval_narrower(monkeypatch):
     """They once counted as beyond its end, and the interval shrank to them."""
     rng = np.random.default_rng(3)

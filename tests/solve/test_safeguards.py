@@ -6,6 +6,8 @@ from scipy import sparse, special
 from sklearn.model_selection import KFold
 
 import steropes
+from steropes import SeparationError
+from steropes.infer.information_matrix import refuse_collinear
 from steropes.solve.proximal_newton.elastic_net_penalty import ElasticNetPenalty
 from steropes.solve.separation.collinearity import collinear_columns
 
@@ -138,3 +140,12 @@ def test_of_equal_columns_the_last_one_is_redundant_whatever_the_rounding(rng):
         redundant, partners = collinear_columns(C)
         assert sorted(redundant) == [2, 4]
         assert partners.tolist() == [0]
+
+
+def test_units_do_not_decide_which_of_equal_columns_is_named(rng):
+    Z, names = np.linalg.qr(rng.normal(size=(50, 2)))[0][:, [0, 1, 0]], ["a", "b", "c"]
+    for _ in range(20):
+        scaled = Z * rng.uniform(1.0, 10.0, 3)
+        H = scaled.T @ scaled
+        with pytest.raises(SeparationError, match="'c' can be written as a combination of 'a'"):
+            refuse_collinear(names, np.arange(3), H, np.diag(H), 50)

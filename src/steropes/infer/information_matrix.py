@@ -14,6 +14,7 @@ from ..priors import GroupPenalty
 from ..solve import Batch
 from ..solve.hessian import hessian
 from ..solve.linear_predictor import bound_weights, linear_predictor
+from ..solve.separation.collinearity import collinear_columns
 from ..solve.separation.extreme_offsets import refuse_for_offsets
 from ..solve.separation.separating_direction import (
     separated_column_names,
@@ -243,16 +244,9 @@ def refuse_collinear(
             bad,
         )
     size = np.sqrt(h)
-    C = H / size / size[:, None]
-    # Columns with little remaining information are pivoted last; among equals the last columns go
-    # last, so that these are reported.
-    _, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=IDENTIFICATION.min_information, lower=1)
-    if rank < len(free):
-        pivot = pivot - 1
-        loose, kept = pivot[rank:], pivot[:rank]
-        bad = [names[free[j]] for j in sorted(loose)]
-        weight = linalg.lstsq(C[np.ix_(kept, kept)], C[np.ix_(kept, loose)])[0]
-        partner = kept[np.flatnonzero(np.abs(weight).max(axis=1) > 1e-6)]
+    redundant, partner = collinear_columns(H / size / size[:, None])
+    if len(redundant):
+        bad = [names[free[j]] for j in sorted(redundant)]
         with_ = [names[free[j]] for j in sorted(partner)]
         raise SeparationError(
             f"Collinear columns: {listed(bad)} can be written as a combination of "

@@ -150,7 +150,8 @@ def find_limit(
     """Search on one side for the value where the profile is ``drop`` below its maximum.
 
     The square root of twice the fall is nearly linear in the value, so Newton steps are taken on
-    it. If a fit does not converge, the search continues from a nearer value.
+    it. If a fit does not converge, the search continues from a nearer value. The limit is unknown
+    where the profile jumps between maxima of a loss that is not convex.
     """
     p, goal = top.point, np.sqrt(2.0 * drop)
     if not p.converged:
@@ -195,7 +196,11 @@ def find_limit(
             break
     if outer is None and (inner.value - wall) * side >= 0:
         return Limit(side * np.inf, inner.value)
-    bracketed = outer is not None and abs(outer.value - inner.value) <= PROFILE.min_step * step
+    bracketed = (
+        outer is not None
+        and abs(outer.value - inner.value) <= PROFILE.min_step * step
+        and inner.f - outer.f <= LINEAR_ERROR
+    )
     return Limit(inner.value if bracketed else np.nan, inner.value)
 
 

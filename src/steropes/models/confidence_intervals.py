@@ -23,8 +23,8 @@ from .term_tests import TermTests
 __all__ = ["ConfidenceIntervals"]
 
 UNKNOWN = (
-    "Fits for the profile of {} stopped before their tolerance: the numbers of it that are NaN "
-    "are not known."
+    "Fits for the profile of {} stopped before their tolerance or reached different maxima: the "
+    "numbers of it that are NaN are not known."
 )
 OWN_PRIOR = (
     "Coefficients with a prior of their own have no line here: their estimates are shrunken on "
@@ -76,7 +76,8 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
         MonotoneLikelihoodWarning
             If a profile is monotone on one side.
         NotConvergedWarning
-            If fits stopped before their tolerance; unknown limits of profiles are NaN.
+            If fits stopped before their tolerance or reached different maxima; unknown limits of
+            profiles are NaN.
 
         References
         ----------

@@ -450,7 +450,7 @@ def _warn_unconverged_points(names: list[str], profiles: list[list[ProfilePoint]
 def _warn_unknown_limits(
     names: list[str], ends: list[tuple[Limit, Limit]], factor: float = 1.0
 ) -> None:
-    """Warn of sides on which fits stopped early before an end was found; see `_warn_monotone`."""
+    """Warn of sides on which no end was found; see `_warn_monotone`."""
     said = []
     for name, (a, b) in zip(names, ends, strict=True):
         said += [
@@ -458,8 +458,9 @@ def _warn_unknown_limits(
         ]
     if said:
         warnings.warn(
-            f"Fits for the profile of {', '.join(said)} stopped before their tolerance, so it is "
-            "not known where its interval ends on that side (NaN).",
+            f"Fits for the profile of {', '.join(said)} stopped before their tolerance or reached "
+            "different maxima of the likelihood, so it is not known where its interval ends on "
+            "that side (NaN).",
             NotConvergedWarning,
             stacklevel=5,
         )
