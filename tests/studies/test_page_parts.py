@@ -2,6 +2,7 @@
 
 import html.parser
 import math
+import os
 import re
 
 import jinja2
@@ -184,6 +185,18 @@ def test_files_are_written_whole_or_refused(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.html", "figures"]
     with pytest.raises(DataError, match="cannot write"):
         write_files(tmp_path / "a.html", {"c": "z"})
+
+
+def test_a_failed_write_leaves_no_empty_folders(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "there").mkdir()
+    monkeypatch.setattr(os, "fdopen", full)
+    for folder in ("o", "there/release"):
+        with pytest.raises(DataError, match=r"cannot write .*: No space left on device"):
+            write_files(tmp_path / folder, {"a.html": "x", "figures/b.svg": "y"})
+    assert [p.name for p in tmp_path.rglob("*")] == ["there"]
 
 
 def test_names_of_families_are_words():

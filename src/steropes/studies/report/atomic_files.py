@@ -39,6 +39,8 @@ def write_files(
 ) -> list[Path]:
     """Write texts to a folder, all of them or none, and return their paths.
 
+    A failure leaves no new folders either.
+
     Parameters
     ----------
     folder : str or Path
@@ -52,12 +54,15 @@ def write_files(
     DataError
         The folder cannot be written to.
     """
-    folder = output_folder(folder)
-    for name in texts:
-        if (folder / name).is_dir():
-            raise DataError(f"cannot write to the folder {folder}: {name} is a folder there")
+    folder = Path(folder)
+    parents = {parent for name in texts for parent in (folder / name).parents}
+    new = sorted((p for p in parents if not p.exists()), key=lambda p: -len(p.parts))
     waiting: list[Path] = []  # Complete files under temporary names.
     try:
+        output_folder(folder)
+        for name in texts:
+            if (folder / name).is_dir():
+                raise DataError(f"cannot write to the folder {folder}: {name} is a folder there")
         for name, text in texts.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,6 +83,9 @@ def write_files(
     finally:
         for draft in waiting:
             draft.unlink(missing_ok=True)
+        for made in new:  # The inner ones first.
+            with contextlib.suppress(OSError):  # It has files, or was not made.
+                made.rmdir()
 
 
 def _remove_old_drafts(path: Path) -> None:
