@@ -23,11 +23,15 @@ __all__ = [
     "names_in",
     "refuse_sums_of_conditions",
     "widen_numbers",
+    "without_function_names",
 ]
 
 LABELS = re.compile(r"(?<![\w.])(?:C|strata|cluster)\(([^)]*)")
 ARITHMETIC = re.compile(r"[-+*/%]")
 NAMES = re.compile(r"`([^`]+)`|(\w+)")
+QUOTED = re.compile(r"`[^`]*`")
+# Names of functions that a formula calls, and of NumPy before the name of one.
+CALLED = re.compile(r"(?<![\w.`])(\w+(?=\s*\()|np(?=\.))")
 DOT = re.compile(r"(?<![\w.)\]])\.(?![\w(])")
 # Integers above this are converted to floats: their seventh power would overflow 64 bits.
 LARGE = 1000
@@ -77,6 +81,22 @@ def widen_numbers(data: pd.DataFrame, text: str) -> pd.DataFrame:
 def names_in(*texts: str) -> set[str]:
     """Return the names in expressions of a formula."""
     return {a or b for text in texts for a, b in NAMES.findall(text)}
+
+
+def without_function_names(data: pd.DataFrame, text: str) -> pd.DataFrame:
+    """Drop columns that have the name of a function in a formula, which they would replace.
+
+    Raises
+    ------
+    DataError
+        If the formula also uses such a column.
+    """
+    called = set(CALLED.findall(QUOTED.sub("", text))) & set(map(str, data.columns))
+    for name in sorted(called & names_in(CALLED.sub("", text))):
+        raise DataError(
+            f"Column {name!r} has the name of a function in the formula; rename the column."
+        )
+    return data.drop(columns=list(called)) if called else data
 
 
 def _counted(kind: object) -> Dtype | None:

@@ -15,7 +15,12 @@ from ..design.from_data import column_names
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
 from .estimator_mixin_base import FittedModel
-from .formula_data_types import as_pandas_table, drop_unused_categories, widen_numbers
+from .formula_data_types import (
+    as_pandas_table,
+    drop_unused_categories,
+    widen_numbers,
+    without_function_names,
+)
 from .formula_evaluation import evaluate_expression
 from .formula_parsing import Formula, read_formula
 from .formula_safety import MAX_CHARACTERS
@@ -100,17 +105,18 @@ class FormulaMixin(FittedModel):
         >>> m.coef_names_
         ['dose[T.low]@(0,3.5]', 'dose[T.low]@(3.5,inf)']
         """
-        frame = table = drop_unused_categories(as_pandas_table(data))
+        whole = frame = table = drop_unused_categories(as_pandas_table(data))
         if isinstance(formula, str) and (trusted or len(formula) <= MAX_CHARACTERS):
+            table = without_function_names(whole, formula)
             frame = widen_numbers(table, formula)
         read, has_intercept = read_formula(formula, frame, cls._intercept, trusted)
         given = {name: fit.pop(name) for name in FIT if fit.get(name) is not None}
         named: dict[str, str] = {}
         for name, value in given.items():
             if name in ROWS and isinstance(value, str):
-                if value not in frame.columns:
+                if value not in whole.columns:
                     raise DataError(f"{name}={value!r} is not a column of the data.")
-                given[name] = table[value]
+                given[name] = whole[value]
                 if name in ("strata", "offset"):
                     named[name] = value
         for name, value in read.vectors(table).items():

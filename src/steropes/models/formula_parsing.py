@@ -25,6 +25,7 @@ from .formula_data_types import (
     NAMES,
     refuse_sums_of_conditions,
     widen_numbers,
+    without_function_names,
 )
 from .formula_evaluation import (
     AbsentColumnError,
@@ -116,7 +117,7 @@ class Formula:
 
     def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
         """Compute X of new data, without an intercept."""
-        data = widen_numbers(data, self.text)
+        data = widen_numbers(without_function_names(data, self.text), self.text)
         X = call_formulaic(
             lambda: self.spec.get_model_matrix(data, context=transforms(), na_action="raise"), data
         )
@@ -128,6 +129,7 @@ class Formula:
         """Compute strata or offset of new data; None if neither the formula nor the fit has any."""
         if name in self.columns:
             return self._column_of_data(name, data)
+        data = without_function_names(data, self.text)
         wide = widen_numbers(data, self.text)
         try:
             if name == "strata":

@@ -171,6 +171,26 @@ def test_a_table_of_the_columns_of_x_alone_lacks_the_offset_and_the_strata(data)
     assert cox.concordance(X, y, strata=data["site"]) == cox.concordance(data, y)
 
 
+def test_a_column_does_not_replace_a_function_of_its_name(data):
+    formula = (
+        "Surv(time, dead) ~ C(site) + bs(age, df=4) + center(age):drug + np.exp(drug)"
+        " + strata(`dose level`) + offset(log(years)) + cluster(site)"
+    )
+    names = ["C", "bs", "center", "np", "Surv", "strata", "offset", "log", "cluster", "exp"]
+    more = data.assign(**dict.fromkeys(names, data["w"]))
+    settings = {"sample_weight": "log"}  # named as an argument, a column is meant
+    alone = CoxRegression.from_formula(formula, data, sample_weight="w")
+    m = CoxRegression.from_formula(formula, more, **settings)
+    np.testing.assert_array_equal(m.coef_, alone.coef_)
+    np.testing.assert_array_equal(m.predict_survival(more, [3]), alone.predict_survival(data, [3]))
+    np.testing.assert_array_equal(alone.predict(more), alone.predict(data))
+    for both in ("y ~ C(site) + C", "y ~ C(site) + `C`"):
+        with pytest.raises(DataError, match=r"Column 'C' has the name of a function.*rename"):
+            LinearRegression.from_formula(both, more)
+    column = LinearRegression.from_formula("y ~ C + age", data.assign(C=data["drug"]))
+    assert column.coef_names_ == ["C", "age"]
+
+
 def test_columns_that_the_formula_does_not_name_are_left_alone(data):
     m = LogisticRegression.from_formula("sick ~ age + drug", data)
     expected = m.predict_proba(data[["age", "drug"]])
