@@ -173,11 +173,11 @@ class TorchBackend:
         """Add Σ_i v_i x_i x_i' to the lower triangle of G, from dense panels of rows.
 
         With ``rough`` panels and products are in single precision; on a GPU, panels of 0/1 columns
-        are in bfloat16. Only v is rounded, to two numbers of that type. One would do for X'VX, which
-        remains positive semidefinite: a claims-like study of 60,000 × 16,000 with ten folds, whose
-        models are logistic, took 43 steps in place of 41 and as many Hessians, counted on the CPU.
-        A Cox model subtracts the terms of its risk sets, which are not rounded alike, so that by
-        arithmetic the difference need not remain so. That has not been measured.
+        are in bfloat16. Only v is rounded, to two numbers of that type. One would do for X'VX,
+        which remains positive semidefinite: a claims-like study of 60,000 × 16,000 with ten folds,
+        whose models are logistic, took 43 steps in place of 41 and as many Hessians, counted on the
+        CPU. A Cox model subtracts the terms of its risk sets, which are not rounded alike, so that
+        by arithmetic the difference need not remain so. That has not been measured.
         """
         weights, total = self._here(v), G.tensor
         require_weights(lines, weights)
