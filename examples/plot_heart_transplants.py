@@ -13,11 +13,11 @@ a heart, a patient had to survive until a donor was found.
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from lifelines.datasets import load_stanford_heart_transplants
 
 from steropes import CoxRegression, Surv, kaplan_meier, plots
+from steropes.datasets import load_heart_transplants
 
-periods = load_stanford_heart_transplants()
+periods = load_heart_transplants()
 patients = periods.sort_values("stop").groupby("id").last()
 print(f"{len(patients)} patients, {patients['transplant'].sum()} transplants")
 

@@ -10,9 +10,9 @@ them, drawn at random, received financial aid. Did the aid delay re-arrest?
 # The data come with lifelines. ``arrest`` is 1 where the man was arrested again in week ``week``.
 
 import matplotlib.pyplot as plt
-from lifelines.datasets import load_rossi
 
 from steropes import CoxRegression, Surv, kaplan_meier, logrank_test, plots
+from steropes.datasets import load_rossi
 
 rossi = load_rossi()
 outcome = Surv(rossi["week"], rossi["arrest"])
