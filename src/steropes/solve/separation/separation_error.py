@@ -6,12 +6,9 @@ import numpy as np
 
 from ...errors import SeparationError, listed
 from ..problem_protocol import SolverProblem
+from .separation_constants import SEPARATION
 
 __all__ = ["separation_error"]
-
-# One value this many times as large as others leaves 64-bit numbers too few digits to distinguish
-# separation from a maximum far out.
-FAR = 1e6
 
 
 def separation_error(problem: SolverProblem, names: list[str]) -> SeparationError:
@@ -51,6 +48,6 @@ def _row_of_far_value(problem: SolverProblem, name: str) -> int | None:
         return None
     size = np.where(problem.weights > 0, np.abs(x), 0.0)
     others = size[size > 4.0 * np.finfo(float).eps * size.max()]  # Smaller ones may be rounding.
-    if not len(others) or size.max() < FAR * np.median(others):
+    if not len(others) or size.max() < SEPARATION.far_value * np.median(others):
         return None
     return int(size.argmax())
