@@ -108,7 +108,7 @@ def test_a_bfgs_pair_along_rounding_error_is_ignored():
     model = QuadraticModel(DenseReducedHessian(np.outer(x, x), np.zeros(3, bool), ThreadPool(1)))
     sigma, pairs = np.ones((3, 2)), BfgsPairs()
     step = np.array([[1.0, 1.0], [-1.0 + 1e-15, 0.5], [0.0, 0.2]])
-    pairs.add(0, step, 0.1 * step, [0, 1])
+    pairs.add(0, step, np.ones(2), 0.0 * step, 0.1 * step, [0, 1])
     low = pairs.terms(0, model, sigma)
     assert low.c[1, 0] == 0.0 < -low.c[1, 1]
     s = step[:, :1]  # what it has got is all that the terms say

@@ -9,6 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ...backends.protocols import Array
+from ...backends.row_blocks import map_rows
+from ...backends.thread_pool import ThreadPool
 from ...likelihoods import Likelihood
 from ...likelihoods.base import Bound
 from ...likelihoods.curvature import Curvature
@@ -25,10 +27,9 @@ __all__ = [
     "floored_curvature",
     "units",
     "violations",
+    "violations_in_units",
 ]
 
-# This many entries of many replicates are processed together.
-ENTRIES_AT_ONCE = 1 << 15
 # Curvatures of at most this many columns are computed together.
 MAX_COLUMNS = 1024
 # Curvatures of columns with about this many entries are computed together.
@@ -76,7 +77,9 @@ def units(l1: np.ndarray, h: np.ndarray) -> np.ndarray:
     return np.where(unit > 0, unit, 1.0)
 
 
-def violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> np.ndarray:
+def violations(
+    g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, pool: ThreadPool | None = None
+) -> np.ndarray:
     """Compute the distance of zero from the objective's subdifferential, for each coordinate.
 
     Parameters
@@ -84,14 +87,25 @@ def violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) 
     g : array
         Gradient of the loss at β.
     """
-    if g.ndim < 2 or g.size <= ENTRIES_AT_ONCE or not g.shape == beta.shape == l1.shape == l2.shape:
+    if g.ndim < 2 or not g.shape == beta.shape == l1.shape == l2.shape:
         return _violations(g, beta, l1, l2)
-    out, rows = np.empty(g.shape), max(1, ENTRIES_AT_ONCE // g.shape[1])
-    # In parts, so that the ten arrays of the formula stay in the cache.
-    for a in range(0, len(g), rows):
-        at = slice(a, a + rows)
-        out[at] = _violations(g[at], beta[at], l1[at], l2[at])
-    return out
+    return map_rows(pool, lambda *x: (_violations(*x),), g, beta, l1, l2)[0]
+
+
+def violations_in_units(
+    g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, h: np.ndarray,
+    pool: ThreadPool | None = None,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Return violations (k, lanes) in units for score variances h (k, lanes), and the units."""
+
+    def both(
+        g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, h: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        unit = units(l1, h)
+        return _violations(g, beta, l1, l2) / unit, unit
+
+    v, unit = map_rows(pool, both, g, beta, l1, l2, h)
+    return v, unit
 
 
 def _violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> np.ndarray:

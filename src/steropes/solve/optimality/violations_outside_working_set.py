@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...backends.row_blocks import ENTRIES_AT_ONCE
 from ...backends.tall_reductions import column_max, row_max
 
 __all__ = ["outside_violations"]
-
-# This many entries, which stay in the cache, are processed together.
-ENTRIES_AT_ONCE = 1 << 15
 
 
 def outside_violations(

@@ -22,7 +22,7 @@ from .. import solver_constants as policies
 from ..data_term import DataTerm
 from ..fit_result import Fit, fits
 from ..fit_trace import FitTrace
-from ..optimality.certificate import units, violations
+from ..optimality.certificate import violations_in_units
 from ..optimality.violation_units import local_score_variances, smaller_variances
 from ..optimality.violations_outside_working_set import outside_violations
 from ..quasi_newton.hessian_updates import Hessians
@@ -333,9 +333,9 @@ class Batch:
         assert self.penalty is not None
         term, W = self.term, self.term.W
         self.hessians.follow()
-        l1, l2 = self.penalty.l1[W], self.penalty.l2[W]
-        unit = units(l1, smaller_variances(self.hessians.score_variance, self._here))
-        v = violations(term.gradient(), self.point.beta[W], l1, l2) / unit
+        h = smaller_variances(self.hessians.score_variance, self._here)
+        at = term.gradient(), self.point.beta[W], *self.penalty.within(W)
+        v, unit = violations_in_units(*at, h, term.pool)
         return _certain(np.maximum(column_max(v), term.nuisance_error)), unit
 
     def _stale_units(self, run: DescentState) -> bool:
@@ -357,9 +357,8 @@ class Batch:
         urgency, largest = outside_violations(g, penalty.l1, self.term.inside)
         if len(W):
             self.hessians.follow()
-            l1 = penalty.l1[W]
-            v = violations(g[W], beta[W], l1, penalty.l2[W])
-            v /= units(l1, smaller_variances(self.hessians.score_variance, self._here))
+            h = smaller_variances(self.hessians.score_variance, self._here)
+            v, _ = violations_in_units(g[W], beta[W], *penalty.within(W), h, self.term.pool)
             largest = np.maximum(largest, column_max(v))
         self.certificate = _certain(np.maximum(largest, self.term.nuisance_error))
         added = self._join_urgent(urgency, run.tol)

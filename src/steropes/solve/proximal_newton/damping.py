@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_any
+from ...backends.thread_pool import ThreadPool
 from ..optimality.certificate import violations
 from ..solver_constants import DEFAULT, StepPolicy
 
@@ -63,7 +65,7 @@ class Damping:
 
     def added(
         self, lanes: np.ndarray | list[int], h: np.ndarray, g: np.ndarray, beta: np.ndarray,
-        l1: np.ndarray, l2: np.ndarray, trust_radius: float,
+        l1: np.ndarray, l2: np.ndarray, trust_radius: float, pool: ThreadPool | None = None,
     ) -> np.ndarray | None:  # fmt: skip
         """Return the curvature to add so that no coefficient leaves the trust region.
 
@@ -83,10 +85,22 @@ class Damping:
         -------
         array like h, or None if nothing is added
         """
-        curve = h + l2
-        mu = self.level[lanes] * np.maximum(curve, 0.0)
-        if l1.any() and np.isfinite(trust_radius):
-            needed = violations(g, beta, l1, l2) / (trust_radius * self.stretch[lanes])
-            self._short[lanes] = column_any(needed > curve)
-            mu = np.maximum(mu, needed - curve)
+        level, stretch = self.level[lanes], self.stretch[lanes]
+        limited = bool(l1.any()) and np.isfinite(trust_radius)
+        if not limited and not level.any():
+            return None
+
+        def needed(
+            h: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            curve = h + l2
+            mu = level * np.maximum(curve, 0.0)
+            if not limited:
+                return mu, mu > 0
+            least = violations(g, beta, l1, l2) / (trust_radius * stretch)
+            return np.maximum(mu, least - curve), least > curve
+
+        mu, short = map_rows(pool, needed, h, g, beta, l1, l2)
+        if limited:
+            self._short[lanes] = column_any(short)
         return mu if (mu > 0).any() else None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_sum, row_any
+from ...backends.thread_pool import ThreadPool
 from ...priors import INFINITE_PENALTY
 from ..solver_constants import DEFAULT, WorkingSetPolicy
 
@@ -28,6 +30,7 @@ class ElasticNetPenalty:
     l1: np.ndarray
     l2: np.ndarray
     free: np.ndarray
+    _last: dict[str, tuple[np.ndarray, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -51,10 +54,26 @@ class ElasticNetPenalty:
         """Return the penalty multiplied by a factor."""
         return ElasticNetPenalty(factor * self.l1, factor * self.l2, self.free)
 
-    def value(self, beta: np.ndarray, W: np.ndarray) -> np.ndarray:
+    def within(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return l1 and l2 of the columns W, (k, lanes), which are kept until others are asked for.
+
+        The arrays are not writable.
+        """
+        if "W" not in self._last or self._last["W"][0] is not W:
+            l1, l2 = self.l1[W], self.l2[W]
+            l1.flags.writeable = l2.flags.writeable = False
+            self._last["W"] = W, l1, l2
+        _, l1, l2 = self._last["W"]
+        return l1, l2
+
+    def value(self, beta: np.ndarray, W: np.ndarray, pool: ThreadPool | None = None) -> np.ndarray:
         """Evaluate at coefficients (k, lanes) of the columns W, with others zero, (lanes,)."""
-        with np.errstate(over="ignore"):  # An infinite value shortens the step.
-            return column_sum(self.l1[W] * np.abs(beta) + 0.5 * self.l2[W] * beta * beta)
+
+        def terms(beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> tuple[np.ndarray]:
+            with np.errstate(over="ignore"):  # An infinite value shortens the step.
+                return (l1 * np.abs(beta) + 0.5 * l2 * beta * beta,)
+
+        return column_sum(map_rows(pool, terms, beta, *self.within(W))[0])
 
 
 def _in_lanes(penalty: np.ndarray, unit: np.ndarray, B: int, lanes: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_max, column_sum
 from ..data_term import DataTerm
 from ..solver_constants import DEFAULT, StepPolicy
@@ -95,11 +96,16 @@ class Response:
 
     def _slopes(self) -> np.ndarray:
         """Compute the slopes (k, lanes) that vanish at the new optima, for the signs at first."""
-        beta = self.point.beta[self.term.W]
-        slopes: np.ndarray = self.term.gradient() + self.tilt + self.l2 * beta
-        slopes[self.held > 0] = 0.0
-        return slopes
+
+        def slopes(
+            g: np.ndarray, tilt: np.ndarray, l2: np.ndarray, beta: np.ndarray, held: np.ndarray
+        ) -> tuple[np.ndarray]:
+            return (np.where(held > 0, 0.0, g + tilt + l2 * beta),)
+
+        term, beta = self.term, self.point.beta[self.term.W]
+        return map_rows(term.pool, slopes, term.gradient(), self.tilt, self.l2, beta, self.held)[0]
 
     def _violation(self) -> np.ndarray:
         """Return the size of the slopes in units of violation."""
-        return np.abs(self._slopes() / self.unit)
+        size = map_rows(self.term.pool, lambda s, u: (np.abs(s / u),), self._slopes(), self.unit)
+        return size[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_all, column_max, column_sum, columns
 from ..data_term import DataTerm, Trial
 from ..quasi_newton.bfgs import BfgsPairs
@@ -71,7 +72,7 @@ def propose(
 ) -> Proposal:  # fmt: skip
     """Minimise the replicates' quadratic models to a tolerance (lanes,) in units (k, lanes)."""
     W = term.W
-    gW, beta, l1, l2 = models = term.gradient(), point.beta[W], penalty.l1[W], penalty.l2[W]
+    models = gW, beta, *penalties = term.gradient(), point.beta[W], *penalty.within(W)
     live = [b for b in range(term.B) if todo[b]]
     D, shared = minima(term, models, penalty.free[W], curvatures, damping, live, unit, tolerance)
     furthest = column_max(np.abs(D[penalty.free[W]]))
@@ -79,13 +80,18 @@ def propose(
     held = furthest > limit
     if held.any():  # An intercept may start far from its optimum.
         D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
-    # Almost no curvature makes steps whose squares overflow; the line search rejects them.
+
+    def decrease(
+        gW: np.ndarray, D: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray
+    ) -> tuple[np.ndarray]:
+        # Almost no curvature makes steps whose squares overflow; the line search rejects them.
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta + 0.5 * D) * D
+            return (gW * D + change,)
+
+    (parts,) = map_rows(term.pool, decrease, gW, D, beta, *penalties)
     with np.errstate(over="ignore", invalid="ignore"):
-        slope = (
-            column_sum(gW * D)
-            + column_sum(l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta + 0.5 * D) * D)
-            - term.nuisance_decrement
-        )
+        slope = column_sum(parts) - term.nuisance_decrement
     return Proposal(D, slope, shared, held)
 
 
@@ -116,10 +122,10 @@ def minima(
         model: QuadraticModel, sigma: np.ndarray, at: list[int], low: LowRank | None,
         alone: bool = True,
     ) -> np.ndarray:  # fmt: skip
-        factors = columns(sigma, at)
+        factors = columns(sigma, at) if sigma.shape[1] > 1 else sigma
         h = model.diagonal(factors, low)
         g, b, first, second = (columns(x, at) for x in (gW, beta, l1, l2))
-        mu = damping.added(at, h, g, b, first, second, term.trust_radius)
+        mu = damping.added(at, h, g, b, first, second, term.trust_radius, term.pool)
         if mu is not None:  # ½ μ d² as a ridge: ½ μ (β + d)² − μ β d
             mu[model.f] = 0.0  # Coordinates of eliminated columns differ.
             g, second = g - mu * b, second + mu
@@ -130,10 +136,9 @@ def minima(
 
     own = [b for b in live if b in curvatures.own]
     shared = [b for b in live if b not in curvatures.own]
-    ones = np.ones((k, lanes))
 
     def with_own_hessian(b: int) -> np.ndarray:
-        return minimum(curvatures.own[b](), ones, [b], None)
+        return minimum(curvatures.own[b](), np.ones((k, 1)), [b], None)
 
     for b, step in zip(own, term.pool.map(with_own_hessian, [(b,) for b in own]), strict=True):
         D[:, [b]] = step
@@ -150,7 +155,10 @@ def minima(
         steps = term.pool.map(separately, [(b,) for b in shared])
         D[:, shared] = np.concatenate(steps, axis=1)
     else:
-        D[:, shared] = minimum(model, sigma, shared, low.lanes(shared), term.B == 1)
+        together = minimum(model, sigma, shared, low.lanes(shared), term.B == 1)
+        if len(shared) == lanes:
+            return together, shared
+        D[:, shared] = together
     return D, shared
 
 
@@ -167,7 +175,8 @@ def search(
     trial = term.along(D, todo)
 
     def value_at(t: np.ndarray) -> np.ndarray:
-        return trial.loss(t) + penalty.value(beta + t * D, W)
+        (there,) = map_rows(term.pool, lambda beta, D: (beta + t * D,), beta, D)
+        return trial.loss(t) + penalty.value(there, W, term.pool)
 
     t = backtrack(value_at, point.objective, proposal.slope, slack, todo)
     return trial, np.where(todo, t, 0.0)
@@ -179,11 +188,15 @@ def commit(
 ) -> None:  # fmt: skip
     """Move the points by the steps; no other phase changes them."""
     W = term.W
-    beta, D, old = point.beta[W], proposal.D, term.gradient()
-    now = beta + t * D
-    now[(t == 1.0) & (beta + D == 0.0)] = 0.0  # Exactly zero where the model's minimum is.
+    D, old = proposal.D, term.gradient()
+
+    def end(beta: np.ndarray, D: np.ndarray) -> tuple[np.ndarray]:
+        # Exactly zero where the model's minimum is.
+        return (np.where((t == 1.0) & (beta + D == 0.0), 0.0, beta + t * D),)
+
+    (now,) = map_rows(term.pool, end, point.beta[W], D)
     trial.commit()
-    point.move(W, now, term.loss + penalty.value(now, W))
+    point.move(W, now, term.loss + penalty.value(now, W, term.pool))
     lanes = [b for b in proposal.shared if t[b] > 0]
-    if lanes and penalty.l1[W].any():
-        curvatures.bfgs.add(curvatures.shared.version, t * D, term.gradient() - old, lanes)
+    if lanes and penalty.within(W)[0].any():
+        curvatures.bfgs.add(curvatures.shared.version, D, t, old, term.gradient(), lanes, term.pool)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_sum
+from ...backends.thread_pool import ThreadPool
 from ..solver_constants import DEFAULT, HessianPolicy
 from ..subproblem import LowRank, QuadraticModel
 
@@ -46,15 +48,35 @@ class BfgsPairs:
         self._terms, self._built = low, len(self.pairs)
         return low
 
-    def add(self, version: int, step: np.ndarray, change: np.ndarray, lanes: list[int]) -> None:
-        """Add the steps (k, B) of some replicates with the changes of their gradients."""
+    def add(
+        self, version: int, D: np.ndarray, t: np.ndarray, old: np.ndarray, new: np.ndarray,
+        lanes: list[int], pool: ThreadPool | None = None,
+    ) -> None:  # fmt: skip
+        """Add the steps of some replicates with the changes of their gradients.
+
+        Parameters
+        ----------
+        version : int
+            Of the Hessian and the working set.
+        D, t : (k, B) and (B,) arrays
+            Directions and step lengths.
+        old, new : (k, B) arrays
+            Gradients before and after the steps.
+        lanes : list of int
+            The replicates.
+        pool : ThreadPool, optional
+        """
         self._check(version)
         most = self.policy.max_bfgs_pairs
         if len(self.pairs) >= most:  # The oldest ones come from distant points.
             self._drop(most // 2)
-        s, y = np.zeros(step.shape), np.zeros(step.shape)
-        s[:, lanes], y[:, lanes] = step[:, lanes], change[:, lanes]
-        self.pairs.append((s, y))
+        some = np.isin(np.arange(D.shape[1]), lanes)
+
+        def pair(D: np.ndarray, old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return np.where(some, t * D, 0.0), np.where(some, new - old, 0.0)
+
+        step, change = map_rows(pool, pair, D, old, new)
+        self.pairs.append((step, change))
 
 
 def _bfgs(
@@ -62,10 +84,17 @@ def _bfgs(
 ) -> LowRank:
     """Return the two terms with which the Hessians reproduce the change of the gradients."""
     s, y = model.step(step, sigma), model.gradient(change, sigma)
-    Hs = model.product(s, sigma) + low.product(s)
-    sHs, sy = column_sum(s * Hs), column_sum(s * y)
+    pool = model.shared.pool
+    Hs = model.product(s, sigma) + low.product(s, pool)
+
+    def parts(
+        s: np.ndarray, y: np.ndarray, Hs: np.ndarray, h: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        return s * Hs, s * y, s * s * np.abs(h)
+
+    products = map_rows(pool, parts, s, y, Hs, model.diagonal(sigma, low))
+    sHs, sy, size = (column_sum(x) for x in products)
     good = (sHs > MIN_CURVATURE) & (sy > np.maximum(1e-8 * sHs, MIN_CURVATURE))
-    size = column_sum(s * s * np.abs(model.diagonal(sigma, low)))
     some = good & (sHs > CANCELLED_SHARE * size)  # Otherwise there is no curvature to remove.
     c = [1 / np.where(good, sy, np.inf), -1 / np.where(some, sHs, np.inf)]
     return LowRank(np.stack([y, Hs]), np.stack(c))

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from ...backends.tall_reductions import row_any
 from ..data_term import Accuracy, DataTerm
 from ..proximal_newton.descent_state import DescentState
 from ..proximal_newton.elastic_net_penalty import ElasticNetPenalty
@@ -226,7 +227,7 @@ class Hessians:
         """Places of columns with violations in units of their curvature; None means all."""
         if self._penalty is None:
             return None
-        free = np.flatnonzero((self._penalty.l1[self.term.W] == 0).any(axis=1))
+        free = np.flatnonzero(row_any(self._penalty.within(self.term.W)[0] == 0))
         return free if len(free) <= self.policy.max_exact_diagonal else None
 
     def _by_columns(self) -> bool:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...backends.row_blocks import map_rows
+from ...backends.thread_pool import ThreadPool
+
 __all__ = ["LowRank"]
 
 
@@ -41,15 +44,18 @@ class LowRank:
         """Return the terms of some coordinates."""
         return LowRank(self.U[:, at], self.c)
 
-    def scaled(self, sigma: np.ndarray) -> LowRank:
+    def scaled(self, sigma: np.ndarray, pool: ThreadPool | None = None) -> LowRank:
         """Return the terms in coordinates σ d, (k, B)."""
-        return LowRank(self.U / sigma, self.c) if len(self.U) else self
+        if not len(self.U):
+            return self
+        return LowRank(map_rows(pool, lambda U, sigma: (U / sigma,), self.U, sigma)[0], self.c)
 
-    def product(self, D: np.ndarray) -> np.ndarray:
+    def product(self, D: np.ndarray, pool: ThreadPool | None = None) -> np.ndarray:
         """Multiply each replicate's sum by its column of D (k, B)."""
         if not len(self.U):
             return np.zeros(D.shape)
-        return np.einsum("mb,mkb->kb", self.c * np.einsum("mkb,kb->mb", self.U, D), self.U)
+        size = self.c * np.einsum("mkb,kb->mb", self.U, D)
+        return map_rows(pool, lambda U: (np.einsum("mb,mkb->kb", size, U),), self.U)[0]
 
     def diagonal(self) -> np.ndarray | float:
         """Return the diagonals, (k, B), or zero."""

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from ...backends.protocols import ModelMinimiser
+from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import row_any
 from ..optimality.certificate import violations
 from .fixed_sign_minimum import MIN_PIVOT, Factor, cholesky_factor
@@ -83,8 +84,14 @@ class QuadraticModel:
 
     def diagonal(self, sigma: np.ndarray, low: LowRank | None) -> np.ndarray:
         """Compute the models' curvature in each of their coordinates, (k, B)."""
-        h = self.shared.own(sigma) ** 2 * self.shared.diagonal[:, None]
-        return h if low is None else h + low.diagonal()
+        shared, low = self.shared, LowRank.none(*sigma.shape) if low is None else low
+
+        def curvature(own: np.ndarray, diagonal: np.ndarray, U: np.ndarray) -> tuple[np.ndarray]:
+            return (own**2 * diagonal + LowRank(U, low.c).diagonal(),)
+
+        return map_rows(shared.pool, curvature, shared.own(sigma), shared.diagonal[:, None], low.U)[
+            0
+        ]
 
     def product(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
         """Multiply ΣGΣ by steps d (k, B), in the model's coordinates."""
@@ -119,9 +126,14 @@ class QuadraticModel:
         step = None if l1.any() else self._solve(models)
         if step is None:
             step = self._search(models, alone)
-        d = step / own
-        gone = (models.y + step == 0.0) & (models.y != 0.0)
-        d[gone] = -beta[gone]  # Exactly zero.
+
+        def end(
+            step: np.ndarray, own: np.ndarray, y: np.ndarray, beta: np.ndarray
+        ) -> tuple[np.ndarray]:
+            gone = (y + step == 0.0) & (y != 0.0)
+            return (np.where(gone, -beta, step / own),)  # Exactly zero.
+
+        (d,) = map_rows(self.shared.pool, end, step, own, models.y, beta)
         return self.shared.back(d, sigma)
 
     def on_support(
@@ -152,17 +164,21 @@ class QuadraticModel:
         """Build the models in coordinates σ d, in which all have the same matrix, and σ, (k, B)."""
         shared, (k, B) = self.shared, g.shape
         own = np.broadcast_to(shared.own(sigma), (k, B))
-        at = beta * own
-        unit = np.array(np.broadcast_to(unit, (k, B)))
+
+        def convert(
+            own: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
+            unit: np.ndarray,
+        ) -> tuple[np.ndarray, ...]:  # fmt: skip
+            return g / own, beta * own, l1 / own, l2 / own**2, unit / own
+
+        given = shared.gradient(g, sigma), beta, l1, l2, np.broadcast_to(unit, (k, B))
+        slope, at, first, second, size = map_rows(shared.pool, convert, own, *given)
         if len(self.f):
             at[self.f] = 0.0  # New coordinates start from zero and have no penalty.
-            unit[self.f] = 1.0
-        low = LowRank.none(k, B) if low is None else low.scaled(own)
-        models = ModelBatch(
-            g=shared.gradient(g, sigma) / own, y=at, l1=l1 / own, l2=l2 / own**2,
-            unit=unit / own, low=low, tolerance=np.asarray(tolerance, np.float64),
-        )  # fmt: skip
-        return models, own
+            size[self.f] = 1.0 / own[self.f]
+        low = LowRank.none(k, B) if low is None else low.scaled(own, shared.pool)
+        tolerance = np.asarray(tolerance, np.float64)
+        return ModelBatch(slope, at, first, second, size, low, tolerance), own
 
     def _search(self, m: ModelBatch, alone: bool) -> np.ndarray:
         """Minimise over relevant coordinates, adding others until none violates its condition."""
@@ -198,12 +214,19 @@ class QuadraticModel:
 
     def _search_on_device(self, m: ModelBatch, minimiser: ModelMinimiser) -> np.ndarray:
         """Minimise by products with the matrix on a device."""
-        shared, y = self.shared, m.y
+        shared = self.shared
+
         # Penalised coefficients without curvature are zero at the minimum.
-        h = shared.diagonal[:, None] + m.l2 + m.low.diagonal()
-        flat = (h <= 0) & (y != 0) & (np.abs(m.g + m.l2 * y) < m.l1)
+        def without_curvature(
+            step: np.ndarray, g: np.ndarray, y: np.ndarray, l1: np.ndarray, l2: np.ndarray,
+            diagonal: np.ndarray, U: np.ndarray,
+        ) -> tuple[np.ndarray]:  # fmt: skip
+            h = diagonal + l2 + LowRank(U, m.low.c).diagonal()
+            return (np.where((h <= 0) & (y != 0) & (np.abs(g + l2 * y) < l1), -y, step),)
+
         step = minimiser.minimise(shared.diagonal, shared.f, shared.Y, **_arrays(m))
-        return np.where(flat, -y, step)
+        arrays = m.g, m.y, m.l1, m.l2, shared.diagonal[:, None], m.low.U
+        return map_rows(shared.pool, without_curvature, step, *arrays)[0]
 
     def _solve(self, m: ModelBatch) -> np.ndarray | None:
         """Compute Newton steps without an ℓ1 penalty; None if a matrix is singular or too large.

@@ -1,0 +1,62 @@
+"""Elementwise formulas of tall arrays (k, B), in blocks of rows on several threads.
+
+A formula of ten NumPy operations would read and write memory ten times. Blocks stay in the cache,
+and each is computed by one thread, so that results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .thread_pool import ThreadPool
+
+__all__ = ["ENTRIES_AT_ONCE", "map_rows"]
+
+# This many entries of an array are processed together.
+ENTRIES_AT_ONCE = 1 << 15
+
+
+def map_rows(
+    pool: ThreadPool | None, function: Callable[..., tuple[np.ndarray, ...]], *arrays: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Apply an elementwise function to blocks of rows.
+
+    Parameters
+    ----------
+    pool : ThreadPool or None
+        Without one, blocks are processed one after another.
+    function : callable
+        Takes rows of the arrays and returns a tuple of arrays with as many rows.
+    *arrays : (k, B), (M, k, B) or (1, B) arrays
+        Rows are those of the last axis but one. Arrays with a single row are not cut.
+
+    Returns
+    -------
+    tuple of arrays
+    """
+    k, B = max(x.shape[-2] for x in arrays), max(x.shape[-1] for x in arrays)
+    step = max(1, ENTRIES_AT_ONCE // max(B, 1))
+    if k <= step:
+        return function(*arrays)
+    out: list[np.ndarray] = []
+    ignored = np.geterr()  # Other threads have their own.
+
+    def block(a: int, b: int) -> None:
+        with np.errstate(**ignored):
+            results = function(*(x[..., a:b, :] if x.shape[-2] == k else x for x in arrays))
+        if not out:  # The first block runs alone and determines the shapes.
+            shapes = [(*y.shape[:-2], k, y.shape[-1]) for y in results]
+            out.extend(np.empty(shape, y.dtype) for shape, y in zip(shapes, results, strict=True))
+        for whole, part in zip(out, results, strict=True):
+            whole[..., a:b, :] = part
+
+    block(0, step)
+    rest = [(a, min(a + step, k)) for a in range(step, k, step)]
+    if pool is None:
+        for a, b in rest:
+            block(a, b)
+    else:
+        pool.map(block, rest, sum(x.size for x in arrays))
+    return tuple(out)
