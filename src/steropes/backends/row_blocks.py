@@ -58,5 +58,6 @@ def map_rows(
         for a, b in rest:
             block(a, b)
     else:
+        # The pool's record of the time of a chunk is common to all formulas, whose costs are alike.
         pool.map(block, rest, sum(x.size for x in arrays))
     return tuple(out)

@@ -77,9 +77,7 @@ def units(l1: np.ndarray, h: np.ndarray) -> np.ndarray:
     return np.where(unit > 0, unit, 1.0)
 
 
-def violations(
-    g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, pool: ThreadPool | None = None
-) -> np.ndarray:
+def violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> np.ndarray:
     """Compute the distance of zero from the objective's subdifferential, for each coordinate.
 
     Parameters
@@ -89,7 +87,7 @@ def violations(
     """
     if g.ndim < 2 or not g.shape == beta.shape == l1.shape == l2.shape:
         return _violations(g, beta, l1, l2)
-    return map_rows(pool, lambda *x: (_violations(*x),), g, beta, l1, l2)[0]
+    return map_rows(None, lambda *x: (_violations(*x),), g, beta, l1, l2)[0]
 
 
 def violations_in_units(

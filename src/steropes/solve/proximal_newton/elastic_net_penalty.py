@@ -30,7 +30,9 @@ class ElasticNetPenalty:
     l1: np.ndarray
     l2: np.ndarray
     free: np.ndarray
-    _last: dict[str, tuple[np.ndarray, ...]] = field(default_factory=dict, repr=False)
+    _last: dict[str, tuple[np.ndarray, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(
@@ -70,10 +72,10 @@ class ElasticNetPenalty:
         """Evaluate at coefficients (k, lanes) of the columns W, with others zero, (lanes,)."""
 
         def terms(beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> tuple[np.ndarray]:
-            with np.errstate(over="ignore"):  # An infinite value shortens the step.
-                return (l1 * np.abs(beta) + 0.5 * l2 * beta * beta,)
+            return (l1 * np.abs(beta) + 0.5 * l2 * beta * beta,)
 
-        return column_sum(map_rows(pool, terms, beta, *self.within(W))[0])
+        with np.errstate(over="ignore"):  # An infinite value shortens the step.
+            return column_sum(map_rows(pool, terms, beta, *self.within(W))[0])
 
 
 def _in_lanes(penalty: np.ndarray, unit: np.ndarray, B: int, lanes: int) -> np.ndarray:
