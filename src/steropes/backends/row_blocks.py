@@ -14,7 +14,9 @@ from .thread_pool import ThreadPool
 
 __all__ = ["ENTRIES_AT_ONCE", "map_rows"]
 
-# This many entries of an array are processed together.
+# This many entries of an array are processed together. For 14,000 columns and 100 replicates,
+# violations and their units take 19 ms of one core and 12 ms of two, and 26 ms in one piece; with a
+# quarter or four times as many entries two cores take 22 and 14 ms.
 ENTRIES_AT_ONCE = 1 << 15
 
 
@@ -41,10 +43,10 @@ def map_rows(
     if k <= step:
         return function(*arrays)
     out: list[np.ndarray] = []
-    ignored = np.geterr()  # Other threads have their own.
+    handling = np.geterr()  # Other threads have their own.
 
     def block(a: int, b: int) -> None:
-        with np.errstate(**ignored):
+        with np.errstate(**handling):
             results = function(*(x[..., a:b, :] if x.shape[-2] == k else x for x in arrays))
         if not out:  # The first block runs alone and determines the shapes.
             shapes = [(*y.shape[:-2], k, y.shape[-1]) for y in results]

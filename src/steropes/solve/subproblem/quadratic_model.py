@@ -89,9 +89,8 @@ class QuadraticModel:
         def curvature(own: np.ndarray, diagonal: np.ndarray, U: np.ndarray) -> tuple[np.ndarray]:
             return (own**2 * diagonal + LowRank(U, low.c).diagonal(),)
 
-        return map_rows(shared.pool, curvature, shared.own(sigma), shared.diagonal[:, None], low.U)[
-            0
-        ]
+        arrays = shared.own(sigma), shared.diagonal[:, None], low.U
+        return map_rows(shared.pool, curvature, *arrays)[0]
 
     def product(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
         """Multiply ΣGΣ by steps d (k, B), in the model's coordinates."""
