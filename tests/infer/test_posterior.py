@@ -130,7 +130,7 @@ def test_agrees_with_numerical_integration(family, kind, dense, monkeypatch):
     tune(monkeypatch, posterior_sampling, "POSTERIOR", max_dense_columns=dense)
     model, X, y, extras, log_likelihood = example(family, np.random.default_rng(3))
     model.set_params(prior=kind(0.5, exclude=[0])).fit(X, y, **extras)
-    draws = model.posterior(["x0", "x1", "x2"], scale=SCALE, n=1000, warmup=500, random_state=1)
+    draws = model.posterior(["x0", "x1", "x2"], scale=SCALE, n=500, warmup=250, random_state=1)
     table = draws.summary()
     width = 6.0 * table["sd"].to_numpy()
     mean, sd, upper = by_quadrature(log_likelihood, kind, table["mean"].to_numpy(), width)
@@ -148,7 +148,7 @@ def test_multinomial_model_agrees_with_numerical_integration():
     y = np.array([rng.choice(3, p=p) for p in np.exp(eta) / np.exp(eta).sum(axis=1, keepdims=True)])
     model = MultinomialLogisticRegression(reference=0, fit_intercept=False, prior=Normal(0.5))
     model.fit(x[:, None], y)
-    found = model.posterior(["1:x0", "2:x0"], scale=SCALE, n=1000, warmup=500, random_state=1)
+    found = model.posterior(["1:x0", "2:x0"], scale=SCALE, n=500, warmup=250, random_state=1)
     axis = np.linspace(-3.0, 3.0, 200)  # without zero, where the density of the prior is infinite
     b = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     at = np.stack([np.zeros((len(b), 50)), *(b[:, [k]] * x for k in (0, 1))], axis=-1)
@@ -170,7 +170,7 @@ def test_multinomial_model_of_two_classes_has_the_logistic_posterior():
     binary = LogisticRegression(prior=Laplace(0.5, exclude=[0])).fit(X, y)
     several = MultinomialLogisticRegression(reference=0, prior=Laplace(0.5, exclude=[0])).fit(X, y)
     a, b = (
-        m.posterior(name, n=1000, warmup=500, random_state=1).summary()
+        m.posterior(name, n=500, warmup=250, random_state=1).summary()
         for m, name in (
             (binary, ["intercept", "x0", "x1"]),
             (several, ["1:intercept", "1:x0", "1:x1"]),
@@ -205,7 +205,7 @@ def test_pooled_model_has_the_logistic_posterior_of_repeated_rows(baseline):
     rows.fit(columns, event)
     np.testing.assert_allclose(pooled.coef_, rows.coef_[:2], atol=1e-6)
     a, b = (
-        m.posterior(["x0", "x1"], n=1000, warmup=500, random_state=1).summary()
+        m.posterior(["x0", "x1"], n=500, warmup=250, random_state=1).summary()
         for m in (pooled, rows)
     )
     np.testing.assert_allclose((a["mean"] - b["mean"]) / a["sd"], 0.0, atol=0.12)
@@ -310,7 +310,7 @@ def test_methods_describe_the_draws():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
     model = LogisticRegression(prior=Normal(0.5)).fit(X, y)
-    found = model.posterior(["x2", "x0"], n=800, warmup=500, random_state=1)
+    found = model.posterior(["x2", "x0"], n=200, warmup=100, random_state=1)
     flat = found.draws.reshape(-1, 2)
     table = found.summary(0.9)
     np.testing.assert_allclose(table[["lower", "upper"]].T, np.quantile(flat, [0.05, 0.95], axis=0))

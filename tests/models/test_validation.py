@@ -59,15 +59,15 @@ def test_optimism_is_that_of_refits_to_the_draws(family):
     extra = {"strata": STRATA} if family in STRATIFIED else {}
     given = {"sample_weight": WEIGHT, "offset": OFFSET, **extra}
     m = model().fit(X, y, **given)
-    table = m.validate(6, random_state=7)
+    table = m.validate(4, random_state=7)
     # The same by refits with the weights of the draws.
     seed = int(np.random.default_rng(7).integers(2**63))
-    draws = Draws(WEIGHT, None, 6, np.random.default_rng(seed))
+    draws = Draws(WEIGHT, None, 4, np.random.default_rng(seed))
     codes = (STRATA == "v").astype(int) if family in STRATIFIED else None
     data = ValidationData(family, model(), m._validation_data(m._problem).y, codes, OFFSET)
     apparent = performance(data, m.linear_predictor(X, OFFSET), WEIGHT)
     gaps = []
-    for k in range(6):
+    for k in range(4):
         w = draws.one(k)
         eta = model().fit(X, y, **{**given, "sample_weight": w}).linear_predictor(X, OFFSET)
         a, b = (performance(data, eta, v) for v in (w, WEIGHT))
@@ -77,7 +77,7 @@ def test_optimism_is_that_of_refits_to_the_draws(family):
     np.testing.assert_allclose(table["apparent"], list(apparent.values()), rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(table["optimism"], expected[table.index], rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(table["corrected"], table["apparent"] - table["optimism"])
-    assert (table["draws"] == 6).all()
+    assert (table["draws"] == 4).all()
     # A maximum likelihood fit is calibrated in its own data.
     np.testing.assert_allclose(apparent["slope"], 1.0, rtol=1e-5)
 

@@ -65,17 +65,24 @@ def scores_of(table):
 def test_scores_and_coefficients_are_the_same(rng, at_once, monkeypatch, family, form, prior):
     c = case(family, rng)
     cv = CrossValidation(3, random_state=0, search=GRID)
-    model = c.make(prior=prior, cv=cv)
-    both = [model.fit(form(c.X), c.y, **c.extras) for _ in range(2)]
-    first = both[0].cv_results_
+    model = c.fit(form(c.X), prior=prior, cv=cv)
+    first = model.cv_results_
     used = at_once[:]
     tune_path(monkeypatch, large=np.inf)
     alone = c.fit(form(c.X), prior=prior, cv=cv)
-    assert used == ([] if family == "cumulative" else 2 * GRID[1:])
+    assert used == ([] if family == "cumulative" else GRID[1:])
     np.testing.assert_allclose(scores_of(first), scores_of(alone.cv_results_), rtol=1e-6)
     np.testing.assert_array_equal(first["nonzero"], alone.cv_results_["nonzero"])
-    np.testing.assert_array_equal(np.ravel(both[0].coef_ != 0), np.ravel(alone.coef_ != 0))
-    np.testing.assert_allclose(both[1].coef_, alone.coef_, atol=1e-6)
+    np.testing.assert_array_equal(np.ravel(model.coef_ != 0), np.ravel(alone.coef_ != 0))
+    np.testing.assert_allclose(model.coef_, alone.coef_, atol=1e-6)
+
+
+def test_a_model_that_is_fitted_again_does_the_same(rng, at_once):
+    c = case("logistic", rng)
+    model = c.make(prior=Laplace(), cv=CrossValidation(3, random_state=0, search=GRID))
+    coefficients = [model.fit(c.X, c.y).coef_.copy() for _ in range(2)]
+    assert at_once == 2 * GRID[1:]
+    np.testing.assert_array_equal(*coefficients)
 
 
 @pytest.mark.parametrize("family", ["logistic", "cox strata", "poisson", "pooled"])

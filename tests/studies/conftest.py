@@ -108,6 +108,7 @@ class TinyOmop:
             own = [(c, c) for c, _ in rows["concept"]]
             rows["concept_ancestor"] = [*rows["concept_ancestor"], *own, ELSEWHERE]
         with duckdb.connect(str(path)) as con:
+            con.execute("BEGIN")  # one transaction, since each of them waits for the disk
             con.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
             for table, columns in SCHEMA.items():
                 if table in without:
@@ -119,6 +120,7 @@ class TinyOmop:
                     con.register("brought", pd.DataFrame(rows[table], dtype=object))
                     con.execute(f"INSERT INTO {schema}.{table} SELECT * FROM brought")
                     con.unregister("brought")
+            con.execute("COMMIT")
         return path
 
 

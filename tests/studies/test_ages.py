@@ -45,11 +45,16 @@ def born_on(path, births):
 
 def kept(path, people, start, **rules):
     """Which of the people may start on a day of the calendar, by the rules of ages."""
+    with OmopDatabase(path) as db:
+        return kept_in(db, people, start, **rules)
+
+
+def kept_in(db, people, start, **rules):
+    """The same in a database that is open."""
     day_ = np.datetime64(start)
     arms = [1 if k else 2 for k in range(len(people))]
     cohorts = CohortTable(arms, people, [day_] * len(people), [day_] * len(people))
-    with OmopDatabase(path) as db:
-        found = compare_cohorts(db, cohorts, 1, 2, ComparisonRules(**OPEN, **rules))
+    found = compare_cohorts(db, cohorts, 1, 2, ComparisonRules(**OPEN, **rules))
     return sorted(found.entries["person_id"])
 
 
@@ -64,13 +69,14 @@ def test_people_are_18_on_their_18th_birthday_and_not_before(omop):
     people = always_observed(omop, 28)
     births = {p: (1985 + k % 20, 1 + k % 12, 1 + k) for k, p in enumerate(people)}
     path = born_on(omop.write(), births)
-    for year, month, on in births.values():
-        birth = dt.date(year, month, on)
-        for start in (birth.replace(year=year + 18), birth.replace(year=year + 18, day=1)):
-            expected = [p for p in people if completed(dt.date(*births[p]), start) >= 18]
-            assert kept(path, people, start, min_age=18) == expected
-            older = [p for p in people if 0 <= completed(dt.date(*births[p]), start) <= 17]
-            assert kept(path, people, start, max_age=17) == older
+    with OmopDatabase(path) as db:
+        for year, month, on in births.values():
+            birth = dt.date(year, month, on)
+            for start in (birth.replace(year=year + 18), birth.replace(year=year + 18, day=1)):
+                expected = [p for p in people if completed(dt.date(*births[p]), start) >= 18]
+                assert kept_in(db, people, start, min_age=18) == expected
+                older = [p for p in people if 0 <= completed(dt.date(*births[p]), start) <= 17]
+                assert kept_in(db, people, start, max_age=17) == older
 
 
 def test_who_was_born_on_a_29th_of_february_is_a_year_older_on_the_1st_of_march(omop):

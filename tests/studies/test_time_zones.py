@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
+from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, TinyOmop, day
 
 from steropes.errors import DataError
 from steropes.studies import (
@@ -104,7 +104,13 @@ def answers(database, **options):
     )
 
 
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    return answers(filled(TinyOmop(tmp_path_factory.mktemp("omop"))))
+
+
 STORED = {
+    "dates": ("DATE", "{c}", "UTC"),
     "midnight in UTC": ("TIMESTAMPTZ", "timezone('UTC', {c}::TIMESTAMP)", "UTC"),
     "late in UTC": ("TIMESTAMPTZ", "timezone('UTC', {c} + INTERVAL 23 HOUR)", "UTC"),
     "midnight in Tokyo": ("TIMESTAMPTZ", "timezone('Asia/Tokyo', {c}::TIMESTAMP)", "Asia/Tokyo"),
@@ -126,9 +132,10 @@ STORED = {
     [*((s, ZONES[0]) for s in STORED), *(("midnight in UTC", z) for z in ZONES[1:])],
     indirect=["elsewhere"],
 )
-def test_a_study_reads_the_same_dates_however_they_are_stored(omop, elsewhere, stored, tmp_path):
+def test_a_study_reads_the_same_dates_however_they_are_stored(
+    omop, expected, elsewhere, stored, tmp_path
+):
     path = filled(omop)
-    expected = answers(path)
     kind, using, zone = STORED[stored]
     options = {"time_zone": zone}
     retyped(path, kind, using)

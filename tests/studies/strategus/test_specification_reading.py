@@ -382,7 +382,7 @@ def test_no_value_ends_in_anything_but_a_sentence(make):
     whole = make([81151])
     rng = random.Random(5)
     for path in places(whole):
-        for junk in rng.sample(JUNK, 3):
+        for junk in rng.sample(JUNK, 1):
             given = copy.deepcopy(whole)
             put(given, path, junk)
             try:
