@@ -157,6 +157,7 @@ ARGUMENTS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("argument", ARGUMENTS)
 @pytest.mark.parametrize("form", SAME)
 def test_a_vector_in_any_form_gives_the_same_numbers(argument, form):

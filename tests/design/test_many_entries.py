@@ -31,6 +31,7 @@ def mixed(rng):
     return X
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("entries", [0, 100, 10_000])
 @pytest.mark.parametrize("first", [1, 4, 7])
 @pytest.mark.parametrize("order", [None, "reversed"])

@@ -43,6 +43,7 @@ def calendar(family, rng, n=300, base=0.0):
     return year, x, eta + rng.normal(size=n)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("family", FAMILIES)

@@ -167,6 +167,7 @@ CENTRES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csc_array])
 @pytest.mark.parametrize("baseline", [0, 1, 2, "interval"])

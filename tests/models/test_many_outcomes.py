@@ -71,6 +71,7 @@ def test_survival_outcomes_that_go_together_are_fits_of_their_own(ties, rng):
         np.testing.assert_allclose(table.loc[name, "coef"], alone.coef_, atol=1e-8)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("store", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("prior", [None, Laplace(0.02, exclude=[0]), Normal(0.1)])
 @pytest.mark.parametrize(

@@ -85,18 +85,12 @@ def refusal(estimator, check):
 
 @parametrize_with_checks(
     [
-        LogisticRegression(prior=Normal(1.0)),
         LogisticRegression(prior=Laplace(1.0)),
         LogisticRegression(),
-        LinearRegression(),
         LinearRegression(prior=Normal(1.0)),
         PoissonRegression(prior=Normal(1.0)),
-        PoissonRegression(prior=Laplace(1.0)),
-        PoissonRegression(),
         GammaRegression(prior=Laplace(1.0)),
-        GammaRegression(),
         NegativeBinomialRegression(prior=Normal(1.0)),
-        NegativeBinomialRegression(),
     ]
 )
 @pytest.mark.filterwarnings("ignore")  # the checks themselves warn
@@ -107,6 +101,22 @@ def test_scikit_learn_check(estimator, check):
     else:
         with pytest.raises((ValueError, AssertionError), match=refused):
             check(estimator)
+
+
+@pytest.mark.slow  # the same classes with other priors
+@parametrize_with_checks(
+    [
+        LogisticRegression(prior=Normal(1.0)),
+        LinearRegression(),
+        PoissonRegression(prior=Laplace(1.0)),
+        PoissonRegression(),
+        GammaRegression(),
+        NegativeBinomialRegression(),
+    ]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_check_with_other_priors(estimator, check):
+    test_scikit_learn_check(estimator, check)
 
 
 # -- clones and pickles ----------------------------------------------------------------------------

@@ -37,6 +37,7 @@ def of_kind(kind, y):
     return y
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["continuous", "ordinal", "censored"])
 @pytest.mark.parametrize("link", ["logit", "cauchit"])
 @pytest.mark.parametrize("prior", [None, Laplace(0.05)])

@@ -49,6 +49,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("entry", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("baseline", BASELINES)
