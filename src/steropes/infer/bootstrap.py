@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ def fit_draws(
         for k, fit in zip(group.numbers, group.fits, strict=True):
             if separate and not fit.converged:
                 fit = _fit_alone(problem, draws.one(k), fit, l1, l2)
-            marks = loose.mark(draws.one(k), fit)
+            marks = loose.mark(partial(draws.one, k), fit)
             out.coef[k] = _in_original_units(problem, fit.beta, marks)
             out.converged[k] = fit.converged or marks is not None
         if progress is not None:
@@ -172,7 +173,7 @@ def fit_draws_reselecting(
         )
         free = part.unbounded(chosen.prior)
         loose = UnidentifiedCoefficients(problem, fit.beta, free)
-        marks = loose.mark(part.weights, fit)
+        marks = loose.mark(partial(draws.one, k), fit)
         out.coef[k] = _in_original_units(problem, fit.beta, marks)
         out.converged[k] = fit.converged or marks is not None
         assert out.variance is not None

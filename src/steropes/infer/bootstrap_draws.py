@@ -125,19 +125,16 @@ class Draws:
     def _times(self, k: int) -> np.ndarray:
         """Count how often draw k contains each row, (n,)."""
         m = len(self.present)
-        times = np.zeros(self.size)
-        drawn = self.generator(k).integers(0, m, size=m)
-        times[self.present] = np.bincount(drawn, minlength=m)
+        times = np.bincount(self.generator(k).integers(0, m, size=m), minlength=m)
+        if m < self.size or self.unit is not None:
+            times, drawn = np.zeros(self.size, np.int64), times
+            times[self.present] = drawn
         return times if self.unit is None else times[self.unit]
 
     def multiples(self, numbers: list[int]) -> RowMultiples:
         """Return the same weights with one byte for each row and draw, if that is enough."""
-        counts = [self._times(k) for k in numbers]
-        few = max(x.max(initial=0.0) for x in counts) <= np.iinfo(np.uint8).max
-        out = np.empty((len(self.weights), len(numbers)), np.uint8 if few else np.float64)
-        for b, x in enumerate(counts):
-            out[:, b] = x
-        return RowMultiples(self.weights, out)
+        counts = [_as_bytes(self._times(k)) for k in numbers]
+        return RowMultiples(self.weights, np.stack(counts))
 
     def __call__(self, numbers: list[int]) -> np.ndarray:
         """Compute the row weights of several draws, (n, len(numbers))."""
@@ -145,3 +142,9 @@ class Draws:
         for b, k in enumerate(numbers):
             out[:, b] = self.one(k)
         return out
+
+
+def _as_bytes(times: np.ndarray) -> np.ndarray:
+    """Convert counts to bytes, or to floating-point numbers if one is too large."""
+    few = times.max(initial=0) <= np.iinfo(np.uint8).max
+    return times.astype(np.uint8 if few else np.float64)

@@ -6,6 +6,7 @@ or does not depend on the coefficient at all. Where the iterations stopped shows
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -59,13 +60,14 @@ class UnidentifiedCoefficients:
         curvature = likelihood.curvature(eta, weights, exact=True)
         return np.asarray(likelihood.backend.to_host(hessian(self.rows, curvature)))
 
-    def mark(self, weights: np.ndarray, fit: Fit) -> np.ndarray | None:
+    def mark(self, weights: Callable[[], np.ndarray], fit: Fit) -> np.ndarray | None:
         """Mark the coefficients that a replicate's data do not identify.
 
         Parameters
         ----------
-        weights : (n,) array
-            Row weights of the replicate.
+        weights : callable
+            Returns the row weights of the replicate, (n,). It is not called if no coefficient is
+            unpenalised.
         fit : Fit
             The replicate's fit.
 
@@ -78,7 +80,7 @@ class UnidentifiedCoefficients:
         """
         if len(self.free) == 0:
             return None
-        part = replace(self.problem, weights=weights)
+        part = replace(self.problem, weights=weights())
         if self._has_finite_optimum(part, fit.beta, fit.nuisance):
             return None
         design, out = part.design, np.zeros(part.design.p)

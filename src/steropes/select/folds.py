@@ -70,6 +70,7 @@ def cut(
         if count < n:
             fold = np.full((n, cut_there.shape[1]), -1, cut_there.dtype)
             fold[there] = cut_there
+    fold = np.asfortranarray(fold)  # It is read by repeats.
     for r, f in pairs:
         if not (there & (fold[:, r] != f)).any():
             raise DataError(f"All weight is in fold {f}; use fewer folds.")
@@ -103,9 +104,9 @@ class TrainingRows:
 
     def multiples(self, numbers: Sequence[int]) -> RowMultiples:
         """Return the same weights with one byte for each row and fold."""
-        times = np.empty((len(self.weights), len(numbers)), np.uint8)
+        times = np.empty((len(numbers), len(self.weights)), np.uint8)
         for b, (r, f) in enumerate(self.pairs[k] for k in numbers):
-            np.not_equal(self.fold[:, r], f, out=times[:, b], casting="unsafe")
+            np.not_equal(self.fold[:, r], f, out=times[b], casting="unsafe")
         return RowMultiples(self.weights, times)
 
 
@@ -124,8 +125,8 @@ class WithAllRows:
     def multiples(self, numbers: Sequence[int]) -> RowMultiples:
         """Return the same weights with one byte for each row and replicate."""
         own = self.folds.multiples([k for k in numbers if k < len(self.folds.pairs)])
-        more = len(numbers) - own.times.shape[1]
-        times = np.pad(own.times, ((0, 0), (0, more)), constant_values=1)
+        more = len(numbers) - len(own.times)
+        times = np.pad(own.times, ((0, more), (0, 0)), constant_values=1)
         return RowMultiples(self.folds.weights, times)
 
 

@@ -19,8 +19,9 @@ class RowMultiples:
     ----------
     weights : (n,) array
         The common weights.
-    times : (n, B) array
-        Of bytes if no number is larger than 255.
+    times : (B, n) array
+        Of bytes if no number is larger than 255. Each replicate's numbers are contiguous, as they
+        are computed one after another; a device transposes them.
     """
 
     weights: np.ndarray
@@ -30,7 +31,7 @@ class RowMultiples:
 def weights_of_rows(weights: np.ndarray | RowMultiples) -> np.ndarray:
     """Return row weights as an array of the host, (n, B)."""
     if isinstance(weights, RowMultiples):
-        return weights.weights[:, None] * weights.times
+        return np.ascontiguousarray((weights.weights * weights.times).T)
     return np.asarray(weights, np.float64)
 
 
@@ -39,7 +40,8 @@ def weights_on_device(
 ) -> Array:
     """Transfer row weights, (n, B) or (n, 1), and sort them on the device, (rows, B)."""
     if isinstance(weights, RowMultiples):
-        w = backend.asarray(weights.weights[:, None]) * backend.asarray(weights.times)
+        times = backend.xp.ascontiguousarray(backend.asarray(weights.times).T)
+        w = backend.asarray(weights.weights[:, None]) * times
     else:
         w = backend.asarray(np.asarray(weights, np.float64))
     w = w if order is None else w[order]
