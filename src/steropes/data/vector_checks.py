@@ -274,10 +274,14 @@ def is_blank(label: object) -> bool:
 
 def sort_labels(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
     """Renumber codes so that labels are sorted, if the labels can be ordered."""
-    try:
-        order = sorted(range(len(labels)), key=labels.__getitem__)
-    except TypeError:
-        return codes, labels
+    order: list[int]
+    if all(isinstance(label, np.integer) for label in labels):  # Thousands sort faster so.
+        order = np.argsort(np.array(labels), kind="stable").tolist()
+    else:
+        try:
+            order = sorted(range(len(labels)), key=labels.__getitem__)
+        except TypeError:
+            return codes, labels
     rank = np.empty(len(labels), np.int64)
     rank[order] = np.arange(len(labels))
     return rank[codes], [labels[i] for i in order]
