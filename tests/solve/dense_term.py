@@ -26,6 +26,9 @@ class DenseTerm:
     def entries(self):
         return self.rows * len(self.W)
 
+    def asarray(self, x):
+        return x
+
     def join(self, columns):
         new = np.setdiff1d(columns, self.W)
         self.W = np.concatenate([self.W, new])

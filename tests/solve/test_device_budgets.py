@@ -27,8 +27,10 @@ from steropes.backends.pytorch.quadratic_minimiser import (
 from steropes.infer.bootstrap_draws import Draws
 from steropes.select.folds import TrainingRows, WithAllRows, cut
 from steropes.solve.data_term import weights_of_rows
+from steropes.solve.proximal_newton.batch import Batch
 from steropes.solve.quasi_newton.shared_hessian import SharedHessian
 from steropes.solve.solver_constants import DEFAULT
+from tuning import tune_solver
 
 N, P, K = 4000, 60, 30  # rows, columns, columns of the working set
 FREE = {"view", "slice", "unsqueeze", "select", "t", "detach", "expand", "alias", "_unsafe_view",
@@ -208,6 +210,30 @@ def test_weights_of_replicates_are_sent_as_bytes(kind):
     expected = weights(numbers)[term.order]
     np.testing.assert_array_equal(term.backend.to_host(term.w), expected)
     np.testing.assert_allclose(term.total, expected.sum(axis=0), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["logistic", "cox"])
+@pytest.mark.parametrize("lasso", [True, False])
+def test_no_array_of_columns_and_replicates_is_moved_in_a_step(monkeypatch, name, lasso):
+    """Coefficients, gradients, penalties and BFGS pairs stay; the host sees numbers per replicate.
+
+    It sends the factors of the pairs, and the rows of the Hessian that are eliminated, as well.
+    """
+    tune_solver(monkeypatch, "data", min_resident_numbers=1)
+    tune_solver(monkeypatch, "subproblem", min_device_columns=1)
+    problem, B = model(name)._problem, 40
+    weights = np.random.default_rng(0).poisson(1.0, (N, B)).astype(float)
+    batch = problem.batch(weights=weights, B=B)
+    step, costs = Batch._step, []
+    monkeypatch.setattr(Batch, "_step", lambda *a: costs.append(cost_of(lambda: step(*a))))
+    penalised = np.arange(problem.design.p) >= problem.n_free
+    fits = batch.solve(3.0 * penalised * lasso, 2.0 * penalised * (not lasso), tol=1e-6)
+    assert all(fit.converged for fit in fits)
+    numbers = 8 * len(batch.term.W) * B
+    least = min(costs, key=lambda cost: cost.bytes_sent + cost.bytes_read)
+    assert least.bytes_read <= numbers / 4
+    assert least.bytes_sent <= numbers / 2
+    assert least.sent + least.read <= 60
 
 
 @pytest.mark.parametrize("name", ["logistic", "cox"])

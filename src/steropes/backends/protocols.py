@@ -66,17 +66,17 @@ class SparseLines(Protocol):
 class ModelMinimiser(Protocol):
     """Minimisation of quadratic models with one symmetric matrix G (k, k) on a device.
 
-    Arguments and results of all methods are on the host. The models are those of
-    `steropes.solve.subproblem.minimise.ModelBatch`.
+    The models are those of `steropes.solve.subproblem.minimise.ModelBatch`. Their arrays (k, B) and
+    (M, k, B) are all on the host or all on the device, and so are the results.
     """
 
-    def times(self, x: NDArray) -> NDArray:
+    def times(self, x: Array) -> Array:
         """Multiply G by x (k, B)."""
 
     def minimise(
-        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, g: NDArray, y: NDArray, l1: NDArray,
-        l2: NDArray, unit: NDArray, tolerance: NDArray, U: NDArray, c: NDArray,
-    ) -> NDArray:  # fmt: skip
+        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, g: Array, y: Array, l1: Array,
+        l2: Array, unit: Array, tolerance: NDArray, U: Array, c: NDArray,
+    ) -> Array:  # fmt: skip
         """Return steps (k, B) from y to the minima of the models.
 
         Parameters
@@ -91,9 +91,9 @@ class ModelMinimiser(Protocol):
         """
 
     def solve(
-        self, f: NDArray, Y: NDArray, *, g: NDArray, y: NDArray, l2: NDArray, U: NDArray,
+        self, f: NDArray, Y: NDArray, *, g: Array, y: Array, l2: Array, U: Array,
         c: NDArray, min_pivot: float, keep: bool,
-    ) -> NDArray | None:  # fmt: skip
+    ) -> Array | None:  # fmt: skip
         """Return steps (k, B) to the minima of models without an ℓ1 penalty.
 
         None if the entries of G are not known, or if a matrix with a unit diagonal has a pivot in
@@ -102,10 +102,10 @@ class ModelMinimiser(Protocol):
         """
 
     def support_step(
-        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, residual: float, g: NDArray,
-        y: NDArray, l1: NDArray, l2: NDArray, unit: NDArray, tolerance: NDArray, U: NDArray,
+        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, residual: float, g: Array,
+        y: Array, l1: Array, l2: Array, unit: Array, tolerance: NDArray, U: Array,
         c: NDArray,
-    ) -> NDArray:  # fmt: skip
+    ) -> Array:  # fmt: skip
         """Return Newton steps (k, B) for the signs of y, to a relative residual.
 
         Penalised coefficients that are zero stay at zero.

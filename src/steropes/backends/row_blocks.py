@@ -1,7 +1,8 @@
 """Elementwise formulas of tall arrays (k, B), in blocks of rows on several threads.
 
 A formula of ten NumPy operations would read and write memory ten times. Blocks stay in the cache,
-and each is computed by one thread, so that results do not depend on the number of threads.
+and each is computed by one thread, so that results do not depend on the number of threads. Arrays
+on a device are computed there in one piece.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .protocols import Array
 from .thread_pool import ThreadPool
 
 __all__ = ["ENTRIES_AT_ONCE", "map_rows"]
@@ -21,8 +23,8 @@ ENTRIES_AT_ONCE = 1 << 15
 
 
 def map_rows(
-    pool: ThreadPool | None, function: Callable[..., tuple[np.ndarray, ...]], *arrays: np.ndarray
-) -> tuple[np.ndarray, ...]:
+    pool: ThreadPool | None, function: Callable[..., tuple[Array, ...]], *arrays: Array
+) -> tuple[Array, ...]:
     """Apply an elementwise function to blocks of rows.
 
     Parameters
@@ -30,14 +32,18 @@ def map_rows(
     pool : ThreadPool or None
         Without one, blocks are processed one after another.
     function : callable
-        Takes rows of the arrays and returns a tuple of arrays with as many rows.
+        Takes rows of the arrays and returns a tuple of arrays with as many rows. It takes its
+        functions from `array_namespace` if the arrays may be on a device.
     *arrays : (k, B), (M, k, B) or (1, B) arrays
-        Rows are those of the last axis but one. Arrays with a single row are not cut.
+        All on the host or all on one device. Rows are those of the last axis but one. Arrays with
+        a single row are not cut.
 
     Returns
     -------
     tuple of arrays
     """
+    if not isinstance(arrays[0], np.ndarray):
+        return function(*arrays)
     k, B = max(x.shape[-2] for x in arrays), max(x.shape[-1] for x in arrays)
     step = max(1, ENTRIES_AT_ONCE // max(B, 1))
     if k <= step:

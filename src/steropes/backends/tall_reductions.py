@@ -2,6 +2,9 @@
 
 For ten replicates, NumPy runs k loops of ten steps each, which takes ten times as long as reading
 the array. Here several rows are first combined to long rows, or the array is transposed.
+
+Reductions of arrays on a device are computed there and transferred to the host, where the solver
+makes its decisions. They have one number for each row or column.
 """
 
 from __future__ import annotations
@@ -10,6 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .array_namespace import array_namespace, to_host
+from .protocols import Array
 
 __all__ = [
     "column_all", "column_any", "column_max", "column_sum", "columns", "reduce_rows",
@@ -64,33 +70,45 @@ def _across(ufunc: np.ufunc, x: np.ndarray) -> np.ndarray:
     return ufunc.reduce(x, axis=1)
 
 
-def column_max(x: np.ndarray) -> np.ndarray:
+def column_max(x: Array) -> np.ndarray:
     """Compute the maximum of zero and the entries of each column, (B,)."""
+    if not isinstance(x, np.ndarray):
+        return to_host(x.max(axis=0, initial=0.0))
     return np.maximum(reduce_rows(np.maximum, x), 0.0) if len(x) else np.zeros(x.shape[1])
 
 
-def column_sum(x: np.ndarray) -> np.ndarray:
+def column_sum(x: Array) -> np.ndarray:
     """Sum each column, (B,)."""
+    if not isinstance(x, np.ndarray):
+        return to_host(x.sum(axis=0))
     return reduce_rows(np.add, x)
 
 
-def column_all(x: np.ndarray) -> np.ndarray:
+def column_all(x: Array) -> np.ndarray:
     """Return whether all entries of each column are nonzero, (B,)."""
+    if not isinstance(x, np.ndarray):
+        return to_host(x.all(axis=0))
     return reduce_rows(np.logical_and, x if x.dtype == bool else x != 0)
 
 
-def column_any(x: np.ndarray) -> np.ndarray:
+def column_any(x: Array) -> np.ndarray:
     """Return whether any entry of each column is nonzero, (B,)."""
+    if not isinstance(x, np.ndarray):
+        return to_host(x.any(axis=0))
     return reduce_rows(np.logical_or, x if x.dtype == bool else x != 0)
 
 
-def row_any(x: np.ndarray) -> np.ndarray:
+def row_any(x: Array) -> np.ndarray:
     """Return whether any entry of each row is nonzero, (k,)."""
+    if not isinstance(x, np.ndarray):
+        return to_host(x.any(axis=1))
     return _across(np.logical_or, x if x.dtype == bool else x != 0)
 
 
-def row_max(x: np.ndarray) -> np.ndarray:
+def row_max(x: Array) -> np.ndarray:
     """Compute the maximum of each row, (k,)."""
+    if not isinstance(x, np.ndarray):
+        return to_host(x.max(axis=1))
     return _across(np.maximum, x)
 
 
@@ -99,9 +117,12 @@ def row_min(x: np.ndarray) -> np.ndarray:
     return _across(np.minimum, x)
 
 
-def columns(x: np.ndarray, at: Sequence[int] | NDArray[np.int64]) -> np.ndarray:
-    """Select columns ``at``, ascending, in C order; return x if all are selected.
+def columns(x: Array, at: Sequence[int] | NDArray[np.int64]) -> Array:
+    """Select from the last axis ``at``, ascending, in C order; return x if all are selected.
 
     ``x[:, at]`` would be in Fortran order, and operations that mix both orders are slow.
     """
-    return x if len(at) == x.shape[1] else np.take(x, at, axis=1)
+    if len(at) == x.shape[-1]:
+        return x
+    xp = array_namespace(x)
+    return xp.take(x, xp.asarray(np.asarray(at)), axis=x.ndim - 1)

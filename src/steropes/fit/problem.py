@@ -196,7 +196,7 @@ class Problem:
         if offset is None and self.offset is not None:
             offset = self.offset[:, None]
         inner = self._likelihood_term(w, offset, B, active)
-        if self.prior is None or self.prior.plain or self.group_penalty(self.prior) is not None:
+        if self.prior is None or self._separable or self.group_penalty(self.prior) is not None:
             return inner
         most = REPLICATES.max_coupled_columns
         if type(self.prior).smooth is not Prior.smooth and self.design.p > most:
@@ -218,7 +218,13 @@ class Problem:
         likelihood = self.likelihood
         if isinstance(likelihood, NuisanceLikelihood):
             return ProfiledTerm(self.design, likelihood, weights, offset, B, active)
-        return LocalTerm(self.design, likelihood, weights, offset, B, active)
+        resident = self._separable and self.group_penalty(self.prior) is None
+        return LocalTerm(self.design, likelihood, weights, offset, B, active, resident)
+
+    @property
+    def _separable(self) -> bool:
+        """Whether the prior is a sum over coefficients."""
+        return self.prior is None or self.prior.plain
 
     def batch(
         self,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..backends.array_namespace import to_host
 from ..backends.protocols import Array
 from ..likelihoods.nuisance_parameters import Nuisance
 from .data_term import DataTerm
@@ -64,7 +65,7 @@ def fits(
     term: DataTerm, point: Iterate, certificate: np.ndarray, tol: float, n_hessian: int
 ) -> list[Fit]:
     """Return the results of replicates at their points, with their certificates (lanes,)."""
-    beta = point.beta / term.scale[:, None]
+    beta = to_host(point.beta) / term.scale[:, None]
     return [
         Fit(
             beta=beta[:, b].copy(),

@@ -257,6 +257,10 @@ class DataTermPolicy:
         step for one entry. Hessians are compared with steps by these.
     fixed_cost : float
         Least cost of such a Hessian, in steps.
+    min_resident_numbers : int
+        Columns times replicates from which the coefficients and gradients of replicates are kept on
+        a device. By arithmetic, NumPy reads or writes this many numbers in the time of a launch;
+        not measured.
     device_products_per_step : float
         Multiply-adds of a Hessian that take as long as a step on a device: 15 ms on an H100.
     """
@@ -270,6 +274,7 @@ class DataTermPolicy:
     whole_pair_cost: float = 0.007
     row_cost: float = 40.0
     fixed_cost: float = 0.7
+    min_resident_numbers: int = 1 << 16
     device_products_per_step: float = 4e12
 
 

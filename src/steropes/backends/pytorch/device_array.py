@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
 
-from .host_device_transfers import TRANSFERS, upload
+from .host_device_transfers import TRANSFERS, download, upload
 
-__all__ = ["DeviceArray", "numpy_dtype", "tensor_of", "torch_dtype"]
+__all__ = ["DeviceArray", "in_double", "like", "numpy_dtype", "tensor_of", "torch_dtype"]
 
 _DTYPES: dict[Any, torch.dtype] = {
     np.dtype(np.float64): torch.float64,
@@ -129,6 +129,16 @@ class DeviceArray:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("An array on the device cannot be pickled.")
+
+    def to_host(self) -> NDArray:
+        """Transfer the entries to the host."""
+        return download(self.tensor)
+
+    def __array_namespace__(self) -> Any:
+        """Return the functions of NumPy for arrays of this device."""
+        from .device_array_functions import functions_of  # It makes arrays of this class.
+
+        return functions_of(self.tensor.device)
 
     # -- attributes ------------------------------------------------------------------------------
 
@@ -288,6 +298,18 @@ class DeviceArray:
     def ravel(self) -> DeviceArray:
         """Return the entries in one axis."""
         return DeviceArray(self.tensor.reshape(-1))
+
+
+def in_double(x: DeviceArray | NDArray, device: torch.device) -> torch.Tensor:
+    """Return the tensor of an array in double precision, which is transferred from the host."""
+    if isinstance(x, DeviceArray):
+        return x.tensor.to(torch.float64)
+    return upload(np.asarray(x, np.float64), device)
+
+
+def like(x: DeviceArray | NDArray, result: torch.Tensor) -> DeviceArray | NDArray:
+    """Return a result on the host if an array x is there."""
+    return DeviceArray(result) if isinstance(x, DeviceArray) else download(result)
 
 
 # -- keys ------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import DTypeLike
 from .device_array import DeviceArray, tensor_of, torch_dtype
 from .host_device_transfers import upload
 
-__all__ = ["ArrayFunctions"]
+__all__ = ["ArrayFunctions", "functions_of"]
 
 
 def _elementwise(function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -110,6 +111,11 @@ class ArrayFunctions:
             return DeviceArray(torch.clamp_max(y, x))
         return DeviceArray(torch.minimum(x, y))
 
+    @staticmethod
+    def clip(x: DeviceArray, low: float, high: float) -> DeviceArray:
+        """Limit the entries to an interval."""
+        return DeviceArray(torch.clamp(x.tensor, low, high))
+
     # -- shapes ----------------------------------------------------------------------------------
 
     @staticmethod
@@ -143,3 +149,22 @@ class ArrayFunctions:
     def ptp(x: DeviceArray) -> DeviceArray:
         """Return the difference of the largest and the smallest entry."""
         return DeviceArray(x.tensor.max() - x.tensor.min())
+
+    # -- products --------------------------------------------------------------------------------
+
+    @staticmethod
+    def einsum(formula: str, *arrays: DeviceArray) -> DeviceArray:
+        """Sum products of entries; see `numpy.einsum`."""
+        return DeviceArray(torch.einsum(formula, *map(tensor_of, arrays)))
+
+    @staticmethod
+    def solve_triangular(L: DeviceArray, x: DeviceArray, transposed: bool = False) -> DeviceArray:
+        """Solve L z = x, or L'z = x, for a lower triangle L (m, m) and x (m, B)."""
+        triangle = L.tensor.T if transposed else L.tensor
+        return DeviceArray(torch.linalg.solve_triangular(triangle, x.tensor, upper=transposed))
+
+
+@cache
+def functions_of(device: torch.device) -> ArrayFunctions:
+    """Return the functions for the arrays of a device."""
+    return ArrayFunctions(device)

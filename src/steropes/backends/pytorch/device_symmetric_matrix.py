@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .device_array import DeviceArray
+from ..protocols import Array
+from .device_array import DeviceArray, in_double, like
 from .host_device_transfers import download, upload
 from .quadratic_minimiser import DenseProducts, ModelProducts, QuadraticMinimiser
 
@@ -19,7 +19,7 @@ __all__ = ["TorchMatrix", "TorchMinimiser"]
 class _Factor(NamedTuple):
     """Cholesky's factor L of the matrix with a ridge, scaled by ``size`` to a unit diagonal."""
 
-    ridge: NDArray
+    ridge: torch.Tensor
     size: torch.Tensor
     L: torch.Tensor
 
@@ -35,33 +35,33 @@ class TorchMinimiser:
     def __init__(self, products: ModelProducts) -> None:
         self.device, self._products = products.device, products
 
-    def _sent(self, x: NDArray) -> torch.Tensor:
-        """Transfer an array in double precision."""
-        return upload(np.asarray(x, np.float64), self.device)
+    def _sent(self, x: Array) -> torch.Tensor:
+        """Return an array on the device in double precision."""
+        return in_double(x, self.device)
 
-    def times(self, x: NDArray) -> NDArray:
+    def times(self, x: Array) -> Array:
         """Multiply the matrix by x (k, B)."""
-        return download(self._products.times(self._sent(x)))
+        return like(x, self._products.times(self._sent(x)))
 
     @cached_property
     def _minimiser(self) -> QuadraticMinimiser:
         """The minimiser of models."""
         return QuadraticMinimiser(self._products)
 
-    def minimise(self, diagonal: NDArray, f: NDArray, Y: NDArray, **arrays: NDArray) -> NDArray:
+    def minimise(self, diagonal: NDArray, f: NDArray, Y: NDArray, **arrays: Array) -> Array:
         """Minimise models; see `ModelMinimiser.minimise`."""
         return self._minimiser.minimise(diagonal, f, Y, **arrays)
 
     def support_step(
-        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, residual: float, **arrays: NDArray
-    ) -> NDArray:
+        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, residual: float, **arrays: Array
+    ) -> Array:
         """Compute Newton steps for the signs of y; see `ModelMinimiser.support_step`."""
         return self._minimiser.support_step(diagonal, f, Y, residual=residual, **arrays)
 
     def solve(
-        self, f: NDArray, Y: NDArray, *, g: NDArray, y: NDArray, l2: NDArray, U: NDArray,
+        self, f: NDArray, Y: NDArray, *, g: Array, y: Array, l2: Array, U: Array,
         c: NDArray, min_pivot: float, keep: bool,
-    ) -> NDArray | None:  # fmt: skip
+    ) -> Array | None:  # fmt: skip
         """Return None, since the entries of the matrix are not known."""
         return None
 
@@ -117,46 +117,46 @@ class TorchMatrix(TorchMinimiser):
         return QuadraticMinimiser(DenseProducts(self.G.to(torch.float32)))
 
     def solve(
-        self, f: NDArray, Y: NDArray, *, g: NDArray, y: NDArray, l2: NDArray, U: NDArray,
+        self, f: NDArray, Y: NDArray, *, g: Array, y: Array, l2: Array, U: Array,
         c: NDArray, min_pivot: float, keep: bool,
-    ) -> NDArray | None:  # fmt: skip
+    ) -> Array | None:  # fmt: skip
         """Minimise models without an ℓ1 penalty by Cholesky factors; see `ModelMinimiser.solve`."""
         single = g.shape[1] == 1 and not c.any()
-        known = self._factor
-        if single and known is not None and np.array_equal(known.ridge, l2[:, 0]):
-            return download(_step(known, self._sent(g), self._sent(l2 * y)))
-        A, G, Y_f, at = self.G.double(), self._sent(g), self._sent(Y), upload(f, self.device)
+        known, ridge = self._factor, self._sent(l2)
+        slope = self._sent(g) + ridge * self._sent(y)
+        if single and known is not None and torch.equal(known.ridge, ridge[:, 0]):
+            return like(g, _step(known, slope))
+        A, Y_f, at = self.G.double(), self._sent(Y), upload(f, self.device)
         if len(f):
             A = A - Y_f.T @ Y_f
             A[at], A[:, at] = 0.0, 0.0
             A[at, at] = 1.0
         low, weight = self._sent(U), self._sent(c)
-        ridge, pull = self._sent(l2), self._sent(l2 * y)
         steps = []
         for b in range(g.shape[1]):
             H = A + torch.diag(ridge[:, b])
             if len(low):
                 H = H + (low[:, :, b] * weight[:, b, None]).T @ low[:, :, b]
-            factor = _factored(H, l2[:, b], min_pivot)
+            factor = _factored(H, ridge[:, b], min_pivot)
             if factor is None:
                 return None
             if single and keep:
                 self._factor = factor
-            steps.append(_step(factor, G[:, b : b + 1], pull[:, b : b + 1]))
-        return download(torch.cat(steps, 1))
+            steps.append(_step(factor, slope[:, b : b + 1]))
+        return like(g, torch.cat(steps, 1))
 
 
-def _factored(H: torch.Tensor, ridge: NDArray, min_pivot: float) -> _Factor | None:
+def _factored(H: torch.Tensor, ridge: torch.Tensor, min_pivot: float) -> _Factor | None:
     """Factor H, scaled to a unit diagonal; None if it is nearly singular."""
     h = H.diagonal()
     size = torch.where(h > 0, h, 1.0).sqrt()
     L, failed = torch.linalg.cholesky_ex(H / size / size[:, None])
     # A failed factorisation leaves entries that are not numbers.
     good = (failed == 0) & (L.diagonal().amin() >= min_pivot)
-    return _Factor(ridge.copy(), size, L) if bool(good) else None
+    return _Factor(ridge.clone(), size, L) if bool(good) else None
 
 
-def _step(factor: _Factor, g: torch.Tensor, pull: torch.Tensor) -> torch.Tensor:
-    """Compute −(G + ridge)⁻¹ (g + pull), (k, 1)."""
+def _step(factor: _Factor, slope: torch.Tensor) -> torch.Tensor:
+    """Compute −(G + ridge)⁻¹ slope, (k, 1)."""
     size = factor.size[:, None]
-    return -torch.cholesky_solve((g + pull) / size, factor.L) / size
+    return -torch.cholesky_solve(slope / size, factor.L) / size

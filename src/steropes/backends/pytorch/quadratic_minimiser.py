@@ -19,8 +19,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .device_array import DeviceArray
-from .host_device_transfers import download, upload
+from ..protocols import Array
+from .device_array import DeviceArray, in_double, like
+from .host_device_transfers import upload
 from .kernels.conjugate_gradient_updates import Iterate, model_product, scaled, update
 from .kernels.quadratic_model_steps import move
 
@@ -176,10 +177,10 @@ class _Models:
 
     def __init__(
         self, products: ModelProducts, diagonal: NDArray, f: NDArray, Y: NDArray,
-        arrays: dict[str, NDArray],
+        arrays: dict[str, Array],
     ) -> None:  # fmt: skip
-        def send(x: NDArray) -> torch.Tensor:
-            return upload(np.asarray(x, np.float64), products.device)
+        def send(x: Array) -> torch.Tensor:
+            return in_double(x, products.device)
 
         self.products = products
         g, self.y0, self.l1, self.l2, unit, self.tolerance, U, c = (
@@ -268,9 +269,9 @@ class QuadraticMinimiser:
         self.policy = MinimiserPolicy() if policy is None else policy
 
     def minimise(
-        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, g: NDArray, y: NDArray, l1: NDArray,
-        l2: NDArray, unit: NDArray, tolerance: NDArray, U: NDArray, c: NDArray,
-    ) -> NDArray:  # fmt: skip
+        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, g: Array, y: Array, l1: Array,
+        l2: Array, unit: Array, tolerance: NDArray, U: Array, c: NDArray,
+    ) -> Array:  # fmt: skip
         """Return y − y₀ at the minimum, or where further rounds are not worthwhile, (k, B).
 
         Parameters
@@ -279,7 +280,8 @@ class QuadraticMinimiser:
             Of the reduced matrix, in which G_rr − Y'Y and the identity of the eliminated
             coordinates f take the place of G.
         g, y, l1, l2, unit : (k, B) arrays
-            Gradients at y₀, y₀, penalties, and one unit of violation.
+            Gradients at y₀, y₀, penalties, and one unit of violation. The result is on the device
+            if g is.
         tolerance : (B,) array
             In units.
         U, c : (M, k, B) and (M, B) arrays
@@ -309,11 +311,11 @@ class QuadraticMinimiser:
             length = length * live  # Replicates at their minimum stay there.
             for _ in range(policy.proximal_steps):
                 length = self._proximal(m, point, s, length)
-        return download(point - m.y0)
+        return like(g, point - m.y0)
 
     def support_step(
-        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, residual: float, **arrays: NDArray
-    ) -> NDArray:
+        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, residual: float, **arrays: Array
+    ) -> Array:
         """Return Newton steps for the signs of y, where penalised zeros stay, (k, B).
 
         Parameters are those of `minimise`, and ``residual`` is the relative residual of the
@@ -323,7 +325,8 @@ class QuadraticMinimiser:
         support = (m.y0 != 0) | m.free
         slope = torch.where(support, -(m.start + m.l1 * torch.sign(m.y0)), 0.0)
         iterations = self.policy.max_iterations
-        return download(self._conjugate_gradients(m, support, slope, residual, iterations))
+        step = self._conjugate_gradients(m, support, slope, residual, iterations)
+        return like(arrays["g"], step)
 
     def _support(
         self, m: _Models, inside: torch.Tensor, violation: torch.Tensor, live: torch.Tensor

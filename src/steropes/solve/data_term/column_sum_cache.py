@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...backends.array_namespace import array_namespace
+from ...backends.protocols import Array
 from ...design.protocols import ColumnsByRows
 from ..solver_constants import DataTermPolicy
 from .working_set import WorkingColumns
@@ -29,18 +31,18 @@ class ColumnCache:
         self.active, self.policy = active, policy
         self._version = -1
         self._W = np.empty(0, np.int64)
-        self._values = np.empty((0, 0))
-        self._of_all: np.ndarray | None = None
+        self._values: Array = np.empty((0, 0))
+        self._of_all: Array | None = None
 
     def clear(self) -> None:
         """Clear the cache after the point has changed."""
         self._version, self._W, self._of_all = -1, np.empty(0, np.int64), None
 
-    def store_all(self, of_all: np.ndarray) -> None:
+    def store_all(self, of_all: Array) -> None:
         """Cache the sums over all p columns, (p, lanes), not only those of the working set."""
         self._of_all = of_all
 
-    def sums(self, make: Callable[[ColumnsByRows], np.ndarray]) -> np.ndarray:
+    def sums(self, make: Callable[[ColumnsByRows], Array]) -> Array:
         """Return ``make(rows)`` of the working set, (k, lanes), from the cache where possible."""
         active = self.active
         if self._version != active.version:
@@ -48,7 +50,7 @@ class ColumnCache:
             self._version, self._W = active.version, active.W
         return self._values
 
-    def _made(self, make: Callable[[ColumnsByRows], np.ndarray]) -> np.ndarray:
+    def _made(self, make: Callable[[ColumnsByRows], Array]) -> Array:
         """Compute the missing sums and arrange them in the order of the working set."""
         active, W = self.active, self.active.W
         if self._of_all is not None:
@@ -62,7 +64,7 @@ class ColumnCache:
         new = at < 0
         if np.count_nonzero(new) > self.policy.max_new_share * len(W):
             return make(active.rows)
-        values = np.empty((len(W), self._values.shape[1]))
+        values = array_namespace(self._values).zeros((len(W), self._values.shape[1]))
         values[~new] = self._values[at[~new]]
         if new.any():
             values[new] = make(active.rows_of(W[new]))

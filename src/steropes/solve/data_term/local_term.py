@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 
+from ...backends.array_namespace import array_namespace
 from ...backends.cpu import CpuBackend
 from ...backends.protocols import Array, DeviceMatrix
 from ...design.protocols import ColumnsByRows, DesignLike
@@ -44,6 +45,14 @@ class LocalTerm:
         Number of replicates.
     active : WorkingColumns, optional
         A working set that is shared with other terms of the same model.
+    resident : bool
+        Whether coefficients and gradients may be kept on the device of the rows, as they are from
+        `DataTermPolicy.min_resident_numbers` on.
+
+    Attributes
+    ----------
+    resident : bool
+        Whether they are.
     """
 
     def __init__(
@@ -54,11 +63,14 @@ class LocalTerm:
         offset: np.ndarray | None = None,
         B: int = 1,
         active: WorkingColumns | None = None,
+        resident: bool = False,
     ) -> None:
         self.policy = policies.DEFAULT.data
         self.design, self.likelihood = design, likelihood
         self.backend = backend = likelihood.backend
         self.p, self.B, self.lanes = design.p, B, backend.lanes(B)
+        large = B > 1 and self.p * B >= self.policy.min_resident_numbers
+        self.resident = resident and large and not backend.on_host
         self.scale, self.pool = design.scale, backend.pool
         self.rows, self.columnar = max(likelihood.n, 1), design.plain
         self.trust_radius, self.effective_rows = likelihood.trust_radius, likelihood.effective_rows
@@ -124,6 +136,14 @@ class LocalTerm:
             cost = max(cost, dense / self.policy.device_products_per_step)
         return cost + 1.0
 
+    def asarray(self, x: Array) -> Array:
+        """See `DataTerm.asarray`."""
+        return self.backend.asarray(x) if self.resident else x
+
+    def _read(self, x: Array) -> Array:
+        """Return an array of columns or lanes that was computed on the device of the rows."""
+        return x if self.resident else self.backend.to_host(x)
+
     def join(self, columns: np.ndarray) -> int:
         """See `DataTerm.join`."""
         return self.active.join(columns)
@@ -137,7 +157,7 @@ class LocalTerm:
     def _require_point(self) -> None:
         """Place the coefficients at zero unless they have been placed."""
         if self._eta is None:
-            self.place(np.zeros((self.p, self.lanes)))
+            self.place(self.asarray(np.zeros((self.p, self.lanes))))
 
     @property
     def eta(self) -> Array:
@@ -185,13 +205,13 @@ class LocalTerm:
         """See `DataTerm.readmit`."""
         return np.zeros(self.lanes, bool)
 
-    def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
+    def place(self, beta: Array, like: Nuisance | None = None) -> None:
         """See `DataTerm.place`."""
         eta = self._predictors(beta)
         loss, r = self.likelihood.evaluate(eta, self.bound)
         self._arrive(eta, self.backend.to_host(loss), r)
 
-    def _predictors(self, beta: np.ndarray) -> Array:
+    def _predictors(self, beta: Array) -> Array:
         """Compute η at coefficients (p, lanes)."""
         eta = self.backend.xp.zeros((self.likelihood.n_eta, self.lanes))
         eta += self.offset
@@ -204,19 +224,20 @@ class LocalTerm:
         self._eta, self._r, self._loss = eta, r, loss
         self._gradient.clear()
 
-    def gradient(self) -> np.ndarray:
+    def gradient(self) -> Array:
         """See `DataTerm.gradient`."""
-        return self._gradient.sums(lambda rows: self.backend.to_host(rows.rmatmul(self.r)))
+        return self._gradient.sums(lambda rows: self._read(rows.rmatmul(self.r)))
 
-    def gradients(self, tol: float) -> np.ndarray:
+    def gradients(self, tol: float) -> Array:
         """Compute the gradient over all columns; see `DataTerm.gradients`.
 
         Residuals of several replicates do not stay in the cache. Reading them in single precision
         halves the traffic. That is done for columns outside of the working set
         only, and if ``tol`` is a thousand times the rounding error.
         """
-        g = np.empty((self.p, self.lanes))
-        g[self.W] = self.gradient()
+        own = self.gradient()
+        g = array_namespace(own).zeros((self.p, self.lanes))
+        g[self.W] = own
         outside = np.flatnonzero(~self.inside)
         if len(outside) == 0:
             return g
@@ -232,13 +253,14 @@ class LocalTerm:
             whole[self.order] = r
             r = whole
         r = xp.asarray(r, dtype)
-        g[outside] = self.backend.to_host(self.design.rmatmul(r, self.backend, outside))
+        g[outside] = self._read(self.design.rmatmul(r, self.backend, outside))
         if not single:  # Columns that join now are not summed again.
-            g.flags.writeable = False  # The cache and the caller share this array.
+            if isinstance(g, np.ndarray):
+                g.flags.writeable = False  # The cache and the caller share this array.
             self._gradient.store_all(g)
         return g
 
-    def along(self, D: np.ndarray, live: np.ndarray) -> Trial:
+    def along(self, D: Array, live: np.ndarray) -> Trial:
         """See `DataTerm.along`."""
         return LocalTrial(self, self.active.rows.matmul(self.backend.asarray(D)))
 
@@ -260,7 +282,7 @@ class LocalTerm:
             return None
         return LocalCurvature(self.active, curvature, w[:, 0])
 
-    def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
+    def relative(self, curvature: CurvatureAt) -> Array | None:
         """Compute relative diagonals, clipped to 1 % … 100; see `DataTerm.relative`.
 
         A column of few ones can lose much of its curvature with the rows of one fold, which a
@@ -273,15 +295,15 @@ class LocalTerm:
         found = self.relative_diagonals(curvature)
         if found is None:
             return None
-        h0, h = found
-        return np.clip(np.where(h0 > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-2, 1e2)
+        (h0, h), xp = found, array_namespace(found[0])
+        return xp.clip(xp.where(h0 > 0, h / xp.where(h0 > 0, h0, 1.0), 1.0), 1e-2, 1e2)
 
-    def relative_diagonals(self, curvature: LocalCurvature) -> tuple[np.ndarray, np.ndarray] | None:
+    def relative_diagonals(self, curvature: LocalCurvature) -> tuple[Array, Array] | None:
         """Compute the diagonals of one curvature with its own and with the replicates' weights.
 
         Returns (k, 1) and (k, lanes) arrays, or None; see `relative`.
         """
-        xp, to_host = self.backend.xp, self.backend.to_host
+        xp = self.backend.xp
         base = curvature.base[:, None]
         if self._diagonals_of is None or self._diagonals_of() is not curvature:
             if self.active.rows.layout != "rows" or bool((self.w[curvature.base == 0] > 0).any()):
@@ -289,12 +311,12 @@ class LocalTerm:
             self._diagonals.clear()
             self._diagonals_of = weakref.ref(curvature)
 
-        def make(rows: ColumnsByRows) -> np.ndarray:
+        def make(rows: ColumnsByRows) -> Array:
             assert rows.layout == "rows"
             v = curvature.curvature.v[:, None]
             share = v / xp.where(base > 0, base, 1.0)
             (V,) = self.backend.map_rows(lambda share, w: (share * w,), share, self.w)
-            return np.hstack([to_host(rows.diagonals(v)), to_host(rows.diagonals(V))])
+            return self._read(xp.concatenate([rows.diagonals(v), rows.diagonals(V)], axis=1))
 
         known = self._diagonals.sums(make)
         return known[:, :1], known[:, 1:]
@@ -309,7 +331,8 @@ class LocalTerm:
             V[:, b] = own.curvature(self.eta[:, one], own.weigh(self.w[:, one])).v
         h0 = self.backend.to_host(rows.diagonals(curvature.curvature.v[:, None]))
         h = self.backend.to_host(rows.diagonals(V))
-        return np.clip(np.where(h0 * h > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-4, 1e4)
+        ratio = np.clip(np.where(h0 * h > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-4, 1e4)
+        return self.asarray(ratio)
 
     def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
         """See `DataTerm.left_out_score`."""

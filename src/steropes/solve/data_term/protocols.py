@@ -8,7 +8,9 @@ are all used in the same way.
 
 The last axis of every array runs over *lanes*: the B replicates, padded to an efficient width.
 Losses and gradients of a lane without a replicate are zero. Coefficients are those of the columns
-divided by ``scale``.
+divided by ``scale``. Arrays (k, lanes) and (p, lanes) are where `DataTerm.asarray` transfers them:
+on the host, or on the device of the rows if there are many columns and lanes. Arrays (lanes,), (k,)
+and (p,) are on the host.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from ...backends.protocols import DeviceMatrix
+from ...backends.protocols import Array, DeviceMatrix
 from ...backends.thread_pool import ThreadPool
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior
@@ -166,6 +168,9 @@ class DataTerm(Protocol):
     def dispersion(self) -> np.ndarray | float:
         """Factor, (lanes,), by which the curvature overstates the information of the score."""
 
+    def asarray(self, x: Array) -> Array:
+        """Transfer an array to where gradients are, unless it is there."""
+
     def join(self, columns: np.ndarray) -> int:
         """Add columns to the working set; return how many were new."""
 
@@ -176,7 +181,7 @@ class DataTerm(Protocol):
         again.
         """
 
-    def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
+    def place(self, beta: Array, like: Nuisance | None = None) -> None:
         """Move the points to β (p, lanes), which is zero outside of the working set.
 
         Nuisance parameters keep their values, or start near those of ``like``.
@@ -188,16 +193,16 @@ class DataTerm(Protocol):
     def readmit(self, tol: float) -> np.ndarray:
         """Release nuisance parameters from bounds that they should leave; return the lanes."""
 
-    def gradient(self) -> np.ndarray:
+    def gradient(self) -> Array:
         """Compute the gradient of the losses over the working set, (k, lanes)."""
 
-    def gradients(self, tol: float) -> np.ndarray:
+    def gradients(self, tol: float) -> Array:
         """Compute the gradient over all columns, (p, lanes).
 
         ``tol`` is the violation of interest, in units of λ; smaller errors do no harm.
         """
 
-    def along(self, D: np.ndarray, live: np.ndarray) -> Trial:
+    def along(self, D: Array, live: np.ndarray) -> Trial:
         """Start a search along the directions D over the working set, (k, lanes).
 
         Only the lanes ``live`` (lanes,) move; D is zero in the others.
@@ -212,7 +217,7 @@ class DataTerm(Protocol):
         be reduced: "near" is sufficient for steps, "coarse" for steps far from the optimum.
         """
 
-    def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
+    def relative(self, curvature: CurvatureAt) -> Array | None:
         """Compute the diagonals of the replicates' Hessians relative to a curvature's, (k, lanes).
 
         Only differences in the row weights count. Returns None where the ratios cannot be computed.

@@ -96,6 +96,10 @@ class SmoothPenaltyTerm:
         """See `DataTerm`."""
         return self.inner.entries
 
+    def asarray(self, x: np.ndarray) -> np.ndarray:
+        """Return the array, as all are on the host; see `DataTerm.asarray`."""
+        return x
+
     def join(self, columns: np.ndarray) -> int:
         """See `DataTerm.join`."""
         return self.inner.join(columns)

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from ...backends.array_namespace import array_namespace
 from ...backends.protocols import Array
 from ...backends.row_blocks import map_rows
 from ...backends.thread_pool import ThreadPool
@@ -64,7 +65,7 @@ def floored_curvature(h: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.where(h > 0, np.maximum(h, least), h)
 
 
-def units(l1: np.ndarray, h: np.ndarray) -> np.ndarray:
+def units(l1: Array, h: Array) -> Array:
     """Return the unit in which each column's violation is counted.
 
     The unit is λ_j for a column with a Laplace part, which makes certificates comparable along a
@@ -72,12 +73,13 @@ def units(l1: np.ndarray, h: np.ndarray) -> np.ndarray:
     distance to the optimum in the coefficient's standard errors. Both are independent of the
     column's scale.
     """
-    root = np.sqrt(np.maximum(h, 0.0))
-    unit = np.where(l1 > 0, np.maximum(l1, UNIT_FLOOR * root), root)
-    return np.where(unit > 0, unit, 1.0)
+    xp = array_namespace(h)
+    root = xp.sqrt(xp.maximum(h, 0.0))
+    unit = xp.where(l1 > 0, xp.maximum(l1, UNIT_FLOOR * root), root)
+    return xp.where(unit > 0, unit, 1.0)
 
 
-def violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> np.ndarray:
+def violations(g: Array, beta: Array, l1: Array, l2: Array) -> Array:
     """Compute the distance of zero from the objective's subdifferential, for each coordinate.
 
     Parameters
@@ -91,14 +93,11 @@ def violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) 
 
 
 def violations_in_units(
-    g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, h: np.ndarray,
-    pool: ThreadPool | None = None,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    g: Array, beta: Array, l1: Array, l2: Array, h: Array, pool: ThreadPool | None = None
+) -> tuple[Array, Array]:
     """Return violations (k, lanes) in units for score variances h (k, lanes), and the units."""
 
-    def both(
-        g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, h: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def both(g: Array, beta: Array, l1: Array, l2: Array, h: Array) -> tuple[Array, Array]:
         unit = units(l1, h)
         return _violations(g, beta, l1, l2) / unit, unit
 
@@ -106,11 +105,11 @@ def violations_in_units(
     return v, unit
 
 
-def _violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> np.ndarray:
+def _violations(g: Array, beta: Array, l1: Array, l2: Array) -> Array:
     """Compute `violations` of one part."""
-    slope = g + l2 * beta
-    return np.where(
-        beta != 0, np.abs(slope + l1 * np.sign(beta)), np.maximum(np.abs(slope) - l1, 0.0)
+    xp, slope = array_namespace(g), g + l2 * beta
+    return xp.where(
+        beta != 0, xp.abs(slope + l1 * xp.sign(beta)), xp.maximum(xp.abs(slope) - l1, 0.0)
     )
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...backends.array_namespace import array_namespace
+from ...backends.protocols import Array
 from ...backends.row_blocks import ENTRIES_AT_ONCE
 from ...backends.tall_reductions import column_max, row_max
 
 __all__ = ["outside_violations"]
 
 
-def outside_violations(
-    g: np.ndarray, l1: np.ndarray, inside: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def outside_violations(g: Array, l1: Array, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Compute the violations of columns with coefficients of zero.
 
     Parameters
@@ -30,15 +30,15 @@ def outside_violations(
     (B,) array
         The largest violation of each replicate.
     """
-    p, B = g.shape
+    xp, (p, B) = array_namespace(g), g.shape
     by_column, by_replicate = np.zeros(p), np.zeros(B)
-    step = max(1, ENTRIES_AT_ONCE // B)
+    step = max(1, ENTRIES_AT_ONCE // B) if isinstance(g, np.ndarray) else p
     for a in range(0, p, step):
         at = slice(a, a + step)
         size = l1[at]
-        v = np.abs(g[at])
+        v = xp.abs(g[at])
         v -= size
-        v /= np.where(size > 0, size, 1.0)
+        v /= xp.where(size > 0, size, 1.0)
         v[inside[at]] = 0.0
         by_column[at] = np.maximum(row_max(v), 0.0)
         np.maximum(by_replicate, column_max(v), out=by_replicate)

@@ -15,6 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...backends.array_namespace import to_host
+from ...backends.protocols import Array
 from ...backends.tall_reductions import column_max, row_any
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import GroupPenalty, Prior
@@ -72,11 +74,11 @@ class Batch:
         self._growth = self.policy.working_set
         self.hessians = Hessians(term, shared, per_replicate_subproblems, self.policy)
         self.alone, self.shared = self.hessians.alone, self.hessians.shared
-        self.point = Iterate.zero(term.p, term.lanes)
+        self.point = Iterate.zero(term)
         self.penalty: ElasticNetPenalty | None = None  # That of the last fit.
         self.certificate = np.full(term.lanes, np.inf)
         self.added_columns = False
-        self._here: np.ndarray | None = None  # Variances of the scores where replicates stopped.
+        self._here: Array | None = None  # Variances of the scores where replicates stopped.
         self.trace: FitTrace | None = None  # The record of the steps, if one is wanted.
         self._left_out = False  # Whether violating columns had to wait.
 
@@ -85,14 +87,15 @@ class Batch:
     @property
     def beta(self) -> np.ndarray:
         """A copy of the coefficients of the scaled columns, (p, B)."""
-        return self.point.beta[:, : self.term.B].copy()
+        return to_host(self.point.beta[:, : self.term.B].copy())
 
     def start_at(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
         """Move to coefficients (p, B) of the scaled columns.
 
         Nuisance parameters keep their values, or start near those of ``like``.
         """
-        self.point.place(np.broadcast_to(beta, (self.term.p, self.term.B)))
+        whole = np.broadcast_to(beta, (self.term.p, self.term.B))
+        self.point.place(self.term.asarray(whole))
         self.hessians.left()
         self.term.join(np.flatnonzero(row_any(self.point.beta)))
         self.term.place(self.point.beta, like)
@@ -109,7 +112,7 @@ class Batch:
         """Return gradients over all columns, (p, B); ``tol`` is as in `DataTerm.gradients`."""
         if self.point.gradients is None:
             self.point.gradients = self.term.gradients(tol)
-        return self.point.gradients[:, : self.term.B]
+        return to_host(self.point.gradients[:, : self.term.B])
 
     def watch(self, trace: FitTrace) -> None:
         """Record all further steps in a trace."""
@@ -169,10 +172,10 @@ class Batch:
             Whether all columns are checked for missing ones during the fit or only at its end.
         """
         term = self.term
-        penalty = ElasticNetPenalty.of(l1, l2, term.scale, term.B, term.lanes)
+        penalty = self._penalty_of(l1, l2)
         self.point.begin()
         self.added_columns = False
-        term.join(np.flatnonzero(row_any(penalty.l1 == 0)))
+        term.join(np.flatnonzero(np.logical_not(penalty.every_l1)))
         if tol < self._growth.subsampled_violation and self.shared.thinned:
             self.shared.forget()
         far = self.alone and self.penalty is None
@@ -192,9 +195,14 @@ class Batch:
         self._descend(penalty, tol, left, callback, look == "after" or everything)
         return fits(term, self.point, self.certificate, tol, self.shared.count)
 
+    def _penalty_of(self, l1: np.ndarray, l2: np.ndarray) -> ElasticNetPenalty:
+        """Return the penalty of the scaled columns for λ and κ in X's units."""
+        term = self.term
+        return ElasticNetPenalty.of(l1, l2, term.scale, term.B, term.lanes, term.asarray)
+
     def _continuation(self, penalty: ElasticNetPenalty) -> list[float]:
         """Return the factors of the stronger penalties, largest first; none for a short way."""
-        if not self.alone or self.penalty is not None or not (penalty.l1 > 0).any():
+        if not self.alone or self.penalty is not None or not penalty.lasso:
             return []
         term, beta = self.term, self.point.beta[:, :1]
         l1 = penalty.l1[:, :1]
@@ -245,7 +253,7 @@ class Batch:
             if callback is not None:
                 callback(int(point.steps.max()), float(violation.max()))
             if self.trace is not None:
-                nonzero = int(np.count_nonzero(point.beta[:, 0]))
+                nonzero = int(np.count_nonzero(to_host(point.beta[:, 0])))
                 now = float(point.objective[0]), float(violation[0])
                 self.trace.record(*now, len(self.term.W), nonzero, self.shared.count, factor)
             if not self.alone and not run.complete:
@@ -278,7 +286,7 @@ class Batch:
                 self.shared.forget()  # A step with it would be in vain.
 
     def _step(
-        self, run: DescentState, violation: np.ndarray, unit: np.ndarray, todo: np.ndarray
+        self, run: DescentState, violation: np.ndarray, unit: Array, todo: np.ndarray
     ) -> None:
         """Propose, search and commit a step, and record the replicates that did not move."""
         assert self.penalty is not None
@@ -320,7 +328,7 @@ class Batch:
         Penalties are as in `solve`.
         """
         assert self.penalty is not None
-        then = ElasticNetPenalty.of(l1, l2, self.term.scale, self.term.B, self.term.lanes)
+        then = self._penalty_of(l1, l2)
         _, unit = self._violation()
         self.hessians.left()
         curvatures, policy = self.hessians.curvatures(), self.policy.step
@@ -328,7 +336,7 @@ class Batch:
 
     # -- the working set -------------------------------------------------------------------------
 
-    def _violation(self) -> tuple[np.ndarray, np.ndarray]:
+    def _violation(self) -> tuple[np.ndarray, Array]:
         """Compute the largest violation within W for each lane, and the units of W."""
         assert self.penalty is not None
         term, W = self.term, self.term.W

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...backends.array_namespace import array_namespace
+from ...backends.protocols import Array
 from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_any
 from ...backends.thread_pool import ThreadPool
@@ -64,9 +66,9 @@ class Damping:
         self.level[lanes] *= np.where(self.level[lanes] > 0.1, 0.1, 0.0)
 
     def added(
-        self, lanes: np.ndarray | list[int], h: np.ndarray, g: np.ndarray, beta: np.ndarray,
-        l1: np.ndarray, l2: np.ndarray, trust_radius: float, pool: ThreadPool | None = None,
-    ) -> np.ndarray | None:  # fmt: skip
+        self, lanes: np.ndarray | list[int], h: Array, g: Array, beta: Array,
+        l1: Array, l2: Array, trust_radius: float, pool: ThreadPool | None = None,
+    ) -> Array | None:  # fmt: skip
         """Return the curvature to add so that no coefficient leaves the trust region.
 
         A rare column may have hardly any curvature: its ones may be in rows of a fold, and exp may
@@ -85,20 +87,19 @@ class Damping:
         -------
         array like h, or None if nothing is added
         """
-        level, stretch = self.level[lanes], self.stretch[lanes]
+        xp = array_namespace(g)
         limited = bool(l1.any()) and np.isfinite(trust_radius)
-        if not limited and not level.any():
+        if not limited and not self.level[lanes].any():
             return None
+        level, reach = xp.asarray(self.level[lanes]), xp.asarray(trust_radius * self.stretch[lanes])
 
-        def needed(
-            h: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray
-        ) -> tuple[np.ndarray, np.ndarray]:
+        def needed(h: Array, g: Array, beta: Array, l1: Array, l2: Array) -> tuple[Array, Array]:
             curve = h + l2
-            mu = level * np.maximum(curve, 0.0)
+            mu = level * xp.maximum(curve, 0.0)
             if not limited:
                 return mu, mu > 0
-            least = violations(g, beta, l1, l2) / (trust_radius * stretch)
-            return np.maximum(mu, least - curve), least > curve
+            least = violations(g, beta, l1, l2) / reach
+            return xp.maximum(mu, least - curve), least > curve
 
         mu, short = map_rows(pool, needed, h, g, beta, l1, l2)
         if limited:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...backends.protocols import Array
+from ..data_term import DataTerm
+
 __all__ = ["Iterate"]
 
 
@@ -16,7 +19,7 @@ class Iterate:
     Attributes
     ----------
     beta : (p, lanes) array
-        In the scaled columns.
+        In the scaled columns, where the term's gradients are.
     objective : (lanes,) array
         Loss plus penalty.
     gradients : (p, lanes) array or None
@@ -25,22 +28,23 @@ class Iterate:
         Number of steps so far.
     """
 
-    beta: np.ndarray
+    beta: Array
     objective: np.ndarray
-    gradients: np.ndarray | None
+    gradients: Array | None
     steps: np.ndarray
 
     @classmethod
-    def zero(cls, p: int, lanes: int) -> Iterate:
-        """Return iterates with all coefficients at zero."""
-        return cls(np.zeros((p, lanes)), np.zeros(lanes), None, np.zeros(lanes, np.int64))
+    def zero(cls, term: DataTerm) -> Iterate:
+        """Return the iterates of a term with all coefficients at zero."""
+        beta, lanes = term.asarray(np.zeros((term.p, term.lanes))), term.lanes
+        return cls(beta, np.zeros(lanes), None, np.zeros(lanes, np.int64))
 
-    def place(self, beta: np.ndarray) -> None:
+    def place(self, beta: Array) -> None:
         """Set the coefficients (p, B); lanes without a replicate are unchanged."""
         self.beta[:, : beta.shape[1]] = beta
         self.gradients = None
 
-    def move(self, W: np.ndarray, beta: np.ndarray, objective: np.ndarray | None = None) -> None:
+    def move(self, W: np.ndarray, beta: Array, objective: np.ndarray | None = None) -> None:
         """Set coefficients (k, lanes) of the columns W, and the objective if it is known."""
         self.beta[W] = beta
         self.gradients = None

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...backends.array_namespace import array_namespace
+from ...backends.protocols import Array
 from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_max, column_sum
 from ..data_term import DataTerm
@@ -48,21 +50,21 @@ class Response:
 
     def __init__(
         self, term: DataTerm, point: Iterate, now: ElasticNetPenalty,
-        then: ElasticNetPenalty, curvatures: Curvatures, unit: np.ndarray,
+        then: ElasticNetPenalty, curvatures: Curvatures, unit: Array,
         policy: StepPolicy = DEFAULT.step,
     ) -> None:  # fmt: skip
         W, beta = term.W, point.beta[term.W]
+        xp = array_namespace(beta)
         self.term, self.point, self.curvatures, self.unit = term, point, curvatures, unit
         self.policy = policy
         self.l2, self.free = then.l2[W], now.free[W]
         self.lasso = now.lasso
         moving = (beta != 0) | (now.l1[W] == 0)
-        self.held = np.where(
-            moving, 0.0, FIXING_MULTIPLE * now.l1[W]
-        )  # λ of coefficients that stay zero.
+        # λ of coefficients that stay zero.
+        self.held = xp.where(moving, 0.0, FIXING_MULTIPLE * now.l1[W])
         # The constant part of the new penalties' slopes, and the tilt that makes the start optimal.
-        tilt = (then.l1[W] - now.l1[W]) * np.sign(beta) - now.l2[W] * beta - term.gradient()
-        self.tilt = np.where(moving, tilt, -term.gradient())
+        tilt = (then.l1[W] - now.l1[W]) * xp.sign(beta) - now.l2[W] * beta - term.gradient()
+        self.tilt = xp.where(moving, tilt, -term.gradient())
         self.first = np.sqrt(column_sum(self._violation() ** 2))
         self.enough = policy.derivative_share * self.first
 
@@ -85,7 +87,8 @@ class Response:
         aim = self.policy.derivative_step_share * column_max(v)
         live = [int(b) for b in np.flatnonzero(todo[: term.B])]
         # A linear system: models at zero of coefficients that have a ridge or stay zero.
-        models = self._slopes(), np.zeros(self.l2.shape), self.held, self.l2
+        zero = array_namespace(self.l2).zeros(self.l2.shape)
+        models = self._slopes(), zero, self.held, self.l2
         D, _ = minima(term, models, self.free, self.curvatures, Damping(term.lanes, self.policy),
                       live, self.unit, aim, linear=self.lasso)  # fmt: skip
         trial = term.along(D, todo)
@@ -94,18 +97,17 @@ class Response:
         point.move(term.W, point.beta[term.W] + D)
         return True
 
-    def _slopes(self) -> np.ndarray:
+    def _slopes(self) -> Array:
         """Compute the slopes (k, lanes) that vanish at the new optima, for the signs at first."""
-
-        def slopes(
-            g: np.ndarray, tilt: np.ndarray, l2: np.ndarray, beta: np.ndarray, held: np.ndarray
-        ) -> tuple[np.ndarray]:
-            return (np.where(held > 0, 0.0, g + tilt + l2 * beta),)
-
         term, beta = self.term, self.point.beta[self.term.W]
+        xp = array_namespace(beta)
+
+        def slopes(g: Array, tilt: Array, l2: Array, beta: Array, held: Array) -> tuple[Array]:
+            return (xp.where(held > 0, 0.0, g + tilt + l2 * beta),)
+
         return map_rows(term.pool, slopes, term.gradient(), self.tilt, self.l2, beta, self.held)[0]
 
-    def _violation(self) -> np.ndarray:
+    def _violation(self) -> Array:
         """Return the size of the slopes in units of violation."""
-        size = map_rows(self.term.pool, lambda s, u: (np.abs(s / u),), self._slopes(), self.unit)
+        size = map_rows(self.term.pool, lambda s, u: (abs(s / u),), self._slopes(), self.unit)
         return size[0]

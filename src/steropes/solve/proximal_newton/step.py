@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...backends.array_namespace import array_namespace, to_host
+from ...backends.protocols import Array
 from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_all, column_max, column_sum, columns
 from ..data_term import DataTerm, Trial
@@ -39,7 +41,7 @@ class Curvatures:
     """
 
     shared: SharedHessian
-    sigma: np.ndarray
+    sigma: Array
     bfgs: BfgsPairs
     own: dict[int, Callable[[], QuadraticModel]]
     per_replicate_subproblems: bool = False
@@ -60,7 +62,7 @@ class Proposal:
         Replicates with a step that was shortened, as unpenalised columns would go too far.
     """
 
-    D: np.ndarray
+    D: Array
     slope: np.ndarray
     shared: list[int]
     held: np.ndarray
@@ -68,25 +70,23 @@ class Proposal:
 
 def propose(
     term: DataTerm, point: Iterate, penalty: ElasticNetPenalty, curvatures: Curvatures,
-    damping: Damping, todo: np.ndarray, unit: np.ndarray, tolerance: np.ndarray,
+    damping: Damping, todo: np.ndarray, unit: Array, tolerance: np.ndarray,
 ) -> Proposal:  # fmt: skip
     """Minimise the replicates' quadratic models to a tolerance (lanes,) in units (k, lanes)."""
     W = term.W
     models = gW, beta, *penalties = term.gradient(), point.beta[W], *penalty.within(W)
     live = [b for b in range(term.B) if todo[b]]
     D, shared = minima(term, models, penalty.free[W], curvatures, damping, live, unit, tolerance)
-    furthest = column_max(np.abs(D[penalty.free[W]]))
+    furthest = column_max(abs(D[penalty.free[W]]))
     limit = damping.policy.free_reach * term.trust_radius * damping.room
     held = furthest > limit
     if held.any():  # An intercept may start far from its optimum.
-        D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
+        D *= array_namespace(D).asarray(np.minimum(1.0, limit / np.maximum(furthest, limit)))
 
-    def decrease(
-        gW: np.ndarray, D: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray
-    ) -> tuple[np.ndarray]:
+    def decrease(gW: Array, D: Array, beta: Array, l1: Array, l2: Array) -> tuple[Array]:
         # Almost no curvature makes steps whose squares overflow; the line search rejects them.
         with np.errstate(over="ignore", invalid="ignore"):
-            change = l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta + 0.5 * D) * D
+            change = l1 * (abs(beta + D) - abs(beta)) + l2 * (beta + 0.5 * D) * D
             return (gW * D + change,)
 
     (parts,) = map_rows(term.pool, decrease, gW, D, beta, *penalties)
@@ -96,10 +96,9 @@ def propose(
 
 
 def minima(
-    term: DataTerm, models: tuple[np.ndarray, ...], free: np.ndarray, curvatures: Curvatures,
-    damping: Damping, live: list[int], unit: np.ndarray, tolerance: np.ndarray,
-    linear: bool = False,
-) -> tuple[np.ndarray, list[int]]:  # fmt: skip
+    term: DataTerm, models: tuple[Array, ...], free: np.ndarray, curvatures: Curvatures,
+    damping: Damping, live: list[int], unit: Array, tolerance: np.ndarray, linear: bool = False,
+) -> tuple[Array, list[int]]:  # fmt: skip
     """Return the minima (k, lanes) of some replicates' models, and who used the shared Hessian.
 
     Parameters
@@ -112,53 +111,60 @@ def minima(
         Whether zero coefficients with a λ stay zero and no others have a λ, so that the minimum is
         the solution of a linear system.
     """
-    k, lanes = len(free), term.lanes
-    gW, beta, l1, l2 = models
-    D = np.zeros((k, lanes))
+    k, lanes, xp = len(free), term.lanes, array_namespace(models[0])
+    D = xp.zeros((k, lanes))
     if k == 0:  # Only nuisance parameters move.
         return D, []
+    given = (*models, unit)
 
     def minimum(
-        model: QuadraticModel, sigma: np.ndarray, at: list[int], low: LowRank | None,
-        alone: bool = True,
-    ) -> np.ndarray:  # fmt: skip
+        model: QuadraticModel, sigma: Array, arrays: tuple[Array, ...], at: list[int],
+        low: LowRank | None, alone: bool = True,
+    ) -> Array:  # fmt: skip
         factors = columns(sigma, at) if sigma.shape[1] > 1 else sigma
         h = model.diagonal(factors, low)
-        g, b, first, second = (columns(x, at) for x in (gW, beta, l1, l2))
+        g, b, first, second, size = (columns(x, at) for x in arrays)
         mu = damping.added(at, h, g, b, first, second, term.trust_radius, term.pool)
         if mu is not None:  # ½ μ d² as a ridge: ½ μ (β + d)² − μ β d
             mu[model.f] = 0.0  # Coordinates of eliminated columns differ.
             g, second = g - mu * b, second + mu
         with np.errstate(over="ignore", invalid="ignore"):  # There may be hardly any curvature.
-            some = factors, g, b, first, second, columns(unit, at), tolerance[at]
+            some = factors, g, b, first, second, size, tolerance[at]
             D = (model.on_support if linear else model.minimize)(*some, low, alone)
-        return np.where(column_all(np.isfinite(D)), D, 0.0)  # A step of zero counts as failed.
+        here = array_namespace(D)
+        finite = here.asarray(column_all(here.isfinite(D)))
+        return here.where(finite, D, 0.0)  # A step of zero counts as failed.
 
     own = [b for b in live if b in curvatures.own]
     shared = [b for b in live if b not in curvatures.own]
+    model = curvatures.shared.model(free) if shared else None
+    away = bool(own) or (model is not None and not model.on_device)
+    on_host = tuple(map(to_host, given)) if away else given
 
-    def with_own_hessian(b: int) -> np.ndarray:
-        return minimum(curvatures.own[b](), np.ones((k, 1)), [b], None)
+    def with_own_hessian(b: int) -> Array:
+        return minimum(curvatures.own[b](), np.ones((k, 1)), on_host, [b], None)
 
     for b, step in zip(own, term.pool.map(with_own_hessian, [(b,) for b in own]), strict=True):
-        D[:, [b]] = step
-    if not shared:
+        D[:, b : b + 1] = xp.asarray(step)
+    if model is None:
         return D, shared
-    model, sigma = curvatures.shared.model(free), curvatures.sigma
+    sigma = curvatures.sigma
+    if not model.on_device:
+        given, sigma = on_host, to_host(sigma)
     low = curvatures.bfgs.terms(curvatures.shared.version, model, sigma)
     # A device reads the matrix once for all replicates.
     if curvatures.per_replicate_subproblems and model.shared.minimiser is None:
 
-        def separately(b: int) -> np.ndarray:
-            return minimum(model.of_lane(b), sigma, [b], low.lanes([b]))
+        def separately(b: int) -> Array:
+            return minimum(model.of_lane(b), sigma, given, [b], low.lanes([b]))
 
         steps = term.pool.map(separately, [(b,) for b in shared])
-        D[:, shared] = np.concatenate(steps, axis=1)
+        together = np.concatenate(steps, axis=1)
     else:
-        together = minimum(model, sigma, shared, low.lanes(shared), term.B == 1)
-        if len(shared) == lanes:
-            return together, shared
-        D[:, shared] = together
+        together = minimum(model, sigma, given, shared, low.lanes(shared), term.B == 1)
+    if len(shared) == lanes:
+        return xp.asarray(together), shared
+    D[:, np.array(shared)] = xp.asarray(together)
     return D, shared
 
 
@@ -175,7 +181,8 @@ def search(
     trial = term.along(D, todo)
 
     def value_at(t: np.ndarray) -> np.ndarray:
-        (there,) = map_rows(term.pool, lambda beta, D: (beta + t * D,), beta, D)
+        length = term.asarray(t)
+        (there,) = map_rows(term.pool, lambda beta, D: (beta + length * D,), beta, D)
         return trial.loss(t) + penalty.value(there, W, term.pool)
 
     t = backtrack(value_at, point.objective, proposal.slope, slack, todo)
@@ -189,14 +196,15 @@ def commit(
     """Move the points by the steps; no other phase changes them."""
     W = term.W
     D, old = proposal.D, term.gradient()
+    xp, length = array_namespace(D), term.asarray(t)
 
-    def end(beta: np.ndarray, D: np.ndarray) -> tuple[np.ndarray]:
+    def end(beta: Array, D: Array) -> tuple[Array]:
         # Exactly zero where the model's minimum is.
-        return (np.where((t == 1.0) & (beta + D == 0.0), 0.0, beta + t * D),)
+        return (xp.where((length == 1.0) & (beta + D == 0.0), 0.0, beta + length * D),)
 
     (now,) = map_rows(term.pool, end, point.beta[W], D)
     trial.commit()
     point.move(W, now, term.loss + penalty.value(now, W, term.pool))
     lanes = [b for b in proposal.shared if t[b] > 0]
-    if lanes and penalty.within(W)[0].any():
+    if lanes and penalty.some_l1[W].any():
         curvatures.bfgs.add(curvatures.shared.version, D, t, old, term.gradient(), lanes, term.pool)

@@ -13,7 +13,7 @@ __all__ = ["in_single_precision", "one_row_in", "too_wide"]
 
 def one_row_in(term: DataTerm, penalty: ElasticNetPenalty, policy: HessianPolicy) -> int:
     """Return m if one row in m suffices for a Hessian far from the optimum, 1 for all rows."""
-    if not penalty.l1[term.W].any():
+    if not penalty.some_l1[term.W].any():
         return 1
     if (term.entries / term.rows) ** 2 * term.rows < policy.min_pairs:
         return 1

@@ -11,7 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from ...backends.tall_reductions import row_any
+from ...backends.array_namespace import array_namespace, to_host
+from ...backends.protocols import Array
 from ..data_term import Accuracy, DataTerm
 from ..proximal_newton.descent_state import DescentState
 from ..proximal_newton.elastic_net_penalty import ElasticNetPenalty
@@ -70,7 +71,7 @@ class Hessians:
         self._idle = False  # Whether the last step moved no replicate.
         self.thinner = 0.0
         self._penalty: ElasticNetPenalty | None = None
-        self._sigma: tuple[int, np.ndarray] | None = None
+        self._sigma: tuple[int, Array] | None = None
         self._exact = False  # Whether a coarse Hessian was found to be too coarse.
 
     def set_penalty(self, penalty: ElasticNetPenalty) -> None:
@@ -142,11 +143,12 @@ class Hessians:
         )
 
     @property
-    def score_variance(self) -> np.ndarray:
+    def score_variance(self) -> Array:
         """Variances of the scores of the working set's columns, (k, lanes)."""
-        own = self._factors() ** 2 if self.per_replicate_subproblems else self._weights
+        here = self.term.asarray
+        own = self._factors() ** 2 if self.per_replicate_subproblems else here(self._weights)
         h = self.shared.h if self.lasso else self.shared.information
-        return h[:, None] * (own * self.term.dispersion)
+        return here(h)[:, None] * (own * here(np.asarray(self.term.dispersion)))
 
     @property
     def lasso(self) -> bool:
@@ -227,7 +229,7 @@ class Hessians:
         """Places of columns with violations in units of their curvature; None means all."""
         if self._penalty is None:
             return None
-        free = np.flatnonzero(row_any(self._penalty.within(self.term.W)[0] == 0))
+        free = np.flatnonzero(np.logical_not(self._penalty.every_l1[self.term.W]))
         return free if len(free) <= self.policy.max_exact_diagonal else None
 
     def _by_columns(self) -> bool:
@@ -295,7 +297,7 @@ class Hessians:
         if kept is not None:
             return QuadraticModel(DeviceReducedHessian(kept, free, pool, self.subproblem))
         G = at.matrix(rough=self._rough)
-        G = self.shared.usable(self.term, at, G, self._penalty.l2[:, b])
+        G = self.shared.usable(self.term, at, G, to_host(self._penalty.l2[:, b]))
         matrix = DenseReducedHessian(G, free, pool, self.subproblem)
         if wide:
             matrix.minimiser = at.sent(matrix.G)
@@ -316,15 +318,17 @@ class Hessians:
             ColumnwiseReducedHessian(columns, free, self.subproblem), None, other_replicate
         )
 
-    def _factors(self) -> np.ndarray:
+    def _factors(self) -> Array:
         """Return σ (k, lanes) such that a replicate's Hessian is about diag(σ) G diag(σ)."""
         if self._sigma is None or self._sigma[0] != self.shared.version:
             relative = None
             if self.term.B > 1 and self.shared.at is not None:
                 relative = self.term.relative(self.shared.at)
             if relative is None:
-                relative = np.broadcast_to(self._weights, (len(self.term.W), self.term.lanes))
-            self._sigma = (self.shared.version, np.sqrt(relative))
+                weights = self.term.asarray(self._weights)
+                shape = len(self.term.W), self.term.lanes
+                relative = array_namespace(weights).broadcast_to(weights, shape)
+            self._sigma = (self.shared.version, array_namespace(relative).sqrt(relative))
         return self._sigma[1]
 
     @property

@@ -6,7 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ...backends.protocols import DeviceMatrix
+from ...backends.array_namespace import array_namespace
+from ...backends.protocols import Array, DeviceMatrix
 from ...backends.thread_pool import ThreadPool
 from .dense_reduced_hessian import DenseReducedHessian
 from .low_rank_hessian_terms import LowRank
@@ -30,6 +31,8 @@ class DeviceReducedHessian(ReducedHessian):
     policy : SubproblemPolicy, optional
     """
 
+    on_device = True
+
     def __init__(
         self, matrix: DeviceMatrix, free: np.ndarray, pool: ThreadPool,
         policy: SubproblemPolicy | None = None,
@@ -43,7 +46,7 @@ class DeviceReducedHessian(ReducedHessian):
         """The same matrix on the host."""
         return DenseReducedHessian(self.matrix.to_host(), self.free, self.pool, self.policy)
 
-    def times(self, x: np.ndarray) -> np.ndarray:
+    def times(self, x: Array) -> Array:
         """See `ReducedHessian.times`."""
         f, z = self.f, x
         if len(f):
@@ -51,7 +54,8 @@ class DeviceReducedHessian(ReducedHessian):
             z[f] = 0.0
         out = self.matrix.times(z)
         if len(f):
-            out -= self.Y.T @ (self.Y @ x)
+            Y = array_namespace(x).asarray(self.Y)
+            out -= Y.T @ (Y @ x)
             out[f] = x[f]
         return out
 

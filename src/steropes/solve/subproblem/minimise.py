@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...backends.array_namespace import to_host
+from ...backends.protocols import Array
 from ...backends.tall_reductions import (
     column_any,
     column_max,
@@ -34,14 +36,15 @@ __all__ = ["Minimiser", "ModelBatch"]
 class ModelBatch:
     """The replicates' models  g'(y−y₀) + ½ (y−y₀)'(A + low)(y−y₀) + Σ l1|y| + ½ Σ l2 y².
 
-    Arrays are (k, B) except ``tolerance`` (B,); ``y`` holds y₀.
+    Arrays are (k, B) except ``tolerance`` (B,); ``y`` holds y₀. Those of ``g`` to ``low`` are on a
+    device if the solver keeps them there.
     """
 
-    g: np.ndarray
-    y: np.ndarray
-    l1: np.ndarray
-    l2: np.ndarray
-    unit: np.ndarray
+    g: Array
+    y: Array
+    l1: Array
+    l2: Array
+    unit: Array
     low: LowRank
     tolerance: np.ndarray
 
@@ -51,6 +54,11 @@ class ModelBatch:
             self.g[at], self.y[at], self.l1[at], self.l2[at], self.unit[at], self.low.only(at),
             self.tolerance,
         )  # fmt: skip
+
+    def on_host(self) -> ModelBatch:
+        """Return the models with arrays of the host."""
+        g, y, l1, l2, unit = map(to_host, (self.g, self.y, self.l1, self.l2, self.unit))
+        return ModelBatch(g, y, l1, l2, unit, self.low.on_host(), self.tolerance)
 
     def slopes(self, shared: ReducedHessian, D: np.ndarray) -> np.ndarray:
         """Compute slopes of the smooth terms at y₀ + D, (k, B)."""

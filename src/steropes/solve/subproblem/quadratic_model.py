@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from ...backends.protocols import ModelMinimiser
+from ...backends.array_namespace import array_namespace
+from ...backends.protocols import Array, ModelMinimiser
 from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import row_any
 from ..optimality.certificate import violations
@@ -70,39 +71,45 @@ class QuadraticModel:
         return self._lanes[b]
 
     @property
+    def on_device(self) -> bool:
+        """Whether arrays may also be on a device."""
+        return self.shared.on_device
+
+    @property
     def f(self) -> np.ndarray:
         """The eliminated columns, which have other coordinates."""
         return self.shared.f
 
-    def gradient(self, g: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    def gradient(self, g: Array, sigma: Array) -> Array:
         """Convert a gradient with respect to d to the model's coordinates."""
         return self.shared.gradient(g, sigma)
 
-    def step(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    def step(self, d: Array, sigma: Array) -> Array:
         """Convert a step d to the model's coordinates."""
         return self.shared.step(d, sigma)
 
-    def diagonal(self, sigma: np.ndarray, low: LowRank | None) -> np.ndarray:
+    def diagonal(self, sigma: Array, low: LowRank | None) -> Array:
         """Compute the models' curvature in each of their coordinates, (k, B)."""
-        shared, low = self.shared, LowRank.none(*sigma.shape) if low is None else low
+        shared, xp = self.shared, array_namespace(sigma)
+        low = LowRank.none(sigma.shape[0], sigma.shape[1], xp) if low is None else low
 
-        def curvature(own: np.ndarray, diagonal: np.ndarray, U: np.ndarray) -> tuple[np.ndarray]:
+        def curvature(own: Array, diagonal: Array, U: Array) -> tuple[Array]:
             return (own**2 * diagonal + LowRank(U, low.c).diagonal(),)
 
-        arrays = shared.own(sigma), shared.diagonal[:, None], low.U
+        arrays = shared.own(sigma), xp.asarray(shared.diagonal)[:, None], low.U
         return map_rows(shared.pool, curvature, *arrays)[0]
 
-    def product(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    def product(self, d: Array, sigma: Array) -> Array:
         """Multiply ΣGΣ by steps d (k, B), in the model's coordinates."""
         own = self.shared.own(sigma)
         return own * self.shared.times(own * d)
 
     def minimize(
-        self, sigma: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
-        unit: np.ndarray, tolerance: np.ndarray,
+        self, sigma: Array, g: Array, beta: Array, l1: Array, l2: Array,
+        unit: Array, tolerance: np.ndarray,
         low: LowRank | None = None, alone: bool = False,
-    ) -> np.ndarray:  # fmt: skip
-        """Return the steps d that minimise the models, (k, B).
+    ) -> Array:  # fmt: skip
+        """Return the steps d that minimise the models, (k, B), on the device if ``g`` is there.
 
         Parameters
         ----------
@@ -126,20 +133,20 @@ class QuadraticModel:
         if step is None:
             step = self._search(models, alone)
 
-        def end(
-            step: np.ndarray, own: np.ndarray, y: np.ndarray, beta: np.ndarray
-        ) -> tuple[np.ndarray]:
+        xp = array_namespace(step)
+
+        def end(step: Array, own: Array, y: Array, beta: Array) -> tuple[Array]:
             gone = (y + step == 0.0) & (y != 0.0)
-            return (np.where(gone, -beta, step / own),)  # Exactly zero.
+            return (xp.where(gone, -beta, step / own),)  # Exactly zero.
 
         (d,) = map_rows(self.shared.pool, end, step, own, models.y, beta)
         return self.shared.back(d, sigma)
 
     def on_support(
-        self, sigma: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
-        unit: np.ndarray, tolerance: np.ndarray,
+        self, sigma: Array, g: Array, beta: Array, l1: Array, l2: Array,
+        unit: Array, tolerance: np.ndarray,
         low: LowRank | None = None, alone: bool = False,
-    ) -> np.ndarray:  # fmt: skip
+    ) -> Array:  # fmt: skip
         """Approximate the steps of `minimize` from β = 0 if columns with a λ stay at zero.
 
         The linear system is solved to ``policy.linear_residual``, or to the tolerance.
@@ -156,36 +163,40 @@ class QuadraticModel:
         return shared.back(step / own, sigma)
 
     def _models(
-        self, sigma: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
-        unit: np.ndarray, tolerance: np.ndarray,
+        self, sigma: Array, g: Array, beta: Array, l1: Array, l2: Array,
+        unit: Array, tolerance: np.ndarray,
         low: LowRank | None,
-    ) -> tuple[ModelBatch, np.ndarray]:  # fmt: skip
+    ) -> tuple[ModelBatch, Array]:  # fmt: skip
         """Build the models in coordinates σ d, in which all have the same matrix, and σ, (k, B)."""
-        shared, (k, B) = self.shared, g.shape
-        own = np.broadcast_to(shared.own(sigma), (k, B))
+        shared, (k, B), xp = self.shared, g.shape, array_namespace(g)
+        own = xp.broadcast_to(shared.own(sigma), (k, B))
 
         def convert(
-            own: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
-            unit: np.ndarray,
-        ) -> tuple[np.ndarray, ...]:  # fmt: skip
+            own: Array, g: Array, beta: Array, l1: Array, l2: Array, unit: Array
+        ) -> tuple[Array, ...]:
             return g / own, beta * own, l1 / own, l2 / own**2, unit / own
 
-        given = shared.gradient(g, sigma), beta, l1, l2, np.broadcast_to(unit, (k, B))
+        given = shared.gradient(g, sigma), beta, l1, l2, xp.broadcast_to(unit, (k, B))
         slope, at, first, second, size = map_rows(shared.pool, convert, own, *given)
         if len(self.f):
             at[self.f] = 0.0  # New coordinates start from zero and have no penalty.
             size[self.f] = 1.0 / own[self.f]
-        low = LowRank.none(k, B) if low is None else low.scaled(own, shared.pool)
+        low = LowRank.none(k, B, xp) if low is None else low.scaled(own, shared.pool)
         tolerance = np.asarray(tolerance, np.float64)
         return ModelBatch(slope, at, first, second, size, low, tolerance), own
 
-    def _search(self, m: ModelBatch, alone: bool) -> np.ndarray:
-        """Minimise over relevant coordinates, adding others until none violates its condition."""
-        k, policy = len(m.g), self.shared.policy
+    def _search(self, m: ModelBatch, alone: bool) -> Array:
+        """Minimise on a device if the matrix is there, and else by `_search_in_parts`."""
+        xp = array_namespace(m.g)
         if self.shared.minimiser is not None:
             step = self._search_on_device(m, self.shared.minimiser)
-            if np.isfinite(step).all():
+            if xp.isfinite(step).all():
                 return step
+        return xp.asarray(self._search_in_parts(m.on_host(), alone))
+
+    def _search_in_parts(self, m: ModelBatch, alone: bool) -> np.ndarray:
+        """Minimise over relevant coordinates, adding others until none violates its condition."""
+        k, policy = len(m.g), self.shared.policy
         near = np.abs(m.g + m.l2 * m.y) > policy.near_share * m.l1
         live = (m.y != 0) | (m.l1 == 0) | near
         some = row_any(live)
@@ -211,23 +222,22 @@ class QuadraticModel:
             some = some | missing
         return D
 
-    def _search_on_device(self, m: ModelBatch, minimiser: ModelMinimiser) -> np.ndarray:
+    def _search_on_device(self, m: ModelBatch, minimiser: ModelMinimiser) -> Array:
         """Minimise by products with the matrix on a device."""
-        shared = self.shared
+        shared, xp = self.shared, array_namespace(m.g)
 
         # Penalised coefficients without curvature are zero at the minimum.
         def without_curvature(
-            step: np.ndarray, g: np.ndarray, y: np.ndarray, l1: np.ndarray, l2: np.ndarray,
-            diagonal: np.ndarray, U: np.ndarray,
-        ) -> tuple[np.ndarray]:  # fmt: skip
+            step: Array, g: Array, y: Array, l1: Array, l2: Array, diagonal: Array, U: Array
+        ) -> tuple[Array]:
             h = diagonal + l2 + LowRank(U, m.low.c).diagonal()
-            return (np.where((h <= 0) & (y != 0) & (np.abs(g + l2 * y) < l1), -y, step),)
+            return (xp.where((h <= 0) & (y != 0) & (xp.abs(g + l2 * y) < l1), -y, step),)
 
         step = minimiser.minimise(shared.diagonal, shared.f, shared.Y, **_arrays(m))
-        arrays = m.g, m.y, m.l1, m.l2, shared.diagonal[:, None], m.low.U
+        arrays = m.g, m.y, m.l1, m.l2, xp.asarray(shared.diagonal)[:, None], m.low.U
         return map_rows(shared.pool, without_curvature, step, *arrays)[0]
 
-    def _solve(self, m: ModelBatch) -> np.ndarray | None:
+    def _solve(self, m: ModelBatch) -> Array | None:
         """Compute Newton steps without an ℓ1 penalty; None if a matrix is singular or too large.
 
         A single replicate takes several steps with one Hessian, whose factor is kept.
@@ -273,7 +283,7 @@ class QuadraticModel:
         return np.stack(steps, axis=1)
 
 
-def _arrays(m: ModelBatch) -> dict[str, np.ndarray]:
+def _arrays(m: ModelBatch) -> dict[str, Array]:
     """Return the arrays of models as arguments for `ModelMinimiser`."""
     return {
         "g": m.g, "y": m.y, "l1": m.l1, "l2": m.l2, "unit": m.unit, "tolerance": m.tolerance,

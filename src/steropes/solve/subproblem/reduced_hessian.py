@@ -10,7 +10,8 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from scipy import linalg
 
-from ...backends.protocols import ModelMinimiser
+from ...backends.array_namespace import array_namespace
+from ...backends.protocols import Array, ModelMinimiser
 from ...backends.thread_pool import ThreadPool
 from .low_rank_hessian_terms import LowRank
 from .subproblem_constants import SubproblemPolicy
@@ -101,9 +102,13 @@ class ReducedHessian(ABC):
         The diagonal in the new coordinates.
     minimiser : ModelMinimiser or None
         Minimises models with this matrix on a device.
+    on_device : bool
+        Whether vectors may also be on a device.
     whole : (k,) array
         G's diagonal; entries of ``diagonal`` below its rounding error are meaningless.
     """
+
+    on_device = False
 
     def __init__(
         self, whole: np.ndarray, free: np.ndarray, rows: Callable[[np.ndarray], np.ndarray],
@@ -213,39 +218,46 @@ class ReducedHessian(ABC):
 
     # -- the change of coordinates -------------------------------------------------------------
 
-    def gradient(self, g: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    def gradient(self, g: Array, sigma: Array) -> Array:
         """Convert a gradient with respect to d to the new coordinates."""
         if not len(self.f):
             return g
         out = g.copy()
-        z = linalg.solve_triangular(self.L, g[self.f] / sigma[self.f], lower=True)
-        out -= sigma * (self.Y.T @ z)
+        z = self._solved(g[self.f] / sigma[self.f])
+        out -= sigma * (array_namespace(g).asarray(self.Y.T) @ z)
         out[self.f] = z
         return out
 
-    def step(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    def step(self, d: Array, sigma: Array) -> Array:
         """Convert a step d to the new coordinates."""
         if not len(self.f):
             return d
-        out = d.copy()
-        out[self.f] = self.L.T @ (sigma[self.f] * d[self.f]) + self.Y @ (sigma * d)
+        out, here = d.copy(), array_namespace(d).asarray
+        out[self.f] = here(self.L.T) @ (sigma[self.f] * d[self.f]) + here(self.Y) @ (sigma * d)
         return out
 
-    def back(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    def back(self, d: Array, sigma: Array) -> Array:
         """Convert a step in the new coordinates to d."""
         if not len(self.f):
             return d
         out = d.copy()
-        e = d[self.f] - self.Y @ (sigma * d)
-        e = linalg.solve_triangular(self.L, e, lower=True, trans="T", check_finite=False)
+        e = self._solved(d[self.f] - array_namespace(d).asarray(self.Y) @ (sigma * d), True)
         out[self.f] = e / sigma[self.f]  # The caller checks that the step is finite.
         return out
 
-    def own(self, sigma: np.ndarray) -> np.ndarray:
+    def _solved(self, x: Array, transposed: bool = False) -> Array:
+        """Solve L z = x or L'z = x."""
+        if isinstance(x, np.ndarray):
+            trans, check = ("T", False) if transposed else ("N", True)
+            return linalg.solve_triangular(self.L, x, lower=True, trans=trans, check_finite=check)
+        xp = array_namespace(x)
+        return xp.solve_triangular(xp.asarray(self.L), x, transposed)
+
+    def own(self, sigma: Array) -> Array:
         """Return σ in the new coordinates."""
         if not len(self.f):
             return sigma
-        out = np.array(sigma)
+        out = sigma.copy()
         out[self.f] = 1.0
         return out
 
