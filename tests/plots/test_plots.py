@@ -375,7 +375,7 @@ def test_matplotlib_is_imported_by_a_picture_alone():
 def test_posterior_draws_show_the_interval_and_each_chain(survival):
     X, time, code = survival
     m = CoxRegression(prior=Laplace(0.1)).fit(X, Surv(time, code == 1))
-    posterior = m.posterior(["drug", "age"], n=500, warmup=300, random_state=1)
+    posterior = m.posterior(["drug", "age"], n=300, warmup=200, random_state=1)
     axes = plots.posterior_draws(posterior, level=0.8)
     assert axes.shape == (2, 2)
     for (density, trace), name in zip(axes, ["drug", "age"], strict=True):

@@ -25,7 +25,9 @@ def test_a_row_without_weight_is_an_absent_row(name, grouped, rng):
 
     def chooser(rows):
         labels = {"groups": groups[rows], "stratify": sites[rows]} if grouped else {}
-        return CrossValidation(3, 2, search=[0.05, 0.5], random_state=3, tol=1e-8, **labels)
+        return CrossValidation(
+            3, 1 + grouped, search=[0.05, 0.5], random_state=3, tol=1e-8, **labels
+        )
 
     whole = c.make(prior=Laplace(), cv=chooser(slice(None)))
     whole.fit(c.X, c.y, sample_weight=weight * there, **c.extras)

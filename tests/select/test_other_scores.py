@@ -227,7 +227,7 @@ def test_weights_and_offsets_count():
 def test_the_search_finds_the_best_of_a_fine_grid(scoring):
     cv = CrossValidation(5, scoring=scoring, random_state=0)
     found = LogisticRegression(prior=Laplace(), cv=cv).fit(X, Y)
-    grid = np.geomspace(*found.cv_results_["variance"].iloc[[0, -1]], 40)
+    grid = np.geomspace(*found.cv_results_["variance"].iloc[[0, -1]], 25)
     fine = CrossValidation(5, search=grid, scoring=scoring, random_state=0)
     best = LogisticRegression(prior=Laplace(), cv=fine).fit(X, Y).cv_results_
     at = best["mean"].idxmax()

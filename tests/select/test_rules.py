@@ -114,7 +114,7 @@ def test_a_search_on_one_fold_ends_beyond_its_best(rng, monkeypatch, family):
     split = [(rows[rows % 3 > 0], rows[rows % 3 == 0])]
     table = c.fit(prior=Laplace(), cv=CrossValidation(split)).cv_results_
     best = table["mean"].idxmax()
-    fine = table["variance"][best] * np.exp(np.linspace(-2, 2, 41))
+    fine = table["variance"][best] * np.exp(np.linspace(-2, 2, 21))
     others = c.fit(prior=Laplace(), cv=CrossValidation(split, search=fine)).cv_results_
     assert table["mean"][best] > others["mean"].max() - 0.02 * np.ptp(table["mean"])
     assert len(table) < 25

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.studies.changed_tables import changed
+from tests.studies.conftest import TinyOmop
 
 from steropes.errors import DataError
 from steropes.studies import (
@@ -62,9 +63,10 @@ def study():
     return comparative_study(demo_database(), StudySettings(**DEMO, tie_orders=2))
 
 
-@pytest.fixture
-def rare(omop):
+@pytest.fixture(scope="module")
+def rare(tmp_path_factory):
     """A study with three events in an arm, and rules that drop one to four people."""
+    omop = TinyOmop(tmp_path_factory.mktemp("omop"))
     for i in range(45):
         arm = ("target", "comparator")[i % 2]
         events = 3 if arm == "comparator" else 9

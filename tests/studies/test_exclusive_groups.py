@@ -48,7 +48,7 @@ def test_a_hidden_age_does_not_follow_from_the_shares_of_the_others():
         assert table[f"comparator_mean_{when}"].notna().all()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_no_hidden_count_of_random_groups_is_narrowed(seed):
     rng = np.random.default_rng(seed)
     withheld = narrowed = 0

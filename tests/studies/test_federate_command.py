@@ -1,6 +1,9 @@
 """``steropes federate``: keys, trust, init, answer, step, withdraw and finish."""
 
+import contextlib
+import io
 import json
+import shutil
 import stat
 
 import numpy as np
@@ -23,23 +26,30 @@ def call(*arguments):
     return run([str(a) for a in ("federate", *arguments)])
 
 
-@pytest.fixture
-def sites(tmp_path, rng, capsys):
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
     """Rows, owners that know each other's public keys, and a plan."""
+    folder, rng = tmp_path_factory.mktemp("sites"), np.random.default_rng(20240901)
     for site in NAMES:
         x, z = rng.normal(size=400), (rng.random(400) < 0.5).astype(float)
         y = (rng.random(400) < 1 / (1 + np.exp(-x))).astype(int)
-        pd.DataFrame({"x": x, "z": z, "y": y}).to_csv(tmp_path / f"{site}.csv", index=False)
-        assert call("keys", tmp_path / f"owner-{site}") == 0
-        (tmp_path / f"{site}.public").write_text(capsys.readouterr().out)
+        pd.DataFrame({"x": x, "z": z, "y": y}).to_csv(folder / f"{site}.csv", index=False)
+        with contextlib.redirect_stdout(io.StringIO()) as public:
+            assert call("keys", folder / f"owner-{site}") == 0
+        (folder / f"{site}.public").write_text(public.getvalue())
     for site in NAMES:
         for other in NAMES:
             if other != site:
-                trusted = tmp_path / f"{other}.public"
-                assert call("trust", tmp_path / f"owner-{site}", other, trusted) == 0
-    (tmp_path / "plan.toml").write_text(PLAN)
-    capsys.readouterr()
-    return tmp_path
+                trusted = folder / f"{other}.public"
+                assert call("trust", folder / f"owner-{site}", other, trusted) == 0
+    (folder / "plan.toml").write_text(PLAN)
+    return folder
+
+
+@pytest.fixture
+def sites(prepared, tmp_path):
+    """A copy of them for a test."""
+    return shutil.copytree(prepared, tmp_path / "sites")
 
 
 def answer(sites, site):
