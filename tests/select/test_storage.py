@@ -51,14 +51,21 @@ def test_the_chosen_variance_does_not_depend_on_storage(family, prior, rng):
     np.testing.assert_allclose(chosen, chosen[0], rtol=0.05)
 
 
-@pytest.mark.parametrize(("family", "prior"), [*product(EVERY, [Laplace]), *product(FEW, [Normal])])
+# The others, whose paths begin as those of one of these, are slow; the test above has all.
+@pytest.mark.parametrize(
+    ("family", "prior"),
+    [
+        *product(FEW, (Laplace, Normal)),
+        *(pytest.param(f, Laplace, marks=pytest.mark.slow) for f in EVERY if f not in FEW),
+    ],
+)
 def test_the_chosen_variance_follows_the_unit_of_the_columns(family, prior, rng):
     """X times c with a variance of 1 / c² is the same model, column by column."""
     c = case(family, rng, n=300, p=4)
     cv = CrossValidation(3, random_state=0)
     unit = np.array([1.0, 1000.0, 1e-3, 16.0])
     one = c.fit(prior=prior([1.0] * 4), cv=cv)
-    for form in (np.asarray, sparse.csc_array) if family in FEW else (sparse.csc_array,):
+    for form in (np.asarray, sparse.csc_array):
         m = c.fit(form(c.X * unit), prior=prior(unit**-2.0), cv=cv)
         np.testing.assert_allclose(of_first_column(m, "first"), of_first_column(one, "first"), 0.02)
         np.testing.assert_allclose(of_first_column(m), of_first_column(one), rtol=0.05)
