@@ -275,7 +275,8 @@ def is_blank(label: object) -> bool:
 def sort_labels(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
     """Renumber codes so that labels are sorted, if the labels can be ordered."""
     order: list[int]
-    if all(isinstance(label, np.integer) for label in labels):  # Thousands sort faster so.
+    types = {type(label) for label in labels}  # Signed and unsigned ones would be rounded.
+    if len(types) == 1 and issubclass(types.pop(), np.integer):  # Thousands sort faster so.
         order = np.argsort(np.array(labels), kind="stable").tolist()
     else:
         try:
