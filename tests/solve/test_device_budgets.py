@@ -8,6 +8,7 @@ are those of PyTorch without views; with Triton's kernels there are fewer.
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,6 +29,8 @@ from steropes.infer.bootstrap_draws import Draws
 from steropes.select.folds import TrainingRows, WithAllRows, cut
 from steropes.solve.data_term import weights_of_rows
 from steropes.solve.proximal_newton.batch import Batch
+from steropes.solve.proximal_newton.damping import Damping
+from steropes.solve.proximal_newton.step import propose
 from steropes.solve.quasi_newton.shared_hessian import SharedHessian
 from steropes.solve.solver_constants import DEFAULT
 from tuning import tune_solver
@@ -234,6 +237,25 @@ def test_no_array_of_columns_and_replicates_is_moved_in_a_step(monkeypatch, name
     assert least.bytes_read <= numbers / 4
     assert least.bytes_sent <= numbers / 2
     assert least.sent + least.read <= 60
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+def test_own_hessians_move_no_arrays_of_other_replicates(monkeypatch, on_device):
+    tune_solver(monkeypatch, "data", min_resident_numbers=1)
+    tune_solver(monkeypatch, "subproblem", min_device_columns=1)
+    problem, B = model("logistic")._problem, 40
+    weights = np.random.default_rng(0).poisson(1.0, (N, B)).astype(float)
+    batch = problem.batch(weights=weights, B=B)
+    batch.solve(3.0 * (np.arange(problem.design.p) >= problem.n_free), np.zeros(P + 1), tol=1e-3)
+    if not on_device:
+        batch.hessians.subproblem = replace(batch.hessians.subproblem, min_device_columns=10**6)
+    own = {b: partial(lambda q: q, batch.hessians._own_model(b)) for b in (3, 7)}
+    assert [q().on_device for q in own.values()] == [on_device] * 2
+    curvatures = replace(batch.hessians.curvatures(), own=own)
+    todo, tolerance, unit = np.ones(B, bool), np.full(B, 1e-6), batch._violation()[1]
+    given = batch.point, batch.penalty, curvatures, Damping(B), todo, unit, tolerance
+    cost = cost_of(lambda: propose(batch.term, *given))
+    assert cost.bytes_read <= 8 * len(batch.term.W) * B
 
 
 @pytest.mark.parametrize("name", ["logistic", "cox"])

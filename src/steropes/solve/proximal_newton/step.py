@@ -138,11 +138,12 @@ def minima(
     own = [b for b in live if b in curvatures.own]
     shared = [b for b in live if b not in curvatures.own]
     model = curvatures.shared.model(free) if shared else None
-    away = bool(own) or (model is not None and not model.on_device)
-    on_host = tuple(map(to_host, given)) if away else given
 
     def with_own_hessian(b: int) -> Array:
-        return minimum(curvatures.own[b](), np.ones((k, 1)), on_host, [b], None)
+        model, mine = curvatures.own[b](), tuple(x[:, b : b + 1].copy() for x in given)
+        if not model.on_device:
+            mine = tuple(map(to_host, mine))
+        return minimum(model, array_namespace(mine[0]).ones((k, 1)), mine, [b], None)
 
     for b, step in zip(own, term.pool.map(with_own_hessian, [(b,) for b in own]), strict=True):
         D[:, b : b + 1] = xp.asarray(step)
@@ -150,7 +151,7 @@ def minima(
         return D, shared
     sigma = curvatures.sigma
     if not model.on_device:
-        given, sigma = on_host, to_host(sigma)
+        given, sigma = tuple(map(to_host, given)), to_host(sigma)
     low = curvatures.bfgs.terms(curvatures.shared.version, model, sigma)
     # A device reads the matrix once for all replicates.
     if curvatures.per_replicate_subproblems and model.shared.minimiser is None:
