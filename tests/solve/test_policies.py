@@ -127,17 +127,28 @@ def test_models_are_solved_as_accurately_as_the_hessian_is():
     assert rates.reach(np.array([0.3]), True) == loosest  # of a Hessian that is gone
 
 
-def test_replicates_that_lag_have_hessians_of_their_own_where_these_cost_little():
-    todo, slow, stands = np.ones(2, bool), np.array([0.1, 0.5]), np.array([0.1, 0.95])
-    run = DescentState(1e-6, complete=False, lanes=2)
-    run.rates.record(np.ones(2), todo, fresh=True)
-    assert run.may_differ(1000, slow, todo)
-    assert not run.may_differ(1001, slow, todo)
-    assert run.may_differ(1001, stands, todo)  # anything is better
-    run.renewed = 2
-    assert not run.may_differ(1001, slow, todo)
-    run.renewed = 3  # shared ones in vain
-    assert run.may_differ(1001, slow, todo)
+@pytest.mark.parametrize("lasso", [True, False])
+def test_replicates_that_lag_have_hessians_of_their_own_where_these_are_worth_their_cost(
+    rng, monkeypatch, lasso
+):
+    backend = get_backend("cpu", 1)
+    X = (rng.random((50, 3)) < 0.5).astype(float)
+    likelihood = LogisticLikelihood(rng.integers(0, 2, 50).astype(float), backend)
+    hessians = Batch(LocalTerm(as_design(X), likelihood, np.ones((50, 3)), None, 3)).hessians
+    monkeypatch.setattr(Hessians, "lasso", lasso)
+    run, todo = DescentState(1e-6, complete=False, lanes=3), np.ones(3, bool)
+    run.rates.record(np.ones(3), todo, fresh=True)
+
+    def chosen(cost, *violation):
+        monkeypatch.setattr(Hessians, "_cost", cost)
+        v = np.array(violation)
+        return hessians._in_need(run.rates.slow(v, todo), run, v, todo).tolist()
+
+    assert chosen(1.0, 0.1, 0.5, 0.5) == [1, 2]  # some 13 steps are saved
+    assert chosen(10.0, 0.1, 0.5, 0.5) == []
+    assert chosen(10.0, 0.1, 0.5, 0.1) == [1]
+    assert chosen(1.0, 0.1, 0.5, 0.95) == [1, 2]
+    assert chosen(10.0, 0.1, 0.5, 0.95) == ([2] if lasso else [1, 2])  # anything is better
 
 
 def test_columns_are_looked_at_before_a_hessian_of_those_that_there_are(rng, monkeypatch):

@@ -88,11 +88,6 @@ class HessianPolicy:
     max_bfgs_pairs : int
         Most BFGS pairs of a replicate; beyond it the older half is dropped. Without
         pairs `cox-fit` took 26 instead of 10 steps, and fifty outcomes 1.9 times as long.
-    max_early_own_columns : int
-        Working-set size up to which a slow replicate has its own Hessian without waiting for
-        another shared one.
-    patient_renewals : int
-        Shared Hessians after which a slow replicate has its own at any size.
     max_own_columns : int
         Working-set size above which replicates' own Hessians are not formed.
     spare_share : float
@@ -125,8 +120,6 @@ class HessianPolicy:
     bad_contraction: float = 0.9
     expected_contraction: float = 0.1
     max_bfgs_pairs: int = 12
-    max_early_own_columns: int = 1000
-    patient_renewals: int = 2
     max_own_columns: int = 3000
     spare_share: float = 0.5
     min_spare: int = 256

@@ -24,7 +24,6 @@ class DescentState:
     level: int = 0  # Index into `WorkingSetPolicy.early_checks`.
     stuck: np.ndarray = field(init=False)  # Replicates for which no step lowers the objective.
     steps: int = 0
-    renewed: int = 0  # Number of Hessians computed.
 
     def __post_init__(self) -> None:
         """Create the state of each replicate."""
@@ -56,13 +55,3 @@ class DescentState:
         """Record replicates for which a step with the Hessian of their point failed."""
         self.stuck |= self.damping.hopeless(lanes)
         self.damping.failed(lanes)
-
-    def may_differ(self, k: int, violation: np.ndarray, todo: np.ndarray) -> bool:
-        """Return whether slow replicates may have Hessians of their own, of k columns.
-
-        For thousands of columns, ten such Hessians cost more than the steps that they save, unless
-        another shared Hessian does not help either.
-        """
-        few = k <= self.policy.hessian.max_early_own_columns
-        patient = self.renewed > self.policy.hessian.patient_renewals
-        return few or patient or self.rates.stand(violation, todo)

@@ -43,9 +43,9 @@ class Rates:
         """Return the replicates that the last step brought little."""
         return np.flatnonzero(todo & (violation > self.policy.good_contraction * self.last))
 
-    def stand(self, violation: np.ndarray, todo: np.ndarray) -> bool:
-        """Return whether the last step of some replicate reduced its violation hardly at all."""
-        return bool((todo & (violation > self.policy.bad_contraction * self.last)).any())
+    def standing(self, violation: np.ndarray, todo: np.ndarray) -> np.ndarray:
+        """Return the replicates with a violation that the last step reduced hardly at all."""
+        return np.flatnonzero(todo & (violation > self.policy.bad_contraction * self.last))
 
     def worth_hessian(
         self, violation: np.ndarray, tol: float, cost: float, patient: bool = False
