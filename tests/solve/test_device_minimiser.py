@@ -168,6 +168,18 @@ def test_unpenalised_columns_are_solved_however_loose_the_tolerance(rng):
     assert not np.delete(step, shared.f, axis=0).any()
 
 
+def test_a_kept_factor_serves_the_eliminated_coordinates_that_it_was_made_for(rng):
+    _, shared, m = draw(rng, 50, 1)
+    m = replace(m, l1=0.0 * m.l1, l2=1.0 + 0.0 * m.l2, low=LowRank.none(50, 1))
+    matrix = on_device(shared).matrix
+    for count in (0, 2):
+        free = np.arange(50) < count
+        device = DeviceReducedHessian(matrix, free, ThreadPool(1))
+        host = DenseReducedHessian(np.array(shared.G), free, ThreadPool(1))
+        steps = [QuadraticModel(x)._solve(m) for x in (device, host)]
+        np.testing.assert_allclose(steps[0], steps[1], rtol=0, atol=1e-10 * abs(steps[1]).max())
+
+
 @pytest.mark.parametrize(("free", "low"), [(0, 0.0), (2, 1.0)])
 def test_ridge_models_are_solved_on_the_device(rng, free, low):
     _, shared, m = draw(rng, 50, 1 if not low else 3, free)

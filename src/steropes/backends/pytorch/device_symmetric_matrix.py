@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -17,11 +18,19 @@ __all__ = ["TorchMatrix", "TorchMinimiser"]
 
 
 class _Factor(NamedTuple):
-    """Cholesky's factor L of the matrix with a ridge, scaled by ``size`` to a unit diagonal."""
+    """Cholesky's factor L of the matrix with a ridge, scaled by ``size`` to a unit diagonal.
 
+    Coordinates ``f`` are eliminated.
+    """
+
+    f: NDArray
     ridge: torch.Tensor
     size: torch.Tensor
     L: torch.Tensor
+
+    def belongs_to(self, f: NDArray, ridge: torch.Tensor) -> bool:
+        """Return whether it is the factor for these coordinates and this ridge."""
+        return np.array_equal(self.f, f) and torch.equal(self.ridge, ridge)
 
 
 class TorchMinimiser:
@@ -124,7 +133,7 @@ class TorchMatrix(TorchMinimiser):
         single = g.shape[1] == 1 and not c.any()
         known, ridge = self._factor, self._sent(l2)
         slope = self._sent(g) + ridge * self._sent(y)
-        if single and known is not None and torch.equal(known.ridge, ridge[:, 0]):
+        if single and known is not None and known.belongs_to(f, ridge[:, 0]):
             return like(g, _step(known, slope))
         A, Y_f, at = self.G.double(), self._sent(Y), upload(f, self.device)
         if len(f):
@@ -137,7 +146,7 @@ class TorchMatrix(TorchMinimiser):
             H = A + torch.diag(ridge[:, b])
             if len(low):
                 H = H + (low[:, :, b] * weight[:, b, None]).T @ low[:, :, b]
-            factor = _factored(H, ridge[:, b], min_pivot)
+            factor = _factored(H, f, ridge[:, b], min_pivot)
             if factor is None:
                 return None
             if single and keep:
@@ -146,14 +155,14 @@ class TorchMatrix(TorchMinimiser):
         return like(g, torch.cat(steps, 1))
 
 
-def _factored(H: torch.Tensor, ridge: torch.Tensor, min_pivot: float) -> _Factor | None:
+def _factored(H: torch.Tensor, f: NDArray, ridge: torch.Tensor, min_pivot: float) -> _Factor | None:
     """Factor H, scaled to a unit diagonal; None if it is nearly singular."""
     h = H.diagonal()
     size = torch.where(h > 0, h, 1.0).sqrt()
     L, failed = torch.linalg.cholesky_ex(H / size / size[:, None])
     # A failed factorisation leaves entries that are not numbers.
     good = (failed == 0) & (L.diagonal().amin() >= min_pivot)
-    return _Factor(ridge.clone(), size, L) if bool(good) else None
+    return _Factor(f, ridge.clone(), size, L) if bool(good) else None
 
 
 def _step(factor: _Factor, slope: torch.Tensor) -> torch.Tensor:

@@ -62,7 +62,7 @@ class TorchBackend:
     """Kernels on a PyTorch device, with `ArrayFunctions` as ``xp``.
 
     Arrays with an entry for each row of the data are on the device. Quadratic models are minimised
-    there as well, but their inputs and outputs are arrays of columns on the host.
+    there as well; their arrays of columns and replicates may be on the host or on the device.
 
     Parameters
     ----------
