@@ -122,6 +122,21 @@ def test_not_where_it_is_no_gain(rng, at_once, monkeypatch, prior, cv):
     assert at_once == []
 
 
+def test_a_device_fits_fewer_folds_at_once_where_rows_or_columns_are_many(rng, monkeypatch):
+    pytest.importorskip("torch")
+    tune(monkeypatch, replicate_fits, "REPLICATES", device_bytes=8.0 * 16_000)
+
+    def together(n, p):
+        own = case("logistic", rng, n=n, p=p)
+        problem = own.fit(prior=Normal(1.0), device="torch-cpu")._problem
+        return replicate_fits.lanes_together(problem, 2)
+
+    assert together(200, 5) in range(16, 21)
+    assert together(800, 5) in range(4, 6)
+    assert together(200, 100) in range(9, 11)
+    assert together(4000, 5) == 2  # as many as on the CPU
+
+
 def test_a_walk_that_turns_back_and_memory_for_no_group(rng, at_once, monkeypatch):
     X = indicators(rng, 1500, 60)
     y = outcome("logistic", X @ rng.normal(size=60) * 0.3, rng)

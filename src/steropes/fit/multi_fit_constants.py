@@ -87,6 +87,9 @@ class ReplicatePolicy:
         Bytes of a device that they may occupy.
     arrays_per_lane : int
         Number of arrays as long as the linear predictors in each replicate.
+    coefficient_arrays : int
+        Number of arrays as long as the coefficients in each replicate on a device: coefficients,
+        gradients, two penalties and their formulas. Arrays of the working set are not counted.
     max_descents : int
         Largest number of descents under an adaptive prior.
     max_coupled_columns : int
@@ -102,6 +105,7 @@ class ReplicatePolicy:
     device_lanes: int = 128
     device_bytes: float = 8e9
     arrays_per_lane: int = 4
+    coefficient_arrays: int = 8
     max_descents: int = 500
     max_coupled_columns: int = 10_000
     far_offset: float = 30.0

@@ -42,7 +42,9 @@ def lanes_together(problem: Problem, on_host: int) -> int:
     likelihood = problem.likelihood
     if likelihood.backend.on_host:
         return on_host
-    room = REPLICATES.device_bytes / (8 * REPLICATES.arrays_per_lane * max(1, likelihood.n_eta))
+    numbers = REPLICATES.arrays_per_lane * likelihood.n_eta
+    numbers += REPLICATES.coefficient_arrays * problem.design.p
+    room = REPLICATES.device_bytes // (8 * max(1, numbers))
     return max(on_host, min(REPLICATES.device_lanes, int(room)))
 
 
