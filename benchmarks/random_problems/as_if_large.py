@@ -42,7 +42,6 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.5, {
         "solve.solver_constants": {
             "hessian.dear_columns": 4, "hessian.patient_columns": 4,
-            "hessian.max_early_own_columns": 4,
         },
         "select.variance_path_constants": {"check_columns": 4, "screening_many_columns": 4},
     }),
