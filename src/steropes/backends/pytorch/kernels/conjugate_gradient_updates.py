@@ -197,8 +197,6 @@ def update_with_triton(
     keep: torch.Tensor | None, support: torch.Tensor, inverse: torch.Tensor, state: Iterate,
 ) -> None:  # fmt: skip
     """Compute the results of `update` by the kernel."""
-    if not all(x.is_contiguous() for x in state):
-        raise ValueError("The tensors of the state must be contiguous, as they change in place.")
     k, B = raw.shape
     blocks = blocks_of(B)
     launch(
@@ -268,5 +266,7 @@ def update(
     state : Iterate
         Contiguous tensors.
     """
+    if not all(x.is_contiguous() for x in state):  # Checked without Triton's kernels too.
+        raise ValueError("The tensors of the state must be contiguous, as they change in place.")
     compute = update_with_triton if fused(raw, raw.dtype) else update_twin
     compute(raw, size, low, l2, keep, support, inverse, state)

@@ -61,8 +61,6 @@ def move_with_triton(
     h: torch.Tensor, y: torch.Tensor, s: torch.Tensor,
 ) -> torch.Tensor:  # fmt: skip
     """Compute the results of `move` by the kernel."""
-    if not (y.is_contiguous() and s.is_contiguous()):
-        raise ValueError("Points and slopes must be contiguous, as they change in place.")
     k, B = raw.shape
     blocks, inverse = blocks_of(B), size.new_empty(B)
     launch(
@@ -117,5 +115,7 @@ def move(
     (B,) tensor
         Inverse curvature along the directions, relative to the diagonals; zero if there is none.
     """
+    if not (y.is_contiguous() and s.is_contiguous()):  # Checked without Triton's kernels too.
+        raise ValueError("Points and slopes must be contiguous, as they change in place.")
     compute = move_with_triton if fused(raw, raw.dtype) else move_twin
     return compute(raw, size, low, l2, keep, d, to, l1, h, y, s)
