@@ -8,6 +8,7 @@ from math import comb, log
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 from scipy.special import gammaln
 
 from steropes import DataError
@@ -64,6 +65,23 @@ def test_the_cheap_curvature_has_the_covariance_s_diagonal_and_row_sums(d, rng):
     np.testing.assert_allclose(H.sum(axis=0), 0, atol=1e-5)
     if d in (1, n - 1):
         np.testing.assert_allclose(H, cov, atol=1e-14)
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 7])
+@pytest.mark.parametrize("spread", [0.1, 1.0, 3.0])
+def test_the_cheap_curvature_bounds_the_covariance(d, spread, rng):
+    n = 8
+    _, likelihood = one_stratum(n, d, rng)
+    for _ in range(20):
+        eta = rng.normal(0, spread, n)
+        cheap = likelihood.curvature(eta[:, None], np.ones((n, 1)))
+        design = as_design(np.eye(n)[:, 1:] - np.eye(n)[:, :1])
+        rows = RowMatrix(design, np.arange(n - 1), likelihood.order, likelihood.backend)
+        bound = likelihood.min_curvature_ratio * np.asarray(hessian(rows, cheap))
+        Z = np.asarray(rows.matmul(np.eye(n - 1)))
+        ratio = eigh(Z.T @ all_sets(eta, d)[2] @ Z, bound, eigvals_only=True)
+        assert ratio.min() >= 1.0
+        assert ratio.max() < 4.0
 
 
 def test_gradient_is_the_derivative_of_the_loss(rng):

@@ -60,6 +60,9 @@ class Likelihood(ABC):
         Whether the curvature has rank-one terms in addition to the diagonal.
     has_third_derivative : bool
         Whether `third_derivative` is implemented. A subclass does not inherit it either.
+    min_curvature_ratio : float
+        The exact curvature is at least this multiple of the approximate one in every direction, or
+        zero if no such bound is known.
     dispersion_parameters : int
         Number of dispersion parameters that are estimated with the coefficients and counted by
         information criteria.
@@ -80,6 +83,7 @@ class Likelihood(ABC):
     whole_strata = False
     many_outcomes = False
     grouped = False
+    min_curvature_ratio = 0.0
     dispersion_parameters = 0
     far_level = 0.0
     trust_radius = 2.0

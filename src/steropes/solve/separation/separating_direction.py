@@ -224,7 +224,7 @@ def _intercept_has_finite_minimum(
 
 def _has_finite_minimum(loss: UnpenalisedLoss, b: np.ndarray, h0: np.ndarray) -> bool:
     """Return whether the end of the fit proves a finite minimum, free of rounding."""
-    H = loss.hessian(b)
+    H = loss.lower_bound(b)
     h = np.diag(H)
     if not np.isfinite(H).all() or not (h > DOUBTFUL_INFORMATION * h0).all():
         return False

@@ -117,6 +117,15 @@ class UnpenalisedLoss:
             curvature = self.likelihood.curvature(eta, self.weights, exact=True)
             return np.asarray(self.backend.to_host(hessian(self.rows, curvature)))
 
+    def lower_bound(self, b: np.ndarray) -> np.ndarray:
+        """Compute a lower bound of the exact Hessian, which may be the Hessian itself."""
+        share = self.likelihood.min_curvature_ratio
+        if not share:
+            return self.hessian(b)
+        with np.errstate(all="ignore"):
+            curvature = self.likelihood.curvature(self.eta(b), self.weights)
+            return share * np.asarray(self.backend.to_host(hessian(self.rows, curvature)))
+
     def diagonal(self, b: np.ndarray) -> np.ndarray:
         """Compute the levelled Hessian's diagonal, approximately."""
         curvature = self.likelihood.curvature(self._levelled_predictors(b), self.weights)
