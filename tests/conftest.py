@@ -74,6 +74,20 @@ def default_device(request):
         yield
 
 
+@pytest.fixture(autouse=True)
+def memory_of_device(request):
+    """Let tests on PyTorch's CPU device fail where a GPU would, at tensors of the host."""
+    chosen = request.config.getoption("--device")
+    compared = chosen == "cpu" and request.node.get_closest_marker("both_devices")
+    if chosen != "torch-cpu" and not compared:
+        yield
+        return
+    from separate_memories import SeparateMemories
+
+    with SeparateMemories():
+        yield
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Leave modules and tests, which are never garbage, out of all collections of garbage."""

@@ -299,7 +299,9 @@ def minimiser_of(iterations):
     Z = rng.normal(size=(90, k))
     G, ones = Z.T @ Z, np.ones((k, B))
     policy = MinimiserPolicy(max_iterations=iterations)
-    minimiser = QuadraticMinimiser(DenseProducts(torch.from_numpy(G).float()), policy)
+    minimiser = QuadraticMinimiser(
+        DenseProducts(torch.tensor(G, dtype=torch.float32, device="cpu")), policy
+    )
     arrays = {
         "g": rng.normal(size=(k, B)), "y": ones, "l1": ones, "l2": ones, "unit": ones,
         "tolerance": np.ones(B), "U": np.empty((0, k, B)), "c": np.empty((0, B)),
@@ -317,7 +319,7 @@ def test_an_iteration_of_conjugate_gradients_is_three_products_and_two_kernels(m
         minimiser_of(12)(0.0)
     assert operations.asked <= 3
     # On a GPU, Triton's kernels take the place of the operations of these two functions.
-    z, done = (torch.ones(3), torch.ones(40, 3)), []
+    z, done = (torch.ones(3, device="cpu"), torch.ones(40, 3, device="cpu")), []
     monkeypatch.setattr(quadratic_minimiser, "scaled", lambda *_: z)
     monkeypatch.setattr(quadratic_minimiser, "update", lambda *_: done.append(True))
     costs = [cost_of(lambda n=n: minimiser_of(n)(0.0)).operations for n in (2, 3)]
