@@ -37,10 +37,6 @@ def map_rows(
     *arrays : (k, B), (M, k, B) or (1, B) arrays
         All on the host or all on one device. Rows are those of the last axis but one. Arrays with
         a single row are not cut.
-
-    Returns
-    -------
-    tuple of arrays
     """
     if not isinstance(arrays[0], np.ndarray):
         return function(*arrays)

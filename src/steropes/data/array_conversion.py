@@ -68,9 +68,6 @@ def as_numbers(
 
     Parameters
     ----------
-    x : array, sequence or series
-    what : str
-        The argument's name, for messages.
     place : callable
         Function from an index to a description such as "row 3".
     of : str, optional

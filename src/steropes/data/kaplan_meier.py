@@ -113,10 +113,6 @@ def product_limit(
         events. At equal times events come first, so that people with the event are not at risk
         of censoring then; with this convention S(t) G(t) is the share under observation.
 
-    Returns
-    -------
-    KaplanMeier
-
     Raises
     ------
     DataError

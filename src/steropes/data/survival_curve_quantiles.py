@@ -23,8 +23,6 @@ def first_crossings(times: np.ndarray, curves: np.ndarray, target: float, end: f
         Ascending.
     curves : (n, T) array
         Values of nonincreasing step functions; NaN counts as above the target.
-    target : float
-        The probability.
     end : float
         The last time under observation, at which the last segment ends.
 

@@ -138,10 +138,6 @@ def check_survival(y: object, n: int, competing: bool = False) -> SurvivalOutcom
     competing : bool
         Whether event codes above 1 are allowed.
 
-    Returns
-    -------
-    SurvivalOutcome
-
     Raises
     ------
     DataError

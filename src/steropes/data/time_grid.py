@@ -101,7 +101,6 @@ class TimeIntervals:
 
         Parameters
         ----------
-        outcome : SurvivalOutcome
         counted : (n,) bool array, optional
             The people with events that are validated; default all.
 

@@ -39,11 +39,8 @@ def check_vector(x: object, n: int | None, what: str, infinite: float | None = N
 
     Parameters
     ----------
-    x : array, sequence or series
     n : int or None
         Required length; None allows any.
-    what : str
-        The argument's name, for messages.
     infinite : float, optional
         An infinite value that is allowed, ∞ or −∞.
 
@@ -158,7 +155,6 @@ def check_offset(
     Parameters
     ----------
     offset : (n,) array or None
-    n : int
     log_scale : bool
         Whether the offset is added to a logarithm, which limits its size.
     apart : float

@@ -25,12 +25,7 @@ BAND = 1 << BITS
 
 
 class PackedBlock(SparseBlock):
-    """A copy of a sparse block with packed row numbers.
-
-    Parameters
-    ----------
-    block : SparseBlock
-    """
+    """A copy of a sparse block with packed row numbers."""
 
     _low: np.ndarray | None  # (entries,) the last bits of the row numbers; None once unpacked
     _cuts: np.ndarray  # (bands + 1, p) where those of each band of rows begin in each column

@@ -17,8 +17,6 @@ class CostModel:
         Default size of the working set if the prior sets coefficients to zero.
     steps : int
         Number of steps of a fit without a warm start.
-    hessians : int
-        Number of Hessians that such a fit computes.
     passes : int
         Number of passes over all entries: scales, gradients of all columns and the
         certificate.

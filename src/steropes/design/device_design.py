@@ -67,13 +67,6 @@ class DeviceRows:
     """Rows on a device with products whose arguments and results are on the host; see `RowsLike`.
 
     Without ``lines`` and ``dense``, since the host cannot read the entries.
-
-    Parameters
-    ----------
-    rows : RowMatrix
-        The rows on the device.
-    backend : Backend
-        The backend of the host.
     """
 
     layout: ClassVar[Literal["rows"]] = "rows"

@@ -26,7 +26,6 @@ def subtract_columns(
 
     Parameters
     ----------
-    design : DesignLike
     columns : (k,) int array
     pivots : (r,) int array
         None of them is in ``columns``.

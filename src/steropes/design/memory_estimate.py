@@ -236,8 +236,6 @@ class _Units:
         An entry of a sparse and of a dense column in a product.
     pair, square : float
         A pair of sparse entries and of dense entries in a Hessian.
-    exponential : float
-        An exponential.
     """
 
     entry: float

@@ -32,8 +32,6 @@ class StepEffects:
         Column of X.
     first, last : (p,) int array
         First and last interval, 0 … Q − 1, in which the coefficient acts, both included.
-    names : list of str
-        Names of the coefficients.
     Q : int
         Number of intervals between the cut points of all columns.
     values : (p, Q) array or None

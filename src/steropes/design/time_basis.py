@@ -19,8 +19,6 @@ class TimeFunction:
     ----------
     key
         A hashable key, equal for equal functions.
-    name : str
-        The name of the function.
     values : (K,) array
         f(1) … f(K).
     """
@@ -66,8 +64,6 @@ def effect_basis(spec: object, K: int, what: str) -> list[TimeFunction]:
 
     Parameters
     ----------
-    spec : int, callable or sequence of callables
-        A degree or functions of t.
     K : int
         Number of intervals.
     what : str

@@ -28,8 +28,6 @@ class RowMatrix:
 
     Parameters
     ----------
-    design : ColumnStore
-        The design with the columns.
     chosen : (k,) int array
         Columns, numbered locally 0 … k − 1 in this order.
     order : (m,) int array or None

@@ -38,7 +38,6 @@ class Field:
 
     Attributes
     ----------
-    ask : str
     name : str
         Name of the field; ``"*"`` means each of the plan's parameters.
     shape : tuple of str
@@ -179,12 +178,7 @@ def pack(shapes: Mapping[str, tuple[int, ...]], sums: Mapping[str, np.ndarray]) 
 
 @dataclass(frozen=True)
 class Totals:
-    """The totals over all sites that answered a request.
-
-    Attributes
-    ----------
-    arrays : dict of str to array
-    """
+    """The totals over all sites that answered a request."""
 
     arrays: Mapping[str, np.ndarray]
 

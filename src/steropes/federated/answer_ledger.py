@@ -33,7 +33,6 @@ class Answered:
 
     Attributes
     ----------
-    round : int
     request : str
         The id of the request.
     numbers : int
@@ -61,13 +60,8 @@ class PlanRecord:
         Column of the outcome or the time.
     times : list of float
         Grid of times.
-    sites : list of str
-        Sites of the plan.
-    people : int
-        Number of people at this site.
     rows : str
         Digest of the site's rows, which must be the same in all rounds.
-    answered : list of Answered
     withdrawn : bool
         Whether the site has withdrawn.
     totals : list of list of str

@@ -80,7 +80,6 @@ class Lane:
 
     Parameters
     ----------
-    model : FederatedModel
     l1, l2 : (P,) arrays
         Penalties.
     fold : int

@@ -37,9 +37,6 @@ class Chosen:
 
     Attributes
     ----------
-    variance : float
-    prior : Prior
-        The prior with this variance.
     theta : (P,) array
         Coefficients close to those of the fit to all rows.
     results : DataFrame

@@ -52,8 +52,6 @@ class FederatedModel:
 
     Parameters
     ----------
-    plan : FederatedPlan
-    described : PooledDescription
     reached : (P,) array, optional
         Initial coefficients: the last ones of a fit that continues without a site.
 
@@ -138,13 +136,10 @@ class DivergenceCheck:
 
     Parameters
     ----------
-    term : FederatedTerm
     free : (k,) int array
         The unpenalised coefficients.
     weight : float
         Mean weight of a row.
-    names : list of str
-        Names of all coefficients.
     linear : bool
         Whether the model is linear, so that nothing diverges.
     own : (k, k) array

@@ -30,7 +30,6 @@ def run_in_memory(
 
     Parameters
     ----------
-    plan : FederatedPlan
     sites : dict of str to FederatedSite or callable
         The sites by name. Those in this process learn each other's public keys here.
     peers : dict of str to PublicKeys, optional

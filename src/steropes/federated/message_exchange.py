@@ -135,7 +135,6 @@ class Exchange:
 
     Attributes
     ----------
-    plan : FederatedPlan
     converse : callable
         Sends a request and returns the finished round.
     measure : callable

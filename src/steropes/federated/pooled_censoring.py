@@ -62,7 +62,6 @@ def censoring_counts(rows: SiteRows, times: np.ndarray) -> dict[str, np.ndarray]
 
     Parameters
     ----------
-    rows : SiteRows
     times : (L,) array
         Times that include all those at which a row leaves or enters.
 

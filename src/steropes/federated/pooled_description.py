@@ -26,7 +26,6 @@ class PooledDescription:
     ----------
     weight : float
         Total weight.
-    rows, people : int
     events : int or None
         None for linear models.
     center, scale : (p,) arrays

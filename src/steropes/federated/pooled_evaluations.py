@@ -34,7 +34,6 @@ class KnownPoint:
     ----------
     theta : (P,) array
         The point.
-    loss : float
     gradient : (P,) array or None
     columns : (k,) int array
         Columns of the Hessian.
@@ -68,7 +67,6 @@ class Evaluations(ABC):
 
     Parameters
     ----------
-    plan : FederatedPlan
     center : (p,) array
         Centres of the columns.
     l1 : (P,) array
@@ -220,7 +218,6 @@ def sums_over_sites(
 
     Parameters
     ----------
-    exchange : Exchange
     points : (m, P) array
         Coefficients, starting with the common intercept, if any.
     center, scale : (p,) arrays

@@ -44,9 +44,6 @@ class Admission:
 
     Parameters
     ----------
-    plan : FederatedPlan
-    rows : SiteRows
-    owner : Owner
     read : callable
         Reads the site's rows according to another plan, to find small cells across plans.
     """

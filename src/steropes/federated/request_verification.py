@@ -31,8 +31,6 @@ def refuse_dishonest(
     ----------
     site : str
         Name of this site.
-    plan : FederatedPlan
-    request : Message
     earlier : sequence of Round
         All finished rounds.
     owner : Owner

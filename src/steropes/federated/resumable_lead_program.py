@@ -35,7 +35,6 @@ class Profiles:
     ----------
     answers : list of Message
         The answers with the profiles.
-    exchange : Exchange
     """
 
     def __init__(self, exchange: Exchange) -> None:
@@ -109,7 +108,6 @@ class LeadProgram:
 
     Parameters
     ----------
-    plan : FederatedPlan
     measure : callable
         Returns the size of a message in bytes, for the record of the traffic.
 

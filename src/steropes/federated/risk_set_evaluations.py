@@ -27,8 +27,6 @@ class RiskSetRequest:
     ----------
     points : list of (P,) arrays
         The points, with first moments at the first one, and with a Hessian if shares are given.
-    shares : HessianWeights or None
-        The weights of the Hessian.
     fold : int
         The fold that is left out, −1 for none.
     """
@@ -48,11 +46,8 @@ def risk_sets_over_sites(
 
     Parameters
     ----------
-    exchange : Exchange
-    described : PooledDescription
     columns : (k,) int array
         Columns of the Hessians.
-    asks : sequence of RiskSetRequest
     """
     firsts = np.cumsum([0, *(len(a.points) for a in asks)])
     known = [h for h, a in enumerate(asks) if a.shares is not None]
@@ -104,8 +99,6 @@ class StoredRiskSets(Evaluations):
 
     Parameters
     ----------
-    plan : FederatedPlan
-    described : PooledDescription
     l1 : (P,) array
     """
 
@@ -157,7 +150,6 @@ class RiskSetEvaluations(StoredRiskSets):
 
     Parameters
     ----------
-    exchange : Exchange
     described, l1
         See `StoredRiskSets`.
     """

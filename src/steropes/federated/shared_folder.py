@@ -152,7 +152,6 @@ def run_in_folder(
 
     Parameters
     ----------
-    folder : str or Path
     without : sequence of str
         Sites that have not answered the last request and without which the lead continues.
     peers : dict of str to PublicKeys, optional

@@ -46,7 +46,6 @@ class SiteRiskSets:
 
     Parameters
     ----------
-    rows : SiteRows
     times : (T,) array
         The grid, ascending; each event is at one of its times.
     center : (p,) array

@@ -100,7 +100,6 @@ def read_rows(data: SiteData, plan: FederatedPlan, site: int = 0) -> SiteRows:
     data : data frame or Arrow table, path to a Parquet or CSV file, or mapping
         The table. A mapping has ``"X"`` (any numbers that `as_design` accepts, with the
         names of the plan's columns) and vectors by the names of their columns.
-    plan : FederatedPlan
     site : int
         Position of the site in the plan, on which its folds depend.
 

@@ -76,8 +76,6 @@ def sums_at(
 
     Parameters
     ----------
-    rows : SiteRows
-    plan : FederatedPlan
     points : (m, p) array
         Coefficients.
     intercepts : (m,) array or None

@@ -36,13 +36,10 @@ class SiteShards:
 
     Parameters
     ----------
-    evaluations : Evaluations
     scale : (P,) array
         Factors by which coefficients are multiplied for the solver.
     weight : float
         Total weight of the rows.
-    rows : int
-        Number of rows of all sites.
     """
 
     def __init__(

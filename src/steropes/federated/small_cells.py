@@ -36,7 +36,6 @@ class Factor:
 
     Attributes
     ----------
-    name : str
     rows : tuple of int arrays
         The rows at each level except the most frequent one.
     complete : bool
@@ -54,9 +53,6 @@ class SiteCells:
 
     Parameters
     ----------
-    rows : SiteRows
-    plan : FederatedPlan
-    rules : OwnerRules
     others : sequence of Factor
         Factors of earlier plans on the same people; their cells with those of this plan are
         counted too.
@@ -163,7 +159,6 @@ class SiteCells:
 
         Parameters
         ----------
-        covariates, others : sequence of Factor
         among : (n,) bool array
             The rows to count.
         every : bool

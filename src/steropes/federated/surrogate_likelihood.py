@@ -91,7 +91,6 @@ def fit_surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> Surr
     ----------
     rows : SiteRows
         The lead's rows.
-    plan : FederatedPlan
     request : Message
         ``at`` (q,) is b̄, ``gradient`` and ``hessian`` are those of L at b̄, ``center`` (p,) are the
         centres of the columns to which the intercept refers, and ``weight`` is the weight of all

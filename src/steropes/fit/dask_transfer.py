@@ -22,8 +22,6 @@ def scatter_to_worker(client: Client, value: object, to: Sequence[str] | None = 
 
     Parameters
     ----------
-    client : dask.distributed.Client
-    value : object
     to : sequence of str, optional
         Addresses of workers. One of them receives the value, or any other if all are lost.
 
@@ -50,8 +48,6 @@ def wait_for_result(client: Client, future: Future, address: str | None = None) 
 
     Parameters
     ----------
-    client : dask.distributed.Client
-    future : dask.distributed.Future
     address : str, optional
         Address of the worker that the task prefers.
 

@@ -58,7 +58,6 @@ class ResultFolder(Generic[Result]):
     ----------
     path : str or Path
         The folder; created with access for its owner only if it does not exist.
-    packing : Packing
 
     Raises
     ------

@@ -28,10 +28,8 @@ class MeanCurvature(LocalCurvature):
 
     Parameters
     ----------
-    likelihood : Likelihood
     v : (n,) array
         The diagonal, in the order of X's rows.
-    active : WorkingColumns
     columns : int
         The largest number of columns that may be nonzero in one outcome.
     """

@@ -63,7 +63,6 @@ def run_tasks(
         A function of a module, so that workers can import it.
     common : object
         Data that all tasks read; sent to each worker once.
-    tasks : sequence
     store : ResultFolder, optional
         Folder to which each result is written; results that it contains are not recomputed.
     key : object, optional

@@ -50,10 +50,8 @@ class Problem:
     ----------
     design : DesignLike
         The columns, starting with the intercept, if any.
-    likelihood : Likelihood
     weights : (n,) array
     offset : (n,) array or None
-    prior : Prior or None
     names : list of str
         Names of the columns to which the prior applies.
     n_free : int

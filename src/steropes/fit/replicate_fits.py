@@ -61,11 +61,8 @@ class Group:
 
     Attributes
     ----------
-    numbers : list of int
-        Numbers of the replicates.
     batch : Batch
         The batch at their optima.
-    fits : list of Fit
     """
 
     numbers: list[int]
@@ -78,11 +75,8 @@ class Replicates:
 
     Parameters
     ----------
-    problem : Problem
     common : Common
         Working set and Hessian, shared with other fits of the problem.
-    count : int
-        Number of replicates.
     weights : callable
         Maps numbers of replicates to their row weights, (n, b).
     memory : float
@@ -93,8 +87,6 @@ class Replicates:
         Nuisance parameters near which new batches start.
     per_replicate_subproblems : bool
         See `Batch`.
-    lanes : int
-        Number of replicates in a group.
     """
 
     def __init__(

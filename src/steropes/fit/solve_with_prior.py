@@ -33,7 +33,6 @@ class PriorSolution:
 
     Attributes
     ----------
-    fits : list of Fit
     l1, l2 : (p,) or (p, B) arrays
         The penalties of the last descent, in X's units.
     is_fixed_point : bool
@@ -61,7 +60,6 @@ def solve_under_prior(
     ----------
     problem : Problem
         The problem that created ``batch``.
-    batch : Batch
     prior : Prior or None
         The problem's prior, possibly with another variance.
     tol, max_iter, callback, look

@@ -67,18 +67,12 @@ def fit_draws(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         The full data's coefficients in X's units.
     l1, l2 : (p,) arrays
         Penalties in X's units at the end of the full data's fit.
-    draws : Draws
     progress : callable, optional
         Called with the name of the task and the share of it that is done.
-
-    Returns
-    -------
-    DrawnFits
     """
     n, scale = len(draws.seeds), problem.design.scale
     common = problem.common()
@@ -144,19 +138,13 @@ def fit_draws_reselecting(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     choose : callable
         Called with the problem of a draw and a random generator for its folds; returns a
         `steropes.select.variance_search.Selection`.
-    draws : Draws
     tol, max_iter
         Tolerance and iteration limit of the final fits.
     progress : callable, optional
         Called with the name of the task and the share of it that is done.
-
-    Returns
-    -------
-    DrawnFits
     """
     n = len(draws.seeds)
     out = DrawnFits(np.full((n, problem.design.p), np.nan), np.zeros(n, bool), np.full(n, np.nan))
@@ -201,7 +189,6 @@ def acceleration(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
     l1, l2 : (p,) arrays

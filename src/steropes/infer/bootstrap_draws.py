@@ -18,7 +18,6 @@ def sampling_units(problem: Problem, cluster: np.ndarray | None) -> tuple[np.nda
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     cluster : (n,) int array or None
         Codes of the user's clusters.
 
@@ -59,10 +58,6 @@ def rows_across_clusters(
     together, cluster : (n,) int arrays
         Codes of strata and of clusters.
     weights : (n,) array
-
-    Returns
-    -------
-    int array
     """
     used = np.flatnonzero(weights > 0)
     first = np.full(int(together.max()) + 1, -1, np.int64)
@@ -89,8 +84,6 @@ class Draws:
         Row weights of the problem; units with no weight are not drawn.
     unit : (n,) int array or None
         Codes of the sampling units; None draws single rows.
-    count : int
-        Number of draws.
     rng : numpy.random.Generator
         Generates a seed for each draw, so that a draw does not depend on how they are grouped.
     """

@@ -97,7 +97,6 @@ def competing_concordance(
     strata : (n,) int array, optional
         Pairs are formed, and Ĝ is estimated, within strata.
     weight : (n,) array
-    cause : int
     tau : float, optional
         Only events of interest before this time count.
 

@@ -28,7 +28,6 @@ class RobustInformation:
 
     Parameters
     ----------
-    design : Design
     parts : list of SubsetFit
         The fit to all rows, or the fits to the subsets.
     information : list of CumulativeInformation

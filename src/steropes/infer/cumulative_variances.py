@@ -43,7 +43,6 @@ class SubsetFit:
     ----------
     likelihood : CumulativeRows
         Likelihood over the levels with mass.
-    fit : Fit
     at : Thresholds
         α for the design's columns, of which the dense ones are centred.
     beta : (p,) array
@@ -79,7 +78,6 @@ class CumulativeInformation:
     ----------
     problem : Problem
         The problem with dense columns centred, and the prior of the fit.
-    part : SubsetFit
     offset : (n,) array or None
         Offsets in the order of the rows of ``part``.
     """

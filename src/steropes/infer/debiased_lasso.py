@@ -26,12 +26,8 @@ class DebiasedLasso:
 
     Attributes
     ----------
-    coef : Series
-        Debiased estimates.
     lasso : Series
         The estimates of the fit.
-    vcov : DataFrame
-        Covariance matrix of the debiased estimates.
     nodewise : DataFrame
         For each coefficient the regression of its column on all others: ``penalty`` (λ_j in units
         of √(H_jj / n)), ``nonzero`` (columns with a coefficient) and ``correlation`` (the largest
@@ -128,12 +124,10 @@ def debias(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         The fitted coefficients, in X's units.
     free : int array
         Columns that the fit leaves unpenalised.
-    columns : sequence of int
     n : float
         Effective number of rows.
     penalty : float or None

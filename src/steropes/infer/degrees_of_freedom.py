@@ -22,8 +22,6 @@ def degrees_of_freedom(problem: Problem, beta: np.ndarray) -> float:
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
-        The problem with the prior of the fit.
     beta : (p,) array
         Coefficients in X's units, starting with the intercept, if any.
     """

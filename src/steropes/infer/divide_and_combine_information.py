@@ -54,7 +54,6 @@ class SubsetInformation:
 
     Parameters
     ----------
-    parts : list of CumulativeInformation
     positions : list of (M − 1,) int arrays
         See `subset_positions`.
     """

@@ -30,7 +30,6 @@ class IncidenceErrors:
         Coefficients in X's units.
     V : (p, p) array
         Inverse information.
-    state : HazardWithVariance
     unit : (n,) int array, optional
         Code of each row's cluster; None if each row is its own cluster.
     """
@@ -59,7 +58,6 @@ class IncidenceErrors:
             Columns minus their centres.
         eta : (n,) array
             Linear predictors of Z, including the offset.
-        stratum : int
         times : (T,) array
         """
         state, T = self.state, len(times)

@@ -38,7 +38,6 @@ class HazardWithVariance:
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
 

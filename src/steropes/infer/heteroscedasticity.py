@@ -91,7 +91,6 @@ def leverages(problem: Problem, information: Information) -> np.ndarray:
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     information : Information
         That of all columns.
     """

@@ -18,7 +18,6 @@ def outcome_and_predictor(problem: Problem, beta: np.ndarray) -> tuple[np.ndarra
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
     """
@@ -38,8 +37,6 @@ def predictor_scores(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
-    distribution : ResponseDistribution
     y, eta : (n,) arrays
         From `outcome_and_predictor`.
     """
@@ -57,7 +54,6 @@ def row_scores(problem: Problem, slope: np.ndarray, columns: np.ndarray) -> np.n
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     slope : (n,) array
         Derivatives from `predictor_scores`.
     columns : (L,) int array

@@ -34,7 +34,6 @@ class Information:
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units, starting with the intercept, if any.
     l1, l2 : (p,) arrays
@@ -175,7 +174,6 @@ def refuse_separated(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Final coefficients of the fit, in X's units.
     l1, l2 : (p,) arrays
@@ -222,8 +220,6 @@ def refuse_collinear(
 
     Parameters
     ----------
-    names : list of str
-        Names of all columns.
     free : (f,) int array
         The unpenalised columns.
     H : (f, f) array

@@ -27,7 +27,6 @@ def refuse_weak_information(problem: Problem, beta: np.ndarray, free: np.ndarray
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
     free : (k,) int array

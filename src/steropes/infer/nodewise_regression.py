@@ -131,7 +131,6 @@ class NodewiseRegressions:
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         The fitted coefficients, in X's units.
     free : (f,) int array
@@ -208,7 +207,6 @@ class NodewiseRegressions:
 
         Parameters
         ----------
-        j : int
         penalty : float or None
             λ_j; by default it is chosen as by Zhang and Zhang (2014), Table 1: the largest
             correlation with another column is reduced to √(2 log p / n), and further as long as

@@ -26,8 +26,6 @@ class Posterior:
     ----------
     draws : (chains, n, k) array
         Draws of the k named coefficients.
-    names : list of str
-        Their names.
     variance : (chains, n) array
         Draws of the prior's variance.
     dispersion : (chains, n) array

@@ -147,7 +147,6 @@ def sample_posterior(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         The fitted coefficients in X's units, from which the chains start.
     l1, l2 : (p,) arrays
@@ -158,7 +157,6 @@ def sample_posterior(
         Maps coefficients (p, B) in X's units to those to be kept, (k, B).
     sizes : tuple of int
         Numbers of chains, of draws for adaptation and of draws of each chain.
-    rng : Generator
     report : callable
         Receives the progress.
     """

@@ -54,7 +54,6 @@ class ProfileFits:
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         The fitted coefficients, in X's units.
     l1, l2 : (p,) arrays
@@ -323,7 +322,6 @@ def hessian_of_support(
 
     Parameters
     ----------
-    batch : Batch
     beta, l1, l2 : (p,) arrays
         Coefficients at the current point and penalties, in X's units.
     columns : int array

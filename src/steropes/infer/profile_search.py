@@ -69,7 +69,6 @@ class Maximum:
 
     Attributes
     ----------
-    point : ProfilePoint
     rising_side : int
         −1 or 1 if the profile has no maximum and rises on that side; otherwise 0.
     """
@@ -220,8 +219,6 @@ def is_flat_at_end(curve: Callable[[float], float], end: float, other: float, sl
 
     Parameters
     ----------
-    curve : callable
-        The profile on the interval.
     end, other : float
         The end in question, and the other end.
     slope : float

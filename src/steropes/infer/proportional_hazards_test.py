@@ -50,8 +50,6 @@ def proportionality_test(
         The problem of a Cox model without an ℓ1 penalty.
     beta : (p,) array
         The estimate, in X's units.
-    names : sequence of str
-        Names of the coefficients.
     time, event, entry : (n,) arrays
         The outcome.
     transform : {"km", "identity", "log", "rank"} or callable

@@ -55,7 +55,6 @@ def fit_with_fixed_values(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     l1, l2 : (p,) arrays
         Penalties in X's units; those of the fixed columns are ignored.
     columns : (k,) int array

@@ -29,7 +29,6 @@ def robust_covariance(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
     inverse : (p, P) array

@@ -19,7 +19,6 @@ class UnitScores:
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
     unit : (n,) int array, optional

@@ -82,10 +82,8 @@ def standardized_averages(
 
     Parameters
     ----------
-    state : HazardWithVariance
     joint : callable
         Computes covariances, such as `independent_increments`.
-    populations : list of Population
     codes : (n,) int array
         Codes of strata.
     weight : (n,) array
@@ -115,7 +113,6 @@ def independent_increments(state: HazardWithVariance, V: np.ndarray) -> JointCov
 
     Parameters
     ----------
-    state : HazardWithVariance
     V : (p, p) array
         Covariance of the coefficients.
     """

@@ -67,7 +67,6 @@ def influences(problem: Problem, beta: np.ndarray, columns: np.ndarray) -> np.nd
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
     columns : (L,) int array
@@ -88,7 +87,6 @@ def row_scores(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
     columns : (L,) int array
@@ -122,7 +120,6 @@ def schoenfeld(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
     columns : (L,) int array

@@ -64,7 +64,6 @@ def log_hazards(
 
     Parameters
     ----------
-    state : HazardWithVariance
     V : (p, p) array
         Covariance of the coefficients.
     Z : (n, p) array
@@ -73,7 +72,6 @@ def log_hazards(
         Whether each coefficient acts in each interval of time.
     eta : (n, Q) array
         Linear predictors of Z, including the offset.
-    stratum : int
     times : (T,) array
     """
     n, p, T = len(Z), Z.shape[1], len(times)

@@ -72,7 +72,6 @@ def auc_at(
     ----------
     score, time, event : (n,) arrays
         Higher scores mean a higher risk.
-    t : float
     censoring : CensoringWeights
         Censoring weights of the same rows, with the rows' own weights.
     cause : int

@@ -37,7 +37,6 @@ class UnidentifiedCoefficients:
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients of the full data in X's units, at which the unpenalised columns are identified.
     free : (f,) int array
@@ -68,8 +67,6 @@ class UnidentifiedCoefficients:
         weights : callable
             Returns the row weights of the replicate, (n,). It is not called if no coefficient is
             unpenalised.
-        fit : Fit
-            The replicate's fit.
 
         Returns
         -------

@@ -23,7 +23,6 @@ class IndependentRowsLikelihood(Likelihood):
     ----------
     y : (n,) array
         Outcomes, which are copied.
-    backend : Backend
 
     Attributes
     ----------

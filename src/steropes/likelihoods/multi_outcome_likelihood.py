@@ -72,7 +72,6 @@ class MultiOutcomeLikelihood(Likelihood):
 
     Parameters
     ----------
-    likelihoods : sequence of Likelihood
     n : int
         Number of rows of X.
     """

@@ -24,8 +24,6 @@ class MultinomialLikelihood(Likelihood):
     ----------
     codes : (n,) int array
         Class of each row, from 0 on.
-    classes : int
-        Number of classes C.
 
     References
     ----------

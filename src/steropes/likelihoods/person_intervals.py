@@ -26,7 +26,6 @@ class PersonIntervals:
         Intervals from ``first`` to ``last`` − 1, counted from 0.
     functions : (K, Q) array
         Functions f_1(k), f_2(k), … that multiply the channels after the first.
-    backend : Backend
 
     Attributes
     ----------

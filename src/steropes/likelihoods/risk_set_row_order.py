@@ -103,7 +103,6 @@ def risk_set_lines(
 
     Parameters
     ----------
-    lines : RiskSetLines
     r : (n,) array
         Weight of each row in the sums.
     nodes : list of ((m,) array, (m,) array)

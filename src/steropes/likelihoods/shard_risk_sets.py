@@ -57,8 +57,6 @@ class RiskRows:
         0 … S−1, ascending; some strata may have no row in this shard.
     strata : int
         Number of strata, S.
-    groups : RiskGroups
-        Groups of all rows.
     apart : bool
         Whether tied events have separate sums (Efron's method).
     interval : (S,) int array or None
@@ -104,13 +102,7 @@ class ShardWeights:
 
 
 class ShardRiskSets:
-    """The rows of a Cox model in one shard.
-
-    Parameters
-    ----------
-    rows : RiskRows
-    backend : Backend
-    """
+    """The rows of a Cox model in one shard."""
 
     def __init__(self, rows: RiskRows, backend: Backend) -> None:
         self.rows, self.backend = rows, backend

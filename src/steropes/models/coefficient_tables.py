@@ -37,7 +37,6 @@ def coefficient_positions(
         of the table or for each coefficient.
     names : list of str
         Names of the rows of the table, the estimated coefficients.
-    fixed : FixedCoefficients, optional
 
     Raises
     ------
@@ -105,7 +104,6 @@ def coefficient_table(
     Parameters
     ----------
     coef, se : (p,) arrays
-    names : list of str
     level : float
         Confidence level of the limits.
     df : float, optional

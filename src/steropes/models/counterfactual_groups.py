@@ -200,8 +200,6 @@ def group_populations(
         The column of the designs of each coefficient.
     acts : (p, Q) bool array
         Whether a coefficient is in effect in an interval of time.
-    state : HazardWithVariance
-    backend : Backend
     """
 
     def total_of(
@@ -267,13 +265,8 @@ class GroupingColumn:
 
         Parameters
         ----------
-        by : str or int
-        design : Design
-            All columns of X.
-        fixed : FixedCoefficients or None
         effects : (k, Q) array
             Effect of each column with an estimated coefficient, in each interval of time.
-        backend : Backend
 
         Raises
         ------

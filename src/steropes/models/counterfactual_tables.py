@@ -65,7 +65,6 @@ def tables_by_value(name: str, data: pd.DataFrame) -> dict[Hashable, pd.DataFram
     ----------
     name : str
         A column without missing values.
-    data : DataFrame
 
     Returns
     -------

@@ -259,7 +259,6 @@ def curve_table(
         Cumulative hazards with their standard errors.
     last : float
         The last time under observation; later values are NaN.
-    level : float
     kind : {"survival", "incidence"}
         Whether to tabulate exp(−hazard), or one minus that.
     """

@@ -21,7 +21,6 @@ class DiscreteTime:
 
     Attributes
     ----------
-    intervals : TimeIntervals
     basis : (K, M) array
         Basis functions of the baseline in each interval.
     functions : (K, Q) array

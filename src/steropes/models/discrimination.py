@@ -53,7 +53,6 @@ def concordance_with_se(
     ----------
     score, time, event, entry, strata, weight : (N,) arrays
         Values of rows, or of pieces of rows if ``row`` is given.
-    return_se : bool
     cluster : (n,) labels, optional
         Clusters of rows, within which influences are summed before they are squared.
     row : (N,) int array, optional
@@ -88,15 +87,12 @@ def competing_concordance_with_se(
     Parameters
     ----------
     score : (n,) array
-    outcome : SurvivalOutcome
     strata, weight : (n,) arrays
     cause : int
         The event of interest.
     ipcw : bool
         Whether to weight pairs for censoring. Otherwise people with a competing event count as
         surviving longest, and pairs have equal weights.
-    tau : float or None
-    return_se : bool
     cluster : (n,) labels or None
     """
     time, event, entry = outcome
@@ -265,11 +261,8 @@ def auc_table(
     ----------
     risk : (n, T) array
         Score of each row at each time. Rows without a score (NaN) may have no weight only.
-    outcome : SurvivalOutcome
     weight : (n,) array
     times : (T,) array
-    level : float
-    cause : int
 
     Raises
     ------

@@ -252,7 +252,6 @@ class FitSteps(
         ----------
         design : Design
             Columns with estimated coefficients.
-        inputs : FitInputs
         like : Problem, optional
             A problem of the same model and X with another outcome, to share columns with.
         """

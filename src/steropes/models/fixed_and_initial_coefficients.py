@@ -28,8 +28,6 @@ class FixedCoefficients:
 
     Attributes
     ----------
-    names : list of str
-        Names of all columns of X.
     kept : (k,) int array
         Positions of the columns with estimated coefficients.
     values : (p,) array

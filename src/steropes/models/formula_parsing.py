@@ -66,7 +66,6 @@ class Formula:
 
     Attributes
     ----------
-    text : str
     outcome : str
         The left-hand side.
     spec : formulaic.ModelSpec
@@ -183,8 +182,6 @@ def read_formula(
 
     Parameters
     ----------
-    text : str
-    data : DataFrame
     intercept : bool
         Whether the model can have an intercept.
     trusted : bool
@@ -276,7 +273,6 @@ class _Terms:
     ----------
     covariates : list of formulaic.Term
         Terms that give columns of X.
-    has_intercept : bool
     labels : dict of str to str
         The expressions of ``strata`` and ``cluster``.
     offsets : list of str

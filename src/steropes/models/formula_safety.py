@@ -56,7 +56,6 @@ def refuse_unsafe_formula(text: str, dots: int) -> None:
 
     Parameters
     ----------
-    text : str
     dots : int
         Number of times that "." stands for all other columns.
 
@@ -86,7 +85,6 @@ def refuse_unsafe_expression(text: str, columns: Collection[str]) -> None:
     ----------
     text : str
         Python, as formulaic would evaluate it.
-    columns : collection of str
 
     Raises
     ------

@@ -81,13 +81,10 @@ class HeldOutScore:
 
         Parameters
         ----------
-        problem : Problem
         scaled : (p,) array
             Coefficients of the scaled columns, from the training rows.
         train, held : (n,) arrays
             Weights of the training rows and of the held-out rows.
-        log_likelihood : float
-            That of the held-out rows.
         """
         if self.scoring == "deviance" and self.family not in DEVIANCE_FAMILIES:
             return 2.0 * log_likelihood / float(held.sum())

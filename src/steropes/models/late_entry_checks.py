@@ -17,7 +17,6 @@ def refuse_unobserved_gap(
 
     Parameters
     ----------
-    likelihood : CoxLikelihood
     weights : (n,) array
         Row weights in the order of X.
     labels : list or None

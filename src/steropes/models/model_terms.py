@@ -19,7 +19,6 @@ class ModelTerm:
 
     Attributes
     ----------
-    name : str
     variables : tuple of str
         Columns of the data that the term uses.
     columns : (k,) int array

@@ -99,10 +99,6 @@ class ValidationData:
 def outcome_of_rows(problem: Problem) -> tuple[Any, np.ndarray | None]:
     """Return the outcome of a fit and the codes of strata, in the rows of X.
 
-    Parameters
-    ----------
-    problem : Problem
-
     Returns
     -------
     y : (n,) array or SurvivalOutcome
@@ -142,7 +138,6 @@ def predictor_of_rows(problem: Problem, beta: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    problem : Problem
     beta : (p,) array
         Coefficients in X's units.
     """
@@ -196,7 +191,6 @@ def performance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> di
 
     Parameters
     ----------
-    data : ValidationData
     eta : (n,) array
         Linear predictors, with intercept and offset; (n, K) of a multinomial model.
     weight : (n,) array

@@ -335,7 +335,6 @@ def _start_without_priors(
 
     Parameters
     ----------
-    problem : Problem
     beta : (p,) array
         The fit with all priors.
     l1, l2 : (p,) arrays

@@ -89,15 +89,10 @@ def coefficient_residuals(
 
     Parameters
     ----------
-    model : fitted model
     problem : Problem
         That of the fit.
     kind : {"score", "dfbeta", "dfbetas"}
     params : names or positions of coefficients, or None for all
-
-    Returns
-    -------
-    DataFrame
 
     Raises
     ------

@@ -31,7 +31,6 @@ class SharedPrior:
     ----------
     prior : Prior
         The prior with the chosen variance.
-    variance : float
     results : DataFrame
         Scores of the variances, as ``cv_results_``.
     left_out : dict
@@ -55,7 +54,6 @@ def choose_shared_prior(
     ----------
     estimator : PenalizedModel
         With a prior and a cross-validation.
-    design : Design
     own : mapping
         The arguments of ``fit`` for each outcome.
 

@@ -62,8 +62,6 @@ def fit_by_newton(
         The problem under its prior.
     start : None, (p,) array or Batch
         Initial coefficients, or a batch whose last fit is close to the final one.
-    tol : float
-    max_iter : int
     step : callable
         Called with the number of the step and the KKT violation.
 

@@ -158,11 +158,8 @@ def standardize(
 
     Parameters
     ----------
-    state : HazardWithVariance
-    people : PeopleToAverage
     joint : callable
         Computes covariances of the averages, see `standardized_averages`.
-    level : float
     """
     found, z = _averages(state, people, joint), critical_value(level)
     se = _errors(found)

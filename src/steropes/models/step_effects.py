@@ -74,11 +74,8 @@ def read_step_effects(
 
     Parameters
     ----------
-    time_varying : None or mapping
     names : sequence of str
         Names of the columns.
-    event_times : callable
-        Returns the times of the events.
 
     Returns
     -------
@@ -192,8 +189,6 @@ def prior_of_copies(
 
     Parameters
     ----------
-    prior : Prior
-        The prior of the columns.
     source, names, exclude, copies
         Arguments of `Prior.of_copies`, with ``exclude`` by name.
 

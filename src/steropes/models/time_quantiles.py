@@ -38,7 +38,6 @@ def quantile_times(
 
     Parameters
     ----------
-    baseline : Baseline
     eta : (n, Q) array
         Linear predictors in each interval of time in which effects are constant.
     codes : (n,) int array
@@ -77,7 +76,6 @@ def hazards_before(
 
     Parameters
     ----------
-    baseline : Baseline
     eta : (n, Q) array
     codes : (n,) int array
         Strata.

@@ -93,7 +93,6 @@ def summarize_columns(
         Names of the table's columns.
     coding : CategoryCoding, optional
         Levels of the columns of labels.
-    n_jobs : int or None
 
     Raises
     ------

@@ -47,13 +47,7 @@ class PriorColumns(Protocol):
 
 @dataclass(frozen=True)
 class AllColumns:
-    """One fitted coefficient for each column.
-
-    Attributes
-    ----------
-    names : sequence of str
-        Names of the columns.
-    """
+    """One fitted coefficient for each column."""
 
     names: Sequence[str]
 
@@ -84,8 +78,6 @@ class KeptColumns:
 
     Attributes
     ----------
-    names : sequence of str
-        Names of all columns.
     kept : (k,) int array
         Positions of the columns with fitted coefficients.
     values : (p,) array

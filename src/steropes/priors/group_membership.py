@@ -28,8 +28,6 @@ def group_numbers(
     groups : (p,) labels, or mapping of names to labels
         Group of each column; a column is in no group if its label is None or missing, or if the
         mapping has no entry for it.
-    names : sequence of str
-        Names of the columns.
     free : (p,) bool array
         Columns that are in no group in any case.
 

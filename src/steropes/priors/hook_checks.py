@@ -30,10 +30,8 @@ def _checked(prior: Prior, hook: str, penalty: Penalty, p: int) -> Penalty:
 
     Parameters
     ----------
-    prior : Prior
     hook : str
         The method of the prior that returned the penalty.
-    penalty : Penalty
     p : int
         Number of columns.
     """
@@ -61,7 +59,6 @@ def checked_smooth(prior: Prior, names: Sequence[str]) -> SmoothTerm | None:
 
     Parameters
     ----------
-    prior : Prior
     names : sequence of str
         Names of the p columns.
     """

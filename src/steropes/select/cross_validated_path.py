@@ -55,7 +55,6 @@ class FoldsPath(VariancePath):
     Parameters
     ----------
     cv : CrossValidation
-    problem : Problem
     progress, policy
         As in `VariancePath`.
     measure : callable, optional

@@ -128,7 +128,6 @@ def cyclops_variance(path: ScoredPath, settings: CyclopsSearch) -> float:
     Parameters
     ----------
     path : VariancePath
-    settings : CyclopsSearch
     """
     variance = settings.start
     variance = mean_square(path.design, path.counted) if variance is None else float(variance)
@@ -160,7 +159,6 @@ def next_variance(tried: dict[float, tuple[float, float]], factor: float) -> tup
     tried : dict
         Mean and standard deviation of the folds' scores of each variance, in the order in which
         they were tried. The first of equal means is the best.
-    factor : float
     """
     x = sorted(tried)
     best = max(tried, key=lambda v: tried[v][0])

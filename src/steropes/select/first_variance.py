@@ -33,7 +33,6 @@ def first_variance(
 
     Parameters
     ----------
-    prior : Prior
     penalties : callable
         Takes the prior with some variance and returns λ and κ, (p,) each.
     gradient : callable

@@ -42,9 +42,6 @@ def refuse_loose_folds(
 
     Parameters
     ----------
-    problem : Problem
-    folds : int
-        Number of folds.
     train : callable
         Takes numbers of folds and returns the row weights of their training rows, (n, b).
     """

@@ -47,7 +47,6 @@ class FoldScreening:
     ----------
     scale : (p,) array
         Divisor of each column; gradients are those of the scaled columns.
-    policy : PathPolicy
     """
 
     def __init__(self, scale: np.ndarray, policy: PathPolicy = DEFAULT) -> None:

@@ -142,14 +142,12 @@ def make_folds(
 
     Parameters
     ----------
-    folds, repeats : int
     label : (n,) int array or None
         Outcome classes to distribute evenly over the folds.
     together : (n,) int array or None
         Codes of strata that stay whole in a fold.
     n : int
         Number of rows.
-    random_state : int, Generator or None
 
     Returns
     -------

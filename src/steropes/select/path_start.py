@@ -23,7 +23,6 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     prior : Prior
         The prior with the variance to choose.
     full : Batch

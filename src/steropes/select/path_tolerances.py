@@ -21,7 +21,6 @@ class Tolerances:
         Whether the prior has a λ, and whether its penalties depend on the coefficients.
     rows, columns : int
         Numbers of rows of η and of columns.
-    policy : PathPolicy
     """
 
     tol: float

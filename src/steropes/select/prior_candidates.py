@@ -31,7 +31,6 @@ def choose_among(
     Parameters
     ----------
     chooser : CrossValidation or InformationCriterion
-    problem : Problem
     choose : callable
         Takes a problem and whether its prior is the only candidate, and finds the best variance.
     """

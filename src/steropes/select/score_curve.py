@@ -39,7 +39,6 @@ def next_step(
         Derivatives of the score, NaN where they are not known.
     se : float
         Standard error of the best score.
-    policy : PathPolicy
     """
     step = float(np.log(policy.step_ratio))
     if len(x) < 2 or not np.isfinite(se):
@@ -140,7 +139,6 @@ def promise(
     ----------
     x, y, slope : (m,) arrays
         As in `next_step`.
-    best : int
 
     Returns
     -------

@@ -37,7 +37,6 @@ def refuse_silent_folds(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     pairs : list of (repeat, fold)
         The parts that are held out in turn.
     train : callable
@@ -105,7 +104,6 @@ def is_constant(likelihood: Likelihood, weights: np.ndarray) -> bool:
 
     Parameters
     ----------
-    likelihood : Likelihood
     weights : (n,) array
         In the rows of X.
     """

@@ -80,8 +80,6 @@ def look_ahead(
 
     Parameters
     ----------
-    first : float
-        First variance of the path.
     fit : callable
         Takes a variance and returns the full data's log-likelihood and nonzero coefficients.
     unit : float

@@ -34,11 +34,8 @@ class LogDeterminant:
 
     Parameters
     ----------
-    design : Design
-    likelihood : Likelihood
     weights, offset : (n, B) or (n, 1) arrays, offset or None
         In the rows of X.
-    power : float
     """
 
     def __init__(

@@ -16,7 +16,6 @@ def linear_predictor(problem: SolverProblem, scaled: np.ndarray) -> Array:
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     scaled : (p,) array
         Coefficients of the scaled columns.
     """

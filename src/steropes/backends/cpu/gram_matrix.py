@@ -152,7 +152,6 @@ def split_gram(
         At least zero.
     first : int
         First row of G to compute.
-    policy : CpuPolicy
 
     Returns
     -------

@@ -170,7 +170,6 @@ class RiskSweeps:
     share_start : (m + 1,) int array or None
         Where each group's shares begin and end (see `likelihoods.cox_likelihood`); None means
         one share per group.
-    pool : ThreadPool
     """
 
     def __init__(

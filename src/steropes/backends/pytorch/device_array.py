@@ -107,12 +107,7 @@ def _power(a: Any, b: Any) -> Any:
 
 
 class DeviceArray:
-    """A tensor with NumPy's behaviour.
-
-    Parameters
-    ----------
-    tensor : torch.Tensor
-    """
+    """A tensor with NumPy's behaviour."""
 
     __array_ufunc__ = None  # NumPy's operators defer to the reflected ones below.
 

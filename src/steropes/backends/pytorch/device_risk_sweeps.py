@@ -25,7 +25,6 @@ class DeviceRiskSweeps:
     ----------
     n, strata_start, groups_start, tied_start, tied_end, place, share_start
         As of `RiskSweeps` of the CPU backend, on the host.
-    device : torch.device
     """
 
     def __init__(

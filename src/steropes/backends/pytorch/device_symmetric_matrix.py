@@ -34,12 +34,7 @@ class _Factor(NamedTuple):
 
 
 class TorchMinimiser:
-    """Minimisation of models by products with their matrix; see `ModelMinimiser`.
-
-    Parameters
-    ----------
-    products : ModelProducts
-    """
+    """Minimisation of models by products with their matrix; see `ModelMinimiser`."""
 
     def __init__(self, products: ModelProducts) -> None:
         self.device, self._products = products.device, products

@@ -71,7 +71,6 @@ class ModelProducts(ABC):
 
     Attributes
     ----------
-    device : torch.device
     count : int
         Number of products so far.
     check_every : int
@@ -153,7 +152,6 @@ class OperatorProducts(ModelProducts):
     ----------
     multiply : callable
         Multiplies the matrix by an array (k, B) on the device.
-    device : torch.device
     """
 
     check_every = 1
@@ -256,13 +254,7 @@ class _Models:
 
 
 class QuadraticMinimiser:
-    """Minimises the models of several replicates with one matrix.
-
-    Parameters
-    ----------
-    products : ModelProducts
-    policy : MinimiserPolicy, optional
-    """
+    """Minimises the models of several replicates with one matrix."""
 
     def __init__(self, products: ModelProducts, policy: MinimiserPolicy | None = None) -> None:
         self.products = products

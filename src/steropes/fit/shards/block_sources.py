@@ -170,7 +170,6 @@ class BlockRecipe:
 
     Attributes
     ----------
-    source : Source
     names : sequence of str
         Names of X's columns.
     scale, center : (p,) arrays

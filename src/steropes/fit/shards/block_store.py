@@ -39,8 +39,6 @@ class BlockStore:
         Bytes of active columns that blocks in files may keep; see `LocalBlocks`.
     names : list of str
         Names of the columns.
-    rows : list of int
-        Number of rows of each block.
     moments : Moments
         Moments of the columns, which determine their scale and centre.
     nnz : int

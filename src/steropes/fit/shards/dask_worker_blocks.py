@@ -77,13 +77,6 @@ class _Task:
 class DaskBlocks:
     """Blocks on the workers of a Dask cluster; see `Blocks`.
 
-    Parameters
-    ----------
-    client : dask.distributed.Client
-    recipes : sequence of BlockRecipe
-    rows : list of int
-        Number of rows of each block.
-
     Attributes
     ----------
     traffic : Traffic

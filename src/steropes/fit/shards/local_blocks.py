@@ -21,9 +21,6 @@ class LocalBlocks:
 
     Parameters
     ----------
-    recipes : sequence of BlockRecipe
-    rows : list of int
-        Number of rows of each block.
     folder : path, optional
         Folder for the blocks' files; None keeps them in memory.
     memory : float, optional

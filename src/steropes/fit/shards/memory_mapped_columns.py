@@ -40,7 +40,6 @@ class MappedDesign:
 
     Parameters
     ----------
-    folder : Path
     names : sequence of str
         Names of the columns.
 

@@ -35,7 +35,6 @@ class RowBlock:
     ----------
     design : Design
         The rows, with the scale and the centre that all blocks share.
-    backend : Backend
     """
 
     def __init__(self, design: Design, backend: Backend) -> None:

@@ -28,12 +28,10 @@ class ShardedRows:
 
     Parameters
     ----------
-    blocks : Blocks
     chosen : (k,) int array
         The columns.
     order : (m,) int array or None
         The row of X of each row of the model, each at most once; None is the identity.
-    backend : Backend
     """
 
     layout: ClassVar[Literal["rows"]] = "rows"

@@ -48,7 +48,6 @@ class BlockLikelihoods:
 
     Parameters
     ----------
-    blocks : Blocks
     parts : sequence of callables
         Functions that create the likelihood of each block's rows; see `Likelihood.parts`.
     column_makers : sequence of callables, optional
@@ -120,7 +119,6 @@ class ShardedProblem(Problem):
 
     Attributes
     ----------
-    shards : BlockLikelihoods
     exchange : ShardedPartialLikelihood or None
         Exchange of sums by event time, if risk sets contain rows of several blocks.
     levels : ShardedThresholds or None

@@ -99,8 +99,6 @@ class CumulativeRows:
 
     Parameters
     ----------
-    levels : Levels
-        Levels and rows.
     link : str
         Name of the link.
     weights : (n,) array

@@ -92,8 +92,6 @@ class ShardLevels:
 
     Parameters
     ----------
-    rows : LevelRows
-        The rows of the model.
     backend : Backend
         The backend that evaluates them.
     """

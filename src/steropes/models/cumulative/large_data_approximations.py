@@ -315,7 +315,6 @@ def suggest(n: int, M: int, p: int, memory: float | None = None) -> tuple[Reduct
 
     Parameters
     ----------
-    n, M, p : int
     memory : float, optional
         Available bytes; default half of the machine's free memory.
 

@@ -57,8 +57,6 @@ def read_new_outcome(y: VectorLike, n: int, categories: list | None) -> Interval
     ----------
     y, n
         See `read_outcome`.
-    categories : list or None
-        The categories of the fit.
 
     Raises
     ------

@@ -37,14 +37,10 @@ def fit_part(
 
     Parameters
     ----------
-    problem : Problem
-    prior : Prior or None
     start : Batch, (p,) array or None
         A batch whose last fit is close to the final one, or initial coefficients.
     trace
         Records the steps.
-    tol : float
-    max_iter : int
     step : callable or None
         Called with the number of the step and the KKT violation.
 

@@ -26,7 +26,6 @@ class StoredColumns:
 
     Parameters
     ----------
-    design : ColumnStore
     W : (k,) int array
     order : (m,) int array or None
         The row of X for each row of the model.
@@ -78,12 +77,10 @@ class ColumnHessian:
 
     Parameters
     ----------
-    columns : StoredColumns
     v : (m,) array
         The diagonal of H_η, at least zero, over the model's rows.
     product : callable or None
         Multiplies a direction (m,) by H_η, where that is more than diag(v).
-    backend : CpuBackend
 
     Attributes
     ----------

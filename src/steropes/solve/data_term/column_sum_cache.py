@@ -20,11 +20,6 @@ class ColumnCache:
 
     Columns join often, a few at a time, and summing over the rows of all of them again takes as
     long as a step spends on each entry.
-
-    Parameters
-    ----------
-    active : WorkingColumns
-    policy : DataTermPolicy
     """
 
     def __init__(self, active: WorkingColumns, policy: DataTermPolicy) -> None:

@@ -23,16 +23,12 @@ class DeviceColumns:
 
     Parameters
     ----------
-    rows : RowsLike
-        The columns by rows, on the device.
     v : (n,) array
         The diagonal of H_η, at least zero.
     product : callable
         Multiplies directions (n, B) by H_η.
     grouped : bool
         Whether H_η has more than its diagonal.
-    on_host : callable
-        Creates the operator of the host.
 
     Attributes
     ----------

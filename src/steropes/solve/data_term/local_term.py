@@ -35,8 +35,6 @@ class LocalTerm:
 
     Parameters
     ----------
-    design : Design
-    likelihood : Likelihood
     weights : (n, B) or (n, 1) array, or RowMultiples
         Row weights of the replicates, in the rows of X.
     offset : (n, B) or (n, 1) array or None

@@ -25,10 +25,8 @@ class Piece(NamedTuple):
 
     Attributes
     ----------
-    lines : Lines
     at : (c,) int array
         The place of each column in the working set, ascending.
-    sparse : bool
     """
 
     lines: Lines

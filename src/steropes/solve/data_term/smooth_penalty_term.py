@@ -23,8 +23,6 @@ class SmoothPenaltyTerm:
 
     Parameters
     ----------
-    inner : DataTerm
-        The term of the losses L.
     of : callable
         Takes a prior and returns its smooth term for the B replicates, in X's units, or None.
     prior : Prior

@@ -125,7 +125,6 @@ def certificate(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         Coefficients in X's units.
     l1, l2 : (p,) arrays
@@ -164,7 +163,6 @@ class BoundRows(Protocol):
 
     Attributes
     ----------
-    likelihood : Likelihood
     lanes : int
         Number of outcomes, padded to the width of the kernels.
     offset : (n, lanes) or (1, 1) array
@@ -194,7 +192,6 @@ def certificates(
     beta : (p, B) array
         Coefficients in X's units.
     l1, l2 : (p,) arrays
-    tol : float
 
     Returns
     -------

@@ -47,7 +47,6 @@ class Batch:
 
     Parameters
     ----------
-    term : DataTerm
     shared : SharedHessian, optional
         A Hessian shared with other batches of the same model and working set.
     per_replicate_subproblems : bool

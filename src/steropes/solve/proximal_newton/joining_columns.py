@@ -21,7 +21,6 @@ def most_urgent(urgency: np.ndarray, k: int, policy: WorkingSetPolicy) -> np.nda
     ----------
     k : int
         Size of the working set.
-    policy : WorkingSetPolicy
     """
     wanted = np.flatnonzero(urgency > 0)
     limit = max(policy.min_batch, int(policy.batch_share * k))

@@ -42,10 +42,8 @@ class Response:
         The current points. Their objective is no longer known once they move.
     now, then : ElasticNetPenalty
         The penalties, which differ little.
-    curvatures : Curvatures
     unit : (k, lanes) array
         Size of one unit of violation of each column of the working set.
-    policy : StepPolicy
     """
 
     def __init__(

@@ -29,10 +29,8 @@ class Curvatures:
 
     Attributes
     ----------
-    shared : SharedHessian
     sigma : (k, lanes) array
         A replicate's Hessian is diag(σ) G diag(σ) plus BFGS terms.
-    bfgs : BfgsPairs
     own : dict of int to callable
         Functions that return the models of replicates with their own Hessian.
     per_replicate_subproblems : bool
@@ -105,8 +103,6 @@ def minima(
     ----------
     models : tuple of (k, lanes) arrays
         Gradients, coefficients, λ and κ.
-    live : list of int
-        The replicates.
     linear : bool
         Whether zero coefficients with a λ stay zero and no others have a λ, so that the minimum is
         the solution of a linear system.

@@ -69,9 +69,6 @@ class BfgsPairs:
             Directions and step lengths.
         old, new : (k, B) arrays
             Gradients before and after the steps.
-        lanes : list of int
-            The replicates.
-        pool : ThreadPool, optional
         """
         self._check(version)
         most = self.policy.max_bfgs_pairs

@@ -56,8 +56,6 @@ class Rates:
 
         Parameters
         ----------
-        cost : float
-            Of a Hessian, in steps.
         patient : bool
             Whether to wait for two steps. The first one after columns joined contracts little
             because of them and not because of the Hessian, which its BFGS pair corrects.

@@ -23,8 +23,6 @@ class GrowingMatrix:
     ----------
     H : (k, k) array
         It is kept, not copied.
-    pool : ThreadPool
-    policy : HessianPolicy
     """
 
     def __init__(

@@ -38,7 +38,6 @@ class Hessians:
     ----------
     term, shared, per_replicate_subproblems
         As in `Batch`.
-    policy : SolverPolicy
 
     Attributes
     ----------
@@ -162,7 +161,6 @@ class Hessians:
 
         Parameters
         ----------
-        run : DescentState
         violation : (lanes,) array
         todo : (lanes,) bool array
             Replicates that have not reached the aim.

@@ -29,7 +29,6 @@ class SharedHessian:
 
     Parameters
     ----------
-    pool : ThreadPool
     policy : SolverPolicy, optional
         By default `steropes.solve.solver_constants.DEFAULT`.
 

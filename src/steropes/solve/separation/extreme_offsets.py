@@ -56,8 +56,6 @@ def refuse_for_offsets(
     ----------
     refuse : function
         Raises `SeparationError` according to the Hessian where a batch starts.
-    problem : steropes.fit.Problem
-    batch : Batch
     free : (k,) int array
         Columns without penalty.
     """

@@ -84,7 +84,6 @@ def separating_direction(
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     beta : (p,) array
         The end of the fit, in X's units.
     free : (f,) int array

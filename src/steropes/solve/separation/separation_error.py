@@ -12,14 +12,7 @@ __all__ = ["separation_error"]
 
 
 def separation_error(problem: SolverProblem, names: list[str]) -> SeparationError:
-    """Return the error for columns along which the likelihood never stops rising.
-
-    Parameters
-    ----------
-    problem : steropes.fit.Problem
-    names : list of str
-        The columns.
-    """
+    """Return the error for columns along which the likelihood never stops rising."""
     for name in names:
         row = _row_of_far_value(problem, name)
         if row is not None:

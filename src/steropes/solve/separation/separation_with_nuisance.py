@@ -140,7 +140,6 @@ def rising_direction(
     ----------
     problem, free
         As in `refuse_unidentifiable_columns`.
-    fit : Fit
     h0 : (k,) array
         The result of `refuse_unidentifiable_columns`.
 

@@ -25,7 +25,6 @@ class UnpenalisedLoss:
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
     base : (rows of η, 1) array
         Linear predictors without these columns.
     columns : (f,) int array

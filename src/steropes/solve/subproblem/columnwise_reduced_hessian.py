@@ -78,10 +78,8 @@ class ColumnwiseReducedHessian(ReducedHessian):
 
     Parameters
     ----------
-    columns : ColumnOperator
     free : (k,) bool array
         Columns without any penalty.
-    policy : SubproblemPolicy, optional
     """
 
     def __init__(

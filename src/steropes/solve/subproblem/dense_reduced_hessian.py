@@ -40,8 +40,6 @@ class DenseReducedHessian(ReducedHessian):
         Symmetric, in single or double precision, in the first k columns; others are ignored.
     free : (k,) bool array
         Columns without any penalty.
-    pool : ThreadPool
-    policy : SubproblemPolicy, optional
     """
 
     def __init__(

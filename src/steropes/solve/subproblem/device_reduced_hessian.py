@@ -24,11 +24,8 @@ class DeviceReducedHessian(ReducedHessian):
 
     Parameters
     ----------
-    matrix : DeviceMatrix
     free : (k,) bool array
         Columns without any penalty.
-    pool : ThreadPool
-    policy : SubproblemPolicy, optional
     """
 
     on_device = True

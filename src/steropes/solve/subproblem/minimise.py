@@ -77,7 +77,6 @@ class Minimiser:
 
     Parameters
     ----------
-    factors : PreconditionerCache
     at : (k,) int array
         The coordinates of ``factors`` that these are.
     start : (k, B) array, optional

@@ -85,7 +85,6 @@ class ReducedHessian(ABC):
         Columns without any penalty.
     rows : callable
         Takes row numbers f and returns these rows of G in double precision, (len(f), k).
-    pool : ThreadPool
     policy : SubproblemPolicy
         Tuning parameters of everything that uses the matrix.
 
@@ -269,7 +268,6 @@ class Part(NamedTuple):
     ----------
     at : int array
         The coordinates, ascending.
-    shared : ReducedHessian
     """
 
     at: np.ndarray

@@ -35,7 +35,6 @@ def options_of(
 
     Parameters
     ----------
-    settings : mapping of str to SettingField
     names : mapping of str to str, optional
         Names of options that differ from the names of their settings.
     converted : mapping of str to (type, callable, str or None), optional

@@ -136,12 +136,8 @@ def cohorts_with_statistics(
 
     Parameters
     ----------
-    db : OmopDatabase
-        The database.
     definitions : mapping of int to path, str or mapping
         The definitions by cohort id.
-    names : mapping of int to str, optional
-        Names of the cohorts.
 
     Returns
     -------
@@ -190,8 +186,6 @@ def definition_text(source: str | Path, folder: Path | None = None, confined: bo
 
     Parameters
     ----------
-    source : str or Path
-        JSON, or the path of a JSON file.
     folder : Path, optional
         Folder that relative paths refer to.
     confined : bool

@@ -50,10 +50,6 @@ def completed_tables(
 
     Parameters
     ----------
-    db : OmopDatabase
-        The database.
-    work : Workspace
-        A workspace on it.
     names : iterable of str
         Tables that a definition reads.
     sql : str

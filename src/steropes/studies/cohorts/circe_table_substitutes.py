@@ -17,7 +17,6 @@ def regular_tables(
 
     Parameters
     ----------
-    db : OmopDatabase
     work : Workspace
         Workspace of the new tables.
     names : set of str

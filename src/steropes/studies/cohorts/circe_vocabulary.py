@@ -22,7 +22,6 @@ def concept_set_notes(
 
     Parameters
     ----------
-    db : OmopDatabase
     cohort : int
         The id of the cohort, for messages.
     expression : mapping

@@ -78,11 +78,6 @@ class Rows:
 class PersonData:
     """Birth, sex and joined observation periods of some people, read once.
 
-    Parameters
-    ----------
-    db : OmopDatabase
-    ids : ndarray of int
-
     Attributes
     ----------
     born : DataFrame

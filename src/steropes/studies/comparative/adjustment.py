@@ -36,7 +36,6 @@ class Adjusted:
         Their matched set or stratum.
     weights : ndarray, shape (m,), or None
         Their propensity weights, or those of their sets.
-    attrition : DataFrame
     estimand : str
         Whose effect an estimate is.
     """
@@ -76,7 +75,6 @@ def adjust(
         Where each person's score is among them.
     features : Features or None
         Of all entries, for covariates to match on exactly.
-    analysis : StudyAnalysis
 
     Raises
     ------

@@ -209,13 +209,10 @@ def balance_of_rows(
 
     Parameters
     ----------
-    sums : CovariateSums
-        Covariates of all people.
     rows : ndarray of int, shape (n,)
         Rows of the people who are compared, ascending.
     treated, after : ndarray, shape (n,)
         As in `covariate_balance`.
-    threshold : float
 
     Returns
     -------

@@ -69,7 +69,6 @@ def require_people(people: pd.DataFrame, *columns: str) -> None:
 
     Parameters
     ----------
-    people : DataFrame
     columns : str
         Columns to check: ``treated`` must be 0 or 1, ``event`` 0, 1 or 2, and all others finite and
         not negative.

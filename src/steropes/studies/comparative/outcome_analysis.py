@@ -60,9 +60,6 @@ class Shared:
     ----------
     population : StudyPopulation
         All people who could be at risk, whatever the outcome.
-    scores : PropensityScores or None
-    adjusted : Adjusted or None
-    balance : Balance or None
     features : Features or None
         Covariates of all entries of the comparison.
     note : str
@@ -159,18 +156,7 @@ class AnalysisResult(TextInHtml):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Prepared:
-    """A question and an analysis, with the results that its outcomes share.
-
-    Attributes
-    ----------
-    question : Question
-    analysis : StudyAnalysis
-    cohorts : CohortTable
-        Cohorts of the outcomes.
-    comparison : Comparison
-    shared : Shared
-    thresholds : DiagnosticThresholds
-    """
+    """A question and an analysis, with the results that its outcomes share."""
 
     question: Question
     analysis: StudyAnalysis

@@ -111,8 +111,6 @@ class WithPositives:
 
     Attributes
     ----------
-    questions : tuple of Question
-    cohorts : CohortTable
     made : list of dict
         A row for each positive control: ``target_comparator_id``, ``outcome_id``,
         ``negative_control_id``, ``target_ratio`` (asked for), ``true_effect_size`` (reached),
@@ -138,9 +136,6 @@ def add_positive_controls(
 
     Parameters
     ----------
-    bench : Workbench
-    questions, analyses
-    rule : PositiveControls
     say : callable, optional
         Told each step.
     """

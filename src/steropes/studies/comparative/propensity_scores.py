@@ -215,8 +215,6 @@ def fit_scores_of_rows(
 
     Parameters
     ----------
-    features : Features
-        Covariates of all people.
     rows : ndarray of int, shape (n,)
         Rows of the people who get scores, ascending.
     treated, rules, ids

@@ -120,7 +120,6 @@ class QuestionAnalyses:
 
     Attributes
     ----------
-    spec : GridSpec
     results : dict of int to AnalysisResult
         Those of the main outcome by the main, the matched and the crude analysis, by id.
     alternatives : dict of int to Tables
@@ -128,8 +127,6 @@ class QuestionAnalyses:
     others : dict of int to Tables or str
         Result tables of the main analysis for further outcomes and negative controls, or the reason
         why there are none, by the number of the outcome.
-    notes : tuple of DataNote
-    ended : str
     caliper : float
         The calliper that was asked for.
     names : dict of int to str

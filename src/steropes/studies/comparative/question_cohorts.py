@@ -38,8 +38,6 @@ class QuestionCohorts:
 
     Attributes
     ----------
-    spec : GridSpec
-    bench : Workbench
     notes : tuple of DataNote
         Irregularities of the data that affect the cohorts.
     refused : dict of int to str

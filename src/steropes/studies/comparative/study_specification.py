@@ -88,7 +88,6 @@ def study_specification(settings: StudySettings, tables: Collection[str]) -> Gri
 
     Parameters
     ----------
-    settings : StudySettings
     tables : collection of str
         The names of the tables of the database; covariates come from those that exist.
     """

@@ -28,8 +28,6 @@ class TieOrders:
 
     Attributes
     ----------
-    distinct : int
-        Number of distinct scores.
     share : float
         Share of people who share their score with somebody.
     hazard_ratios : tuple of float
@@ -48,7 +46,6 @@ def tie_keys(ids: ArrayLike, seed: int = 0) -> NDArray:
     ----------
     ids : array_like, shape (n,)
         Ids of the people: whole numbers or strings.
-    seed : int, default 0
 
     Notes
     -----

@@ -27,8 +27,6 @@ class Performance:
 
     Attributes
     ----------
-    all_controls : rows
-    systematic_error : Picture or None
     by_ratio : dict of str to rows
         The metrics of the controls of each ratio.
     calibration : list of (str, dict of str to Picture)

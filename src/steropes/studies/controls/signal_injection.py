@@ -123,7 +123,6 @@ def outcome_rates(people: pd.DataFrame, features: Features | None, rule: Synthes
         ``time`` and ``event`` of the treated, as in ``StudyPopulation.people``.
     features : Features or None
         Their covariates; None gives all the same rate.
-    rule : Synthesis
     """
     had = (people["event"] == 1).to_numpy().astype(float)
     time = people["time"].to_numpy(dtype=float)
@@ -168,8 +167,6 @@ def add_outcomes(
         Whether the time ended with the outcome.
     rate : array_like, shape (n,)
         Outcomes per day, from ``outcome_rates``.
-    ratio : float
-    rule : Synthesis
     key : tuple of numbers
         Further parts of the seed that identify the positive control.
 
@@ -205,11 +202,8 @@ def closest_draw(
 
     Parameters
     ----------
-    inject : callable
-        Makes one draw with a generator.
     ratio : float
         The requested ratio.
-    precision : float
     tries : int
         Largest number of draws.
     key : tuple of numbers

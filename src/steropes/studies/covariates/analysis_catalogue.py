@@ -32,8 +32,6 @@ class Analysis:
 
     Attributes
     ----------
-    id : int
-    name : str
     kind : str
         How the covariates are computed: "demographic", "length" (years or days), "concept", "group"
         (each concept also counts for its ancestors), "range", "value", "value as concept",

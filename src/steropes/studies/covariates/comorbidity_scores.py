@@ -24,7 +24,6 @@ class Category:
 
     Attributes
     ----------
-    weight : int
     ancestors : tuple of int
         Concepts that count with all their descendants.
     without : tuple of int

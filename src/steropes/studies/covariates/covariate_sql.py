@@ -56,7 +56,6 @@ class Statements:
 
     Parameters
     ----------
-    db : OmopDatabase
     end_day : int
         Last day of every window, relative to the start.
     only_included : bool

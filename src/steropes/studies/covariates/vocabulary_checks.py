@@ -21,7 +21,6 @@ def check_vocabulary(db: OmopDatabase, analyses: Iterable[int]) -> list[DataNote
 
     Parameters
     ----------
-    db : OmopDatabase
     analyses : iterable of int
         Numbers of covariate analyses. Those without records in the database need no vocabulary.
 

@@ -41,7 +41,6 @@ class Descendants:
 
     Parameters
     ----------
-    db : OmopDatabase
     named : iterable of int
         Concepts that the study uses for other purposes, and that are therefore not descendants.
 
@@ -70,7 +69,6 @@ class Descendants:
 
         Parameters
         ----------
-        concepts : iterable of int
         tables : collection of str
             Tables of the records that matter. If they contain no concepts other than the requested
             ones, nothing can be lost and no link is needed.

@@ -57,11 +57,6 @@ class DataNote:
 def published_notes(notes: Iterable[DataNote], rules: DisclosureRules) -> list[dict[str, object]]:
     """List notes for a report, without small cells.
 
-    Parameters
-    ----------
-    notes : iterable of DataNote
-    rules : DisclosureRules
-
     Returns
     -------
     list of dict

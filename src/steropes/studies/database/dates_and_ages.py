@@ -109,7 +109,6 @@ def birthday(born: NDArray, years: int) -> NDArray:
     Parameters
     ----------
     born : array of datetime64[D], shape (n,)
-    years : int
     """
     month = born.astype("datetime64[M]")
     return (month + np.timedelta64(12 * years, "M")).astype("datetime64[D]") + (born - month)

@@ -35,8 +35,6 @@ class DuckDBSource(TableSource):
 
     Parameters
     ----------
-    home : Workspace
-    catalog, name, identity : str
     zone : str
         Time zone that determines the dates of instants.
     spill : ScratchFolder, optional

@@ -68,8 +68,6 @@ def born_after_start(db: OmopDatabase, work: Workspace, people: str) -> tuple[Da
 
     Parameters
     ----------
-    db : OmopDatabase
-    work : Workspace
     people : str
         A SELECT of ``person_id`` and ``start``.
     """
@@ -87,8 +85,6 @@ def repeated_people(db: OmopDatabase, work: Workspace, people: str) -> tuple[Dat
 
     Parameters
     ----------
-    db : OmopDatabase
-    work : Workspace
     people : str
         A SELECT of one column, the ids of the people.
     """
@@ -108,8 +104,6 @@ def repeated_visits(db: OmopDatabase, work: Workspace, people: str) -> tuple[Dat
 
     Parameters
     ----------
-    db : OmopDatabase
-    work : Workspace
     people : str
         As in `repeated_people`.
     """

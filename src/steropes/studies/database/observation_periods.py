@@ -51,7 +51,6 @@ def joined_periods(db: OmopDatabase, people: str | None = None) -> str:
 
     Parameters
     ----------
-    db : OmopDatabase
     people : str, optional
         A SELECT of one column, the ids of the people. Default: everybody.
     """
@@ -67,7 +66,6 @@ def undated_periods(db: OmopDatabase, people: str) -> str:
 
     Parameters
     ----------
-    db : OmopDatabase
     people : str
         A SELECT of one column, the ids of the people.
 
@@ -95,7 +93,6 @@ def joined_periods_note(work: Workspace, periods: str) -> tuple[DataNote, ...]:
 
     Parameters
     ----------
-    work : Workspace
     periods : str
         A SELECT of joined periods.
     """

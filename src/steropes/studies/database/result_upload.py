@@ -50,7 +50,6 @@ def write_results(database: str, schema: str, tables: Mapping[str, pd.DataFrame]
         URL of the server; the user needs the right to create tables in the schema.
     schema : str
         Must not contain any of the tables: existing tables are never changed.
-    tables : mapping of str to DataFrame
 
     Returns
     -------

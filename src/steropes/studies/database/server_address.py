@@ -20,8 +20,6 @@ class Address:
     ----------
     scheme : str
         The kind of server, such as "postgresql".
-    host : str
-    port : int or None
     path : str
         The part after the host, without the first slash: usually the database.
     options : dict of str

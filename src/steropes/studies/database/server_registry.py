@@ -35,7 +35,6 @@ def connect(address: Address, writing: bool = False) -> Server:
 
     Parameters
     ----------
-    address : Address
     writing : bool, default False
         Open an ADBC connection that may write, in a transaction that the caller commits.
 

@@ -135,7 +135,6 @@ class ServerSource(TableSource):
 
     Parameters
     ----------
-    cache : ServerCache
     part : str
         The schema of the copy that contains tables of people.
     people : sequence of RecordsOf

@@ -29,8 +29,6 @@ class Column:
 
     Attributes
     ----------
-    name : str
-    kind : str
     type_name : str
         Declared type, in lower case.
     as_text : bool
@@ -81,7 +79,6 @@ class Dialect:
 
     Attributes
     ----------
-    name : str
     usual_schema : str
         Default schema of the CDM tables; "" if the server has none.
     whole, real, date, time, text : str

@@ -47,7 +47,6 @@ class ComparedPeople:
         As ``AnalysisResult.people``.
     balance : Balance or None
         Balance of all covariates among the people of the outcome.
-    scores : PropensityScores or None
     """
 
     people: pd.DataFrame
@@ -61,7 +60,6 @@ class Diagnostic:
 
     Attributes
     ----------
-    key : str
     name : str
         Name in sentences and files.
     heading : str

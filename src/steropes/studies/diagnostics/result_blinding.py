@@ -139,7 +139,6 @@ def without_lone_crude(
 
     Parameters
     ----------
-    tables : mapping of str to DataFrame
     crude : int
         Id of the crude analysis.
     adjusted : sequence of int

@@ -26,7 +26,6 @@ class Judged:
     ----------
     key : str
         As in `DIAGNOSTICS`.
-    name : str
     value : float, Bound or None
         Rounded as far as small cells require; None where it is withheld or was not evaluated. Where
         rounding would move it across the threshold, it is a bound that agrees with the verdict.
@@ -62,8 +61,6 @@ def judge(
         Exact values, which determine the verdicts.
     released : mapping
         The released result of the main analysis, with its diagnostics and notes.
-    further : mapping of str to float
-        Released values of further diagnostics.
     """
     about = {"balance": released["worst_covariate"], "convergence": exact.unconverged}
     found = []

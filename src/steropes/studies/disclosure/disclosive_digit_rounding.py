@@ -133,7 +133,6 @@ def withheld(counts: Iterable[tuple[int, int]], least: int) -> bool:
     ----------
     counts : iterable of (events, people)
         Counts of each arm, level or window that the estimate depends on.
-    least : int
     """
     return any(small(x, least) for e, n in counts for x in (e, n - e, n))
 
@@ -147,7 +146,6 @@ def effect_step(
     ----------
     se : float
         Standard error of the log ratio.
-    least : int
     events : iterable of int
         Numbers of events that are released as bounds. Limits that are rounded to a step s leave a
         relative error of at least s / (2 se) of e events. This error must be ``least`` / e or more,
@@ -173,12 +171,7 @@ def effect_step(
 
 @dataclass(frozen=True)
 class Effect:
-    """A released log ratio with 95 % limits, from which standard error and p-values follow.
-
-    Attributes
-    ----------
-    log_rr, lower, upper : float
-    """
+    """A released log ratio with 95 % limits, from which standard error and p-values follow."""
 
     log_rr: float
     lower: float

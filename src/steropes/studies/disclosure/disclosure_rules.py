@@ -247,7 +247,6 @@ def shown_count(n: int, of_run: DisclosureRules | None = None) -> str:
 
     Parameters
     ----------
-    n : int
     of_run : DisclosureRules, optional
         The rules of the run in which the counted object was made; the stricter ones apply.
 

@@ -82,7 +82,6 @@ def secrecy_of(
         Those events and people that are not released exactly.
     se : float
         Standard error of the log ratio; NaN without an estimate.
-    rules : DisclosureRules
     """
     counts = [(e, n) for e, n, _ in arms] + [(i, max(n, i)) for _, n, i in arms]
     events = [*hidden_events]

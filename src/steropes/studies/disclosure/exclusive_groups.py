@@ -27,7 +27,6 @@ def withheld_complements(
         Whether the share of each covariate is hidden.
     people : ndarray of int, shape (p,)
         The people of the arm.
-    rules : DisclosureRules
 
     Returns
     -------

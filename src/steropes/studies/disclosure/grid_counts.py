@@ -66,7 +66,6 @@ def released_counts(
         ``cm_target_comparator``.
     order : sequence of int
         Ids of the analyses in decreasing precedence of their counts.
-    rules : DisclosureRules
     """
     results, attrition = results.reset_index(drop=True), attrition.reset_index(drop=True)
     cohorts = exposures.set_index("target_comparator_id")

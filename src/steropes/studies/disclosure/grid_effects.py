@@ -38,7 +38,6 @@ class GridEffects:
 
     Attributes
     ----------
-    results, interactions, subgroups, periods, profiles, absolute, notes : DataFrame
     secrecy : dict
         Secrecy of each result, by (comparison, outcome, analysis).
     """

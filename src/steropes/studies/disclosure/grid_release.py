@@ -58,10 +58,8 @@ def release_grid(
     ----------
     exact : mapping of str to DataFrame
         Tables of the store.
-    thresholds : DiagnosticThresholds
     order : sequence of int
         Ids of the analyses in decreasing precedence of their counts.
-    rules : DisclosureRules
 
     Returns
     -------

@@ -67,7 +67,6 @@ class Published:
 
     Attributes
     ----------
-    settings : StudySettings
     names : dict
         Names of the ``target``, ``comparator`` and ``outcome``.
     tables : dict of str to DataFrame
@@ -102,7 +101,6 @@ class Published:
     outcomes : list of dict
         Estimates of the main analysis for all outcomes and negative controls; empty if the study
         has one outcome alone.
-    protocol : ProtocolStatement or None
     """
 
     settings: StudySettings

@@ -46,12 +46,9 @@ class SeriesRelease:
         Tables in R's layout.
     attrition : DataFrame
         ``rule``, ``subjects``, ``events``, ``periods`` (numbers or bounds) and ``days``.
-    counts : dict of str to CovariateCounts
-        Counts by covariate.
     estimates : DataFrame
         Rate ratios in the layout of ``CaseSeries.estimates``, including those of exposures that
         fail a diagnostic.
-    diagnostics : list of Diagnostics
     days : dict of str to int, Bound or None
         Days of each covariate; None where one of its other counts is suppressed.
     yearly : DataFrame
@@ -63,7 +60,6 @@ class SeriesRelease:
     ends : DataFrame
         Outcomes by the years until observation ends: ``start`` and ``stop`` of each bar, and
         ``ended`` and ``data_ended`` by the reason of the end.
-    rules : DisclosureRules
     """
 
     tables: dict[str, pd.DataFrame]

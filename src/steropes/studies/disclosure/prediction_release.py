@@ -69,8 +69,6 @@ def released_result(result: PredictionResult, rules: DisclosureRules, rare: bool
     ----------
     result : PredictionResult
         Exact results.
-    rules : DisclosureRules
-        Disclosure rules.
     rare : bool, default False
         Whether another design has few people with this outcome in a part of the same target.
     """
@@ -190,8 +188,6 @@ class _Risks:
         The people of each evaluation.
     shift : float
         The number that is added to the log odds of all risks.
-    rules : DisclosureRules
-        Disclosure rules.
     rare : bool
         Whether all risks are withheld.
     """

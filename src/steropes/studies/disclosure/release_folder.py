@@ -87,7 +87,6 @@ def released_rules(path: Path, folder: Path | None = None) -> str | None:
 
     Parameters
     ----------
-    path : Path
     folder : Path, optional
         The folder of the manifest. Default: the folder of the file.
     """

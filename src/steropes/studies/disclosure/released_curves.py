@@ -30,7 +30,6 @@ def coarse_steps(
         People whose time is that or later.
     first : float
         People at risk at the beginning.
-    least : int
     total : float
         Number of all events, also of those after the last time.
 
@@ -61,7 +60,6 @@ def merged_histogram(people: NDArray, mass: NDArray, least: int) -> NDArray:
     ----------
     people, mass : ndarray, shape (m,)
         Number of people in each bar, and the sum of their weights.
-    least : int
 
     Returns
     -------

@@ -56,7 +56,6 @@ def release_series(
     ----------
     exact : mapping of str to DataFrame
         Tables of `exact_tables`, of one series or of many.
-    rules : DisclosureRules
     counts : dict, optional
         The result of `released_covariates` for these tables, if it is known.
 

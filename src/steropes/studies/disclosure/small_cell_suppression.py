@@ -43,7 +43,6 @@ class Bound:
     ----------
     limit : float
         The number is strictly below it, or strictly above it.
-    above : bool, default False
     """
 
     limit: float

@@ -75,10 +75,6 @@ def released_statistics(
     counted : mapping of str to DataFrame
         Exact statistics, by Circe's names of the tables, with the numbers of people that each count
         is about in columns with the suffix ``_people``.
-    rules : DisclosureRules
-        The rules.
-    database_id : str
-        Name of the database.
     """
     found = {}
     for name, table in counted.items():
@@ -99,10 +95,6 @@ def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str
     ----------
     rates : DataFrame
         Exact rates.
-    rules : DisclosureRules
-        The rules.
-    database_id : str
-        Name of the database.
     """
     made = rates.assign(database_id=database_id, source_name=database_id)
     if rules.open:
@@ -142,10 +134,6 @@ def released_times(counts: pd.DataFrame, rules: DisclosureRules, database_id: st
     ----------
     counts : DataFrame
         Exact counts.
-    rules : DisclosureRules
-        The rules.
-    database_id : str
-        Name of the database.
     """
     pairs = zip(counts["num_events"], counts["persons"], strict=True)
     events = [_of_people(n, of, rules) for n, of in pairs]
@@ -163,10 +151,6 @@ def released_challenges(
     ----------
     counts : DataFrame
         Exact counts.
-    rules : DisclosureRules
-        The rules.
-    database_id : str
-        Name of the database.
     """
     made = counts.drop(columns="case_persons").assign(database_id=database_id)
     for name, people in (
@@ -193,10 +177,6 @@ def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) 
     ----------
     tables : dict of str to DataFrame
         The exact tables.
-    rules : DisclosureRules
-        The rules.
-    database_id : str
-        Name of the database.
     """
     found = {name: table.assign(database_id=database_id) for name, table in tables.items()}
     if rules.open:

@@ -34,7 +34,6 @@ class DatabaseResult:
 
     Attributes
     ----------
-    database : str
     log_rr, se, lower, upper : float
         On the log scale, with 95 % limits; missing or infinite if there is none.
     profile : DataFrame or None

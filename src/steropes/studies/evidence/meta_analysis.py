@@ -31,7 +31,6 @@ class Combined:
         The estimate is infinite if the likelihoods keep rising towards a finite limit, as when no
         database has events in one of the arms; its interval then has one finite limit. ``se`` is
         the width of the interval over 2 × 1.96, infinite if the interval has an open side.
-    databases : int
     i_squared : float
         Share of the variation that is between databases (Higgins and Thompson 2002).
     tau : float

@@ -38,12 +38,7 @@ class ArchiveNames:
                         self._enter(kind, int(i), str(text).strip())
 
     def of(self, comparison: int, outcome: int, analysis: int) -> dict[str, str]:
-        """Name the parts of a question; unnamed parts are called by their ids.
-
-        Parameters
-        ----------
-        comparison, outcome, analysis : int
-        """
+        """Name the parts of a question; unnamed parts are called by their ids."""
         target, comparator = self._pairs.get(comparison, (None, None))
         return {
             "target": "" if target is None else self._name("cohort", target),
@@ -53,12 +48,7 @@ class ArchiveNames:
         }
 
     def differing(self, comparison: int, outcome: int, analysis: int) -> str:
-        """Describe the ids of a question that have several names and may differ in meaning.
-
-        Parameters
-        ----------
-        comparison, outcome, analysis : int
-        """
+        """Describe the ids of a question that have several names and may differ in meaning."""
         ids = [("cohort", i) for i in (*self._pairs.get(comparison, ()), outcome)]
         differences = []
         for kind, number in (*ids, ("analysis", analysis)):

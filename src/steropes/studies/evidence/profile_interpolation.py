@@ -99,10 +99,6 @@ class Profile(TextInHtml):
     def __call__(self, log_rr: ArrayLike) -> NDArray:
         """Evaluate the log-likelihood.
 
-        Parameters
-        ----------
-        log_rr : array_like
-
         Raises
         ------
         DataError
@@ -174,7 +170,6 @@ class NormalProfile(Profile):
 
     Parameters
     ----------
-    log_rr, se : float
     name : str, default ""
         Database of the estimate, for messages.
     """

@@ -49,7 +49,6 @@ class RandomEffects:
         Posterior median and quantiles of τ.
     predicted_lower, predicted_upper : float
         95 % limits of the effect in a further database.
-    databases : int
     """
 
     log_rr: float

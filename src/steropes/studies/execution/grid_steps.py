@@ -48,7 +48,6 @@ class ComparativeDesign:
 
     Attributes
     ----------
-    spec : GridSpec
     cohorts : MadeCohorts, optional
         Cohorts that replace those of the specification's sources.
     """

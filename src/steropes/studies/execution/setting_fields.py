@@ -23,7 +23,6 @@ class SettingField:
 
     Attributes
     ----------
-    name : str
     hint : type
         With the limits of its values.
     default : object

@@ -30,7 +30,6 @@ class Source:
 
     Parameters
     ----------
-    text : str
     name : str
         Name of the file, for error messages.
     kind : {"toml", "json"}

@@ -68,7 +68,6 @@ def write_flower_app(folder: str | Path, plan: FederatedPlan, output: str | Path
     ----------
     folder : path
         A new folder for the app.
-    plan : FederatedPlan
     output : path
         File of the result on the SuperLink's machine.
     """

@@ -39,7 +39,6 @@ def outcome_columns(
     ----------
     people : DataFrame
         With ``treated``.
-    model : OutcomeModel
     features : Features or None
         Covariates of the same people.
     within : int, optional

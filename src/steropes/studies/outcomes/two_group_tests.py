@@ -30,7 +30,6 @@ def proportionality_p(
 
     Parameters
     ----------
-    groups : TwoGroupCox
     log_rr : float
         The maximum of its likelihood.
     time, event, weight : array_like, shape (n,)
@@ -72,7 +71,6 @@ def robust_error(
 
     Parameters
     ----------
-    groups : TwoGroupCox
     log_rr : float
         The maximum of its likelihood.
     time, event, treated, weight, strata

@@ -43,7 +43,6 @@ def write_files(
 
     Parameters
     ----------
-    folder : str or Path
     texts : mapping of str to str or bytes
         By name, which may include a subfolder.
     gone : iterable of Path

@@ -57,10 +57,8 @@ def love_plot(name: str, table: pd.DataFrame, threshold: float, most: int = 20) 
 
     Parameters
     ----------
-    name : str
     table : DataFrame
         ``covariate_name``, ``std_diff_before``, ``std_diff_after`` (with their signs).
-    threshold : float
     most : int, default 20
         Number of covariates: half are the most unequal after adjustment, the others before.
     """

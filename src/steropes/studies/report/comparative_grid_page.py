@@ -52,8 +52,6 @@ def write_grid_report(results: GridResults, folder: str | Path, *, unblind: bool
 
     Parameters
     ----------
-    results : GridResults
-    folder : str or Path
     unblind : bool, default False
         Also show estimates that fail a diagnostic.
 

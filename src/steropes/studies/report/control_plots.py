@@ -21,7 +21,6 @@ def calibration_plot(
 
     Parameters
     ----------
-    name : str
     controls : DataFrame
         ``log_rr`` and ``se_log_rr``.
     mean, sd : float

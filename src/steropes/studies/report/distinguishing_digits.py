@@ -39,7 +39,6 @@ def deciding(x: float | None, *limits: float | None, digits: int = 2) -> str:
 
     Parameters
     ----------
-    x : float or None
     *limits : float or None
         Limits that the number is compared with; None and infinite limits are ignored.
     digits : int, default 2

@@ -18,7 +18,6 @@ def attrition_diagram(
 
     Parameters
     ----------
-    name : str
     steps : sequence of (rule, target, comparator)
         Counts; -n stands for fewer than n.
     names : dict of str

@@ -20,7 +20,6 @@ class Row:
 
     Attributes
     ----------
-    label : str
     ratio, lower, upper : float
         NaN without an estimate; a limit may be infinite.
     second : tuple of float, optional
@@ -69,7 +68,6 @@ def forest(
     ----------
     name : str
         The name of the file.
-    rows : sequence of Row
     unit : str
         The kind of ratio, such as "hazard ratio".
     second : str

@@ -32,7 +32,6 @@ class Comparison:
 
     Attributes
     ----------
-    id, target, comparator : int
     names : dict of str
         Of the arms ``target`` and ``comparator``.
     """
@@ -59,7 +58,6 @@ class View:
 
     Attributes
     ----------
-    results : GridResults
     unblind : bool, default False
         Also show estimates that fail a diagnostic.
     pictures : dict of str to Picture

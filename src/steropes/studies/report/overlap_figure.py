@@ -21,7 +21,6 @@ def score_overlap(
 
     Parameters
     ----------
-    name : str
     before, after : DataFrame
         ``preference_score``, ``target_density``, ``comparator_density``; ``after`` may be empty.
     names : dict of str

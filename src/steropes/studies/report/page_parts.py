@@ -37,7 +37,6 @@ class Cell:
 
     Attributes
     ----------
-    text : str
     kind : {"", "PASS", "FAIL", "faint"}
         The class that styles it.
     remark : str
@@ -88,7 +87,6 @@ def verdict_cell(
 
     Parameters
     ----------
-    value : float
     verdict : {"PASS", "FAIL", "NOT EVALUATED"}
     digits : int, default 2
         Fewest decimals.

@@ -21,7 +21,6 @@ def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Pi
 
     Parameters
     ----------
-    name : str
     table : DataFrame
         ``time_day`` and, for each arm, ``_survival``, ``_survival_lb``, ``_survival_ub`` and
         ``_at_risk`` (missing between the marks; -n stands for fewer than n). A curve ends at

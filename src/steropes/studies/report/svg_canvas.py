@@ -154,7 +154,6 @@ class Axes:
 
     Parameters
     ----------
-    canvas : Canvas
     x, y : (float, float)
         Least and largest value.
     top, bottom : float

@@ -70,7 +70,6 @@ def calibrated_tables(
         ``cm_result``, ``cm_diagnostics_summary``, ``cm_interaction_result``,
         ``cm_target_comparator_outcome``, ``note`` and ``further_diagnostic``; values of an
         earlier calibration are replaced.
-    thresholds : DiagnosticThresholds
     """
     results, interactions = results.copy(), interactions.copy()
     for table in (results, interactions):
@@ -117,8 +116,6 @@ def calibrate_group(
     ----------
     results : DataFrame
         ``log_rr`` and ``se_log_rr``; the calibrated columns are filled in.
-    rows : Index
-        Rows of the group.
     usable : Series of bool
         Whether each result passes the diagnostics that a control must pass.
     truth : Series of float

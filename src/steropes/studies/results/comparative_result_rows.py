@@ -115,9 +115,6 @@ def refused_tables(
     ----------
     key : dict
         Comparison, outcome, analysis and database.
-    analysis : StudyAnalysis
-    why : str
-    thresholds : DiagnosticThresholds
     """
     counts = ("subjects", "days", "outcomes", "informative")
     nobody = {f"{arm}_{c}": 0 for arm in ("target", "comparator") for c in counts}
@@ -137,7 +134,6 @@ def read_diagnostics(line: Mapping[Any, Any], thresholds: DiagnosticThresholds) 
     line : mapping
         Columns of ``cm_diagnostics_summary`` and of ``note``, and ``further``, the values of
         further diagnostics; ``fewest`` if it is known.
-    thresholds : DiagnosticThresholds
     """
 
     def value(column: str) -> float:

@@ -92,7 +92,6 @@ def evaluated(evaluate: Evaluate, points: NDArray) -> pd.DataFrame:
     ----------
     evaluate : callable
         As in `store_profile`.
-    points : ndarray
     """
     value, slope = evaluate(points) if len(points) else (points, points)
     table = pd.DataFrame({"log_rr": points, "log_likelihood": value, "gradient": slope})

@@ -38,7 +38,6 @@ class TimeEffect:
         Ages in days, months 0.5 … 12.5 of the year, or months since year 0.
     segments : tuple of arrays
         Knots of each study period; a single segment for age and season.
-    penalized : bool
     """
 
     kind: Kind

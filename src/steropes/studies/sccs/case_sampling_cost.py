@@ -56,7 +56,6 @@ def sampling_cost(intervals: Intervals, estimates: pd.DataFrame) -> Sampling | N
 
     Parameters
     ----------
-    intervals : Intervals
     estimates : DataFrame
         Estimates of the fitted model, indexed by covariate, with ``log_rr``.
     """

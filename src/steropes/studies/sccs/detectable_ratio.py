@@ -23,7 +23,6 @@ def power_of(log_rr: float, share: float, events: int, alpha: float = 0.05) -> f
         Exposed share of the cases' time, between 0 and 1.
     events : int
         Number of events of the cases with the exposure.
-    alpha : float, default 0.05
     """
     b, r = log_rr, share
     # m = e^b r + 1 − r and q = e^b r / m, in a form in which no exponential overflows

@@ -24,7 +24,6 @@ class Column:
 
     Attributes
     ----------
-    name : str
     window : int
         Number of its exposure window in the settings; −1 for the end-of-observation probe, −2 for
         splines, −3 for the control interval.

@@ -39,10 +39,8 @@ class EraSources:
 
     Parameters
     ----------
-    db : OmopDatabase
     work : Workspace
         Receives the cohort entries.
-    rules : CaseRules
     cohorts : CohortTable, optional
         Required if outcomes, exposures or nesting are cohorts.
     placed : bool, default False

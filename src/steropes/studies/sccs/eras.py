@@ -30,8 +30,6 @@ class Eras:
     ----------
     work : Workspace
         With the table ``cases``.
-    sources : EraSources
-    settings : CaseSeriesSettings
     part : int
         Number of cases in a part; results do not depend on it.
 

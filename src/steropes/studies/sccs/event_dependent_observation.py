@@ -55,7 +55,6 @@ class CensorModel:
         intercept and slope (on age) of the logit of the share of early ends; intercept and slope of
         the log shape. Ages are in years: at the start of observation in age models, at the event in
         interval models.
-    aic : float
     converged : bool
         Whether the search converged: another Newton step would add less than `NEAR` to the
         log-likelihood.

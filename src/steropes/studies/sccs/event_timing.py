@@ -161,7 +161,6 @@ def monthly_rates(
 
     Parameters
     ----------
-    population : Population
     effects : sequence of (TimeEffect, array)
         The model's splines, including age, with their coefficients.
 

@@ -32,8 +32,6 @@ def require_contrast(
         The case of each row of the model, ascending.
     ones : list of (m,) int arrays
         The rows in which each covariate is one.
-    names : list of str
-        Names of the covariates.
     n_exposed, n_cases : int
         Number of cases with a day of any of them, and number of all cases.
 

@@ -69,7 +69,6 @@ class ModelRows:
     case, events : (n,) int arrays
     days : (n,) float array
         Length of the row in days, or its weight.
-    indptr, columns : int arrays
     month : (n,) int array or None
         Months since year 0, if there are splines.
     age : (n,) float array or None

@@ -59,7 +59,6 @@ class Intervals:
         The case of each row, ascending; cases are the strata of the model.
     columns : list of Column
         Of X and then of the splines.
-    names : list of str
     statistics : DataFrame
         For each column of X: ``subjects``, ``periods`` (cases) and ``eras`` (spans) with it, their
         ``days``, ``events`` in them, ``observed_days`` and ``observed_events`` of those cases, and
@@ -146,7 +145,6 @@ def make_intervals(
         The eras of the columns.
     columns, windows
         The results of `era_columns`.
-    effects : TimeEffects, optional
     censoring : CensorModel, optional
         With event-dependent observation, lengths are replaced by its weights.
     step : int

@@ -24,7 +24,6 @@ class Spans:
 
     Attributes
     ----------
-    a, b : int
     case, column, first, last : (m,) int64 arrays
     """
 

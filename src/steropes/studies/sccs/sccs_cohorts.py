@@ -20,8 +20,6 @@ def cohort_settings(
     ----------
     sources : CohortSources, optional
         Defined cohorts take precedence over concepts with the same id.
-    outcome : int
-    exposure : int or None
     table : bool
         Whether all other ids refer to its cohort table, if it has one.
     """

@@ -87,13 +87,11 @@ class Verdict:
 
     Attributes
     ----------
-    name : str
     verdict : {"PASS", "FAIL", "NOT EVALUATED"}
     finding : str
         The result as a sentence.
     value, lower, upper : float
         The value, with its interval if it has one.
-    p : float
     limits : tuple of float
         The thresholds; numbers are shown with enough digits to distinguish them.
     """
@@ -114,7 +112,6 @@ class Diagnostics:
 
     Attributes
     ----------
-    covariate : str
     verdicts : dict
         "convergence", "time stability", "pre-exposure", "end of observation", "rarity",
         "detectable ratio" and "EASE".

@@ -224,7 +224,6 @@ class CaseSeriesDesign:
 
     Parameters
     ----------
-    spec : CaseSeriesGrid
     cohorts : CohortTable, optional
         Cohorts that the specification does not define.
     jobs : int, default 1

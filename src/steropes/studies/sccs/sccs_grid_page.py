@@ -57,8 +57,6 @@ def write_case_series_grid(
 
     Parameters
     ----------
-    results : CaseSeriesGridResults
-    folder : str or Path
     unblind : bool, default False
         Also show estimates that fail a diagnostic.
     """

@@ -108,8 +108,6 @@ def fit_model(
 
     Parameters
     ----------
-    intervals : Intervals
-    settings : CaseSeriesSettings
     grid : sequence of float, optional
         Log rate ratios at which profiles are computed. Default: those of R's package (ten from log
         0.1 to log 10), and further points that cover the relevant range of the likelihood.

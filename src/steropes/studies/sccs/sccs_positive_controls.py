@@ -60,13 +60,8 @@ def add_to_exposed_time(
 
     Parameters
     ----------
-    db : OmopDatabase
-    question : SeriesQuestion
-        Its outcome is the negative control.
     rules : CaseRules
         Rules on the source of outcomes and exposures.
-    rule : SeriesPositives
-    cohorts : CohortTable, optional
 
     Returns
     -------

@@ -41,7 +41,6 @@ def exact_tables(
 
     Parameters
     ----------
-    study : ExactSeries
     analysis_id, set_id : int, default 1
         Ids of the analysis and of the exposures-outcome set.
     database_id : str, optional

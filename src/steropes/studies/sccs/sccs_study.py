@@ -252,7 +252,6 @@ def fit_series(
 
     Parameters
     ----------
-    prepared : PreparedSeries
     rules : DisclosureRules
         Rules for the release of results.
     say : callable, optional

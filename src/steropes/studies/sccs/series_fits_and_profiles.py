@@ -61,12 +61,10 @@ class Profile:
 
     Parameters
     ----------
-    intervals : Intervals
     finite : (p,) bool array
         Columns in the model.
     rows : (n,) bool array
         Rows that count when columns without a finite estimate are at their limits.
-    settings : CaseSeriesSettings
 
     Attributes
     ----------

@@ -53,11 +53,6 @@ class SharedCases:
 
     All series share the observation periods and the entries of cohorts, and successive series with
     the same rules also share their cases.
-
-    Parameters
-    ----------
-    db : OmopDatabase
-    work : Workspace
     """
 
     def __init__(self, db: OmopDatabase, work: Workspace) -> None:
@@ -91,9 +86,6 @@ def prepare_series(
 
     Parameters
     ----------
-    db : OmopDatabase
-    settings : CaseSeriesSettings
-    cohorts : CohortTable, optional
     say : callable, optional
         Called with the description of each step.
     shared : SharedCases, optional

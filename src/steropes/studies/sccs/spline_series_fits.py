@@ -254,13 +254,11 @@ def choose_variance(
 
     Parameters
     ----------
-    fits : MonthlyFits
     prior : Laplace or Normal
     names : list of str
         All columns.
     absent : (p,) bool array
         Columns that are not in the model.
-    cv : CrossValidation
     """
     try:
         found = _MonthlyPath(fits, prior, names, absent, cv).search()

@@ -207,7 +207,6 @@ class Expected:
 
     Attributes
     ----------
-    masses : Masses
     by_product : (s, B) array
         Expected events divided by the value of each product.
     by_pattern : (u, B) array

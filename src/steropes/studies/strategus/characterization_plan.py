@@ -66,8 +66,6 @@ class Baseline:
         Entries count that are first or begin at least this many days after the previous one's end.
     prior_days : int
         Required days of observation before the index.
-    rules : FeatureRules
-        The covariates.
     only : tuple of int
         The only covariates to report, by id; empty for all.
     after_index : tuple of int
@@ -113,13 +111,7 @@ class CharacterizationPlan:
     verdicts: tuple[PartVerdict, ...]
 
     def without(self, refused: Mapping[int, str]) -> CharacterizationPlan:
-        """Return the plan without cohorts that could not be made.
-
-        Parameters
-        ----------
-        refused : mapping of int to str
-            Cohorts that could not be made.
-        """
+        """Return the plan without cohorts that could not be made."""
         left = [
             replace(b, targets=targets)
             for b in self.baselines
@@ -198,15 +190,6 @@ def characterization_plan(
     settings: object, path: JsonPath, cohorts: SharedCohorts
 ) -> CharacterizationPlan:
     """Read the settings and decide which of them can be computed.
-
-    Parameters
-    ----------
-    settings : Any
-        The settings as parsed JSON.
-    path : tuple of str and int
-        Their path, for messages.
-    cohorts : SharedCohorts
-        The cohorts of the specification.
 
     Raises
     ------

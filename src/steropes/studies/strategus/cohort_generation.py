@@ -45,10 +45,6 @@ def generate_cohorts(
 
     Parameters
     ----------
-    db : OmopDatabase
-        The database.
-    cohorts : SharedCohorts
-        The cohorts of the specification.
     say : callable
         Called with the description of each step.
     statistics : bool
@@ -122,8 +118,6 @@ def write_cohort_table(path: Path, table: CohortTable) -> None:
     ----------
     path : Path
         The file, which contains people and is not for release.
-    table : CohortTable
-        The cohorts.
     """
     duckdb = need("duckdb")
     path.unlink(missing_ok=True)

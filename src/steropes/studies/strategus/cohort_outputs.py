@@ -24,14 +24,10 @@ def cohort_tables(
 
     Parameters
     ----------
-    cohorts : SharedCohorts
-        The cohorts of the specification.
     made : MadeCohorts
         The generated cohorts.
     rules : DisclosureRules
         Rules that the counts follow.
-    database_id : str
-        Name of the database.
 
     Returns
     -------

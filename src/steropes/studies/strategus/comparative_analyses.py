@@ -44,8 +44,6 @@ def comparative_analysis(
     ----------
     values : Any
         The analysis as parsed JSON, of CohortMethod 5 or 6.
-    path : tuple of str and int
-        Its path, for messages.
     refit_for_population : bool
         Whether propensity models are fitted to the people at risk.
 

@@ -49,8 +49,6 @@ class ComparativePlan:
     ----------
     questions, analyses, exclude : tuple
         As in `GridSpec`.
-    thresholds : DiagnosticThresholds
-        Thresholds of the diagnostics.
     verdicts : tuple of PartVerdict
         A verdict for each question and analysis.
     """
@@ -101,10 +99,6 @@ def comparative_plan(
     ----------
     settings : Any
         The settings as parsed JSON, of any version.
-    path : tuple of str and int
-        Their path, for messages.
-    cohorts : SharedCohorts
-        The cohorts of the specification.
     lists : tuple of str
         Names of the lists of analyses and of questions in the file, for messages.
 

@@ -25,8 +25,6 @@ def unknown_concepts(
         A database that `OmopDatabase` accepts.
     schema : str
         Schema of the CDM tables.
-    plan : SpecificationPlan
-        The plan of the specification.
 
     Returns
     -------

@@ -45,8 +45,6 @@ def database_tables(
 
     Parameters
     ----------
-    db : OmopDatabase
-        The database.
     database_id : str, optional
         The identifier. Default: that of Strategus.
 

@@ -53,12 +53,8 @@ def challenge_counts(
 
     Parameters
     ----------
-    db : OmopDatabase
-        The database.
     challenges : sequence of Challenge
         Targets and outcomes.
-    cohorts : CohortTable
-        All cohorts of the specification.
 
     Returns
     -------

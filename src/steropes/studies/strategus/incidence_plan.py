@@ -69,11 +69,6 @@ class IncidencePlan:
     def without(self, refused: Mapping[int, str]) -> IncidencePlan:
         """Return the plan without rates of cohorts that could not be made.
 
-        Parameters
-        ----------
-        refused : mapping of int to str
-            Cohorts that could not be made.
-
         Raises
         ------
         DataError
@@ -94,15 +89,6 @@ class IncidencePlan:
 
 def incidence_plan(settings: object, path: JsonPath, cohorts: SharedCohorts) -> IncidencePlan:
     """Read the design and decide which of its rates can be computed.
-
-    Parameters
-    ----------
-    settings : Any
-        The settings as parsed JSON.
-    path : tuple of str and int
-        Their path, for messages.
-    cohorts : SharedCohorts
-        The cohorts of the specification.
 
     Raises
     ------

@@ -31,15 +31,6 @@ def incidence_tables(
     Time at risk is cut to the observation period, and times that overlap are joined. Days after an
     outcome until the end of its clean window are excluded.
 
-    Parameters
-    ----------
-    db : OmopDatabase
-        The database.
-    plan : IncidencePlan
-        The rates to compute.
-    cohorts : CohortTable
-        All cohorts of the specification.
-
     Returns
     -------
     dict of str to DataFrame

@@ -54,8 +54,6 @@ def read_exclusions(
     ----------
     frame : object
         A data frame of R as parsed JSON.
-    path : tuple of str and int
-        Its path, for messages.
     kind : type
         The class of the exclusions.
     names : mapping of str to str

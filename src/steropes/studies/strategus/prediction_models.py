@@ -53,12 +53,8 @@ class PredictionResult:
 
     Attributes
     ----------
-    design : PredictionDesign
-        The design.
     variance : float
         Variance of the prior.
-    intercept : float
-        The intercept.
     converged : bool
         Whether the fit and those of the held-out folds ended at their optima.
     most_entries : int
@@ -107,15 +103,6 @@ def predicted_designs(
 
 def predicted(db: OmopDatabase, design: PredictionDesign, cohorts: CohortTable) -> PredictionResult:
     """Fit the model of a design, and evaluate it.
-
-    Parameters
-    ----------
-    db : OmopDatabase
-        The database.
-    design : PredictionDesign
-        The design.
-    cohorts : CohortTable
-        All cohorts of the specification.
 
     Returns
     -------
@@ -168,8 +155,6 @@ def performance_tables(
     ----------
     parts : dict of str to (ndarray of int, ndarray of float)
         Rows and their risks by the name of the evaluation.
-    people : Population
-        The population.
     """
     found: dict[str, list[pd.DataFrame]] = {}
     age, gender = (people.entries[name].to_numpy(float) for name in ("age", "gender_id"))

@@ -52,8 +52,6 @@ class PredictionDesign:
         Entries of the target that are read.
     population : PopulationSettings
         Entries that belong to the population, and their time at risk.
-    rules : FeatureRules
-        The covariates.
     only : tuple of int
         The only covariates to use, by id; empty for all.
     tidy : TidyRules
@@ -105,10 +103,6 @@ def prediction_plan(settings: object, path: JsonPath, cohorts: SharedCohorts) ->
     ----------
     settings : object
         The settings as parsed JSON.
-    path : tuple of str and int
-        Their path, for messages.
-    cohorts : SharedCohorts
-        The cohorts of the specification.
 
     Raises
     ------

@@ -48,17 +48,7 @@ class Population:
 
 
 def population(db: OmopDatabase, design: PredictionDesign, cohorts: CohortTable) -> Population:
-    """Select the entries of a design by the rules of PatientLevelPrediction, in its order.
-
-    Parameters
-    ----------
-    db : OmopDatabase
-        The database.
-    design : PredictionDesign
-        The design.
-    cohorts : CohortTable
-        All cohorts of the specification.
-    """
+    """Select the entries of a design by the rules of PatientLevelPrediction, in its order."""
     settings = design.population
     with db.workspace() as work:
         cohorts.only({design.target, design.outcome}).place(work, ENTRIES)

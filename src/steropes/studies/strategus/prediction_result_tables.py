@@ -50,12 +50,8 @@ def prediction_tables(
     ----------
     results : sequence of PredictionResult
         Exact results.
-    cohorts : SharedCohorts
-        The cohorts of the specification.
     database : dict of str to DataFrame
         The table ``database_meta_data``.
-    rules : DisclosureRules
-        Disclosure rules.
     """
     rows: dict[str, list[dict[str, Any]]] = {}
     numbers: dict[tuple[str, Any], int] = {}

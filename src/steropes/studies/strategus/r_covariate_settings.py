@@ -61,8 +61,6 @@ def covariate_rules(
     ----------
     settings : mapping
         Settings as ``createCovariateSettings`` writes them; a list of one is allowed.
-    path : tuple of str and int
-        Their path, for messages.
     elsewhere : collection of str
         Analyses that the caller computes; their flags are ignored.
 

@@ -88,8 +88,6 @@ def parsed(model: type[M], values: object, path: JsonPath) -> M:
 
     Parameters
     ----------
-    model : type
-        The model of the object.
     values : Any
         Parsed JSON.
     path : tuple of str and int

@@ -39,8 +39,6 @@ def series_analysis(
     ----------
     values : Any
         The analysis as parsed JSON, of SelfControlledCaseSeries 5 or 6.
-    path : tuple of str and int
-        Its path, for messages.
     exposures : mapping of str to int
         Ids of R's names of exposures. Default: the exposure of the question, whichever it is.
 

@@ -95,10 +95,6 @@ def series_plan(settings: object, path: JsonPath, cohorts: SharedCohorts) -> Ser
     ----------
     settings : Any
         The settings as parsed JSON, of any version.
-    path : tuple of str and int
-        Their path, for messages.
-    cohorts : SharedCohorts
-        The cohorts of the specification.
 
     Raises
     ------

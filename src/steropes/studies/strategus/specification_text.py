@@ -20,11 +20,6 @@ def specification_values(path: str | Path) -> dict[str, object]:
     path : str or Path
         A JSON file.
 
-    Returns
-    -------
-    dict
-        The values of the file.
-
     Raises
     ------
     DataError

@@ -26,10 +26,6 @@ def make_subset(db: OmopDatabase, work: Workspace, subset: SubsetCohort) -> None
 
     Parameters
     ----------
-    db : OmopDatabase
-        The database.
-    work : Workspace
-        A workspace with the table of entries.
     subset : SubsetCohort
         The subset; its target is in the table.
 

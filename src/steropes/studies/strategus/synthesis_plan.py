@@ -92,8 +92,6 @@ class SynthesisAnalysis:
 
     Attributes
     ----------
-    id : int
-    description : str
     method : {"Bayesian", "random", "fixed"}
     source : {"CohortMethod", "SelfControlledCaseSeries"}
     normal : bool
@@ -127,13 +125,6 @@ class SynthesisPlan:
 
 def synthesis_plan(settings: object, path: JsonPath) -> SynthesisPlan:
     """Read the settings of the module.
-
-    Parameters
-    ----------
-    settings : Any
-        The settings as parsed JSON.
-    path : tuple of str and int
-        Their path, for messages.
 
     Raises
     ------

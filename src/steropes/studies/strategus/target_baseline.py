@@ -34,15 +34,6 @@ Tables = dict[str, pd.DataFrame]
 def baseline_tables(db: OmopDatabase, plan: CharacterizationPlan, cohorts: CohortTable) -> Tables:
     """Summarise the covariates of all targets.
 
-    Parameters
-    ----------
-    db : OmopDatabase
-        The database.
-    plan : CharacterizationPlan
-        The targets and covariates.
-    cohorts : CohortTable
-        All cohorts of the specification.
-
     Returns
     -------
     dict of str to DataFrame

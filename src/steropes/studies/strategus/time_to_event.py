@@ -27,12 +27,8 @@ def times_to_events(
 
     Parameters
     ----------
-    db : OmopDatabase
-        The database.
     pairs : sequence of (int, int)
         Targets and outcomes.
-    cohorts : CohortTable
-        All cohorts of the specification.
 
     Returns
     -------

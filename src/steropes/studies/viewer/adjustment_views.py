@@ -34,12 +34,7 @@ BALANCE = (
 
 
 def adjustment_views(sources: Sequence[NamedTables]) -> list[View]:
-    """Return the views of adjustment, also those without rows.
-
-    Parameters
-    ----------
-    sources : sequence of NamedTables
-    """
+    """Return the views of adjustment, also those without rows."""
     return [*_balance(sources), _model(sources), _scores(sources)]
 
 

@@ -33,12 +33,7 @@ KEY = ["target_comparator_id", "outcome_id", "analysis_id", "database_id"]
 
 
 def comparative_views(sources: Sequence[NamedTables]) -> list[View]:
-    """Return the views of comparative studies that have rows.
-
-    Parameters
-    ----------
-    sources : sequence of NamedTables
-    """
+    """Return the views of comparative studies that have rows."""
     views = [
         _estimates(sources),
         _diagnostics(sources),

@@ -23,7 +23,6 @@ def database_views(sources: Sequence[NamedTables], rules: Sequence[str]) -> list
 
     Parameters
     ----------
-    sources : sequence of NamedTables
     rules : sequence of str
         The disclosure rules of each source.
     """
@@ -32,12 +31,7 @@ def database_views(sources: Sequence[NamedTables], rules: Sequence[str]) -> list
 
 
 def incidence_views(sources: Sequence[NamedTables]) -> list[View]:
-    """Return the view of incidence rates, if there are any.
-
-    Parameters
-    ----------
-    sources : sequence of NamedTables
-    """
+    """Return the view of incidence rates, if there are any."""
 
     def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
         """Name targets, outcomes, times at risk and strata."""

@@ -116,7 +116,6 @@ def named_tables(
 
     Parameters
     ----------
-    sources : sequence of ResultSource
     rules : DisclosureRules
         Smaller counts than these rules release are suppressed.
     unblind : bool
@@ -140,8 +139,6 @@ def gathered(
 
     Parameters
     ----------
-    sources : sequence of NamedTables
-    table : str
     more : callable, optional
         Adds columns to the named table of a source.
     """
@@ -154,12 +151,7 @@ def gathered(
 
 
 def stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Join tables below each other; columns that are empty in all of them stay.
-
-    Parameters
-    ----------
-    parts : sequence of DataFrame
-    """
+    """Join tables below each other; columns that are empty in all of them stay."""
     parts = [part for part in parts if len(part)]
     if not parts:
         return pd.DataFrame()

@@ -54,12 +54,7 @@ More = Callable[[NamedTables, pd.DataFrame], pd.DataFrame]
 
 
 def prediction_views(sources: Sequence[NamedTables]) -> list[View]:
-    """Return the views of prediction models that have rows.
-
-    Parameters
-    ----------
-    sources : sequence of NamedTables
-    """
+    """Return the views of prediction models that have rows."""
     views = [
         _performance(sources),
         _thresholds(sources),

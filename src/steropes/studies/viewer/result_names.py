@@ -40,8 +40,6 @@ class ResultNames:
     ----------
     own : mapping of str to DataFrame
         Tables of the source.
-    others : sequence of mapping
-        Tables of all sources.
     """
 
     def __init__(self, own: Tables, others: Sequence[Tables] = ()) -> None:

@@ -47,8 +47,6 @@ class ResultSource:
 
     Attributes
     ----------
-    name : str
-        Name of the archive or folder.
     rules : str
         Disclosure rules according to its manifest, or "not known".
     tables : dict of str to DataFrame

@@ -125,7 +125,6 @@ def results_page(views: Sequence[View], rules: DisclosureRules, *, unblind: bool
 
     Parameters
     ----------
-    views : sequence of View
     rules : DisclosureRules
         Their smallest count is named on the page.
     unblind : bool, default False

@@ -32,12 +32,7 @@ QUESTION = texts(database="Database", exposure="Exposure", outcome="Outcome", an
 
 
 def series_views(sources: Sequence[NamedTables]) -> list[View]:
-    """Return the views of case series that have rows.
-
-    Parameters
-    ----------
-    sources : sequence of NamedTables
-    """
+    """Return the views of case series that have rows."""
     views = [
         _estimates(sources),
         _diagnostics(sources),

@@ -29,10 +29,6 @@ QUANTILES = {"p10": "p_10", "p25": "p_25", "p50": "median", "p75": "p_75", "p90"
 def study_file_tables(path: Path) -> dict[str, pd.DataFrame]:
     """Read the file of a study as result tables of comparative studies.
 
-    Parameters
-    ----------
-    path : Path
-
     Raises
     ------
     DataError

@@ -50,7 +50,6 @@ def synthesis_views(sources: Sequence[NamedTables], *, combine: bool, unblind: b
 
     Parameters
     ----------
-    sources : sequence of NamedTables
     combine : bool
         Combine the outcomes of interest if several sources have results of one study.
     unblind : bool

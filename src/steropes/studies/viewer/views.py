@@ -47,12 +47,10 @@ class View:
     ----------
     name : str
         Identifies it in links.
-    title : str
     group : str
         Heading under which the navigation lists it.
     intro : str
         One or two sentences above the table.
-    columns : tuple of Column
     table : DataFrame
         With these columns and, for checks, those of their verdicts.
     chart : str

@@ -44,7 +44,6 @@ class ScanLayout:
         Boundaries of the segments among the n rows.
     n : int
         Number of rows.
-    reverse : bool
 
     Attributes
     ----------

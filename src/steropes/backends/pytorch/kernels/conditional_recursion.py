@@ -146,7 +146,6 @@ class MatchedSets:
         One for cases and zero for others.
     pointers : (S + 1,) int64 tensor of the host
         Boundaries of the sets.
-    device : torch.device
 
     Attributes
     ----------

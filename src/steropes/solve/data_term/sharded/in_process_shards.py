@@ -39,14 +39,7 @@ class ShardBindings:
 
 
 class LocalShards:
-    """Shards in this process; see `Shards`.
-
-    Parameters
-    ----------
-    shards : sequence of Shard
-    rows : sequence of int
-        Number of rows of each.
-    """
+    """Shards in this process; see `Shards`."""
 
     def __init__(self, shards: Sequence[Shard], rows: Sequence[int]) -> None:
         self.shards = list(shards)

@@ -49,7 +49,6 @@ class RiskShard(ShardBase):
 
     Parameters
     ----------
-    design : Design
     part : ShardRiskSets
         The likelihood's part of these rows.
     """

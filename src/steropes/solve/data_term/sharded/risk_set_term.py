@@ -41,8 +41,6 @@ class RiskTerm(ShardedTerm):
 
     Parameters
     ----------
-    shards : ContextShards
-    exchange : ShardedPartialLikelihood
     likelihood : Likelihood
         Of all rows; only its outcomes and weights are used.
     scale, weights, offset, B, active

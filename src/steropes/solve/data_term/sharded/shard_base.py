@@ -24,7 +24,6 @@ class ShardBase(ABC):
         With the scale and the centre that all shards have.
     order : (m,) int array or None
         The row of X for each row of the model.
-    backend
     """
 
     def __init__(self, design: DesignLike, order: np.ndarray | None, backend: Backend) -> None:

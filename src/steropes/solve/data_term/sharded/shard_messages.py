@@ -249,8 +249,6 @@ class Request:
 
     Attributes
     ----------
-    at : At
-    asks : tuple
     aside : bool
         Whether the columns are not the working set and will not be requested again soon.
     """

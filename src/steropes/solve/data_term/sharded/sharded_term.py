@@ -83,8 +83,6 @@ class ShardedTerm:
 
     Parameters
     ----------
-    shards : Shards
-    family : ShardedFamily
     scale : (p,) array
         The number by which each column was divided.
     pool : ThreadPool

@@ -38,7 +38,6 @@ class LevelShard(ShardBase):
 
     Parameters
     ----------
-    design : Design
     part : ShardLevels
         The likelihood's part of these rows.
     """

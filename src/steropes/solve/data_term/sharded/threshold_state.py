@@ -23,8 +23,6 @@ class LevelState:
 
     Attributes
     ----------
-    thresholds : list of MovableThresholds
-    point : LevelPoint
     version : int
         Version of the working set to which the sums refer.
     loss : (B,) array

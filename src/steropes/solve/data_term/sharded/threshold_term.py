@@ -40,8 +40,6 @@ class LevelTerm(ShardedTerm):
 
     Parameters
     ----------
-    shards : ContextShards
-    exchange : ShardedThresholds
     likelihood : NuisanceLikelihood
         Of all rows; only its outcomes are used.
     scale, weights, offset, B, active

@@ -27,7 +27,6 @@ class ColumnBlocks:
 
     Parameters
     ----------
-    shared : ReducedHessian
     last : ColumnBlocks, optional
         Of an earlier matrix over the first of these columns, whose blocks are kept.
 
@@ -79,8 +78,6 @@ class BlockPreconditioner:
     ----------
     shared : ReducedHessian
         The whole matrix.
-    blocks : ColumnBlocks
-        Its blocks.
     at : (n,) int array
         The columns of the systems.
     support : (n, B) bool array

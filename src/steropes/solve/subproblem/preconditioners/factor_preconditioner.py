@@ -39,7 +39,6 @@ class FactorPreconditioner:
 
     Parameters
     ----------
-    shared : MatrixEntries
     support : (k, B) bool array
     size : (k,) array
         Size of the coefficients, in any unit: small ones of common columns may vanish soon.

@@ -79,13 +79,7 @@ class InactiveColumns:
 
 
 class InactiveColumnsCache:
-    """Bases for replicates that lack some columns, made when first requested.
-
-    Parameters
-    ----------
-    factor : Cholesky
-    policy : PreconditionerPolicy, optional
-    """
+    """Bases for replicates that lack some columns, made when first requested."""
 
     def __init__(self, factor: Cholesky, policy: PreconditionerPolicy | None = None) -> None:
         self.factor, self.policy = factor, PreconditionerPolicy() if policy is None else policy

@@ -25,7 +25,6 @@ class Cholesky:
     ----------
     A : (n, m) array
         Its first m columns, of which the lower triangle is overwritten.
-    pool : ThreadPool
 
     Raises
     ------
