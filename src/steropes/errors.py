@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = [
-    "DataError",
-    "MonotoneLikelihoodWarning",
-    "SeparationError",
-    "listed",
-]
+__all__ = ["DataError", "MonotoneLikelihoodWarning", "SeparationError", "listed"]
 
 
 class DataError(ValueError):

@@ -105,10 +105,7 @@ class Design(PlainColumns, TextInHtml):
 
     @classmethod
     def from_entries(
-        cls,
-        batches: Iterable[tuple[np.ndarray, np.ndarray]],
-        n_rows: int,
-        names: Sequence[str],
+        cls, batches: Iterable[tuple[np.ndarray, np.ndarray]], n_rows: int, names: Sequence[str]
     ) -> Design:
         """Build 0/1 columns from a stream of the positions of the ones.
 

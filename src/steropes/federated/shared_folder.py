@@ -144,9 +144,7 @@ def write_answer(folder: str | Path, message: Message) -> Path:
 
 
 def run_in_folder(
-    folder: str | Path,
-    without: Sequence[str] = (),
-    peers: Mapping[str, PublicKeys] | None = None,
+    folder: str | Path, without: Sequence[str] = (), peers: Mapping[str, PublicKeys] | None = None
 ) -> LeadResult:
     """Run the lead's computation as far as the answers in a folder allow.
 

@@ -89,11 +89,7 @@ class Draws:
     """
 
     def __init__(
-        self,
-        weights: np.ndarray,
-        unit: np.ndarray | None,
-        count: int,
-        rng: np.random.Generator,
+        self, weights: np.ndarray, unit: np.ndarray | None, count: int, rng: np.random.Generator
     ) -> None:
         self.weights, self.unit = weights, unit
         self.size = len(weights) if unit is None else int(unit.max()) + 1

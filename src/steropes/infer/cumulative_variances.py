@@ -27,12 +27,7 @@ from ..solve import Fit
 from ..solve.hessian import cross, hessian
 from .inference_constants import BLOCKS
 
-__all__ = [
-    "CumulativeInformation",
-    "SubsetFit",
-    "profiled_scores",
-    "robust_covariance",
-]
+__all__ = ["CumulativeInformation", "SubsetFit", "profiled_scores", "robust_covariance"]
 
 
 @dataclass
@@ -82,12 +77,7 @@ class CumulativeInformation:
         Offsets in the order of the rows of ``part``.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        part: SubsetFit,
-        offset: np.ndarray | None,
-    ) -> None:
+    def __init__(self, problem: Problem, part: SubsetFit, offset: np.ndarray | None) -> None:
         design = cast(PlainDesign, problem.design)
         self.scale, self.center = design.scale, design.center / design.scale
         rows, _, curvature = evaluate_at_optimum(design, part, offset)
@@ -216,10 +206,7 @@ def robust_covariance(
 
 
 def profiled_scores(
-    design: PlainDesign,
-    part: SubsetFit,
-    offset: np.ndarray | None,
-    J: np.ndarray,
+    design: PlainDesign, part: SubsetFit, offset: np.ndarray | None, J: np.ndarray
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield slices of rows in the model's order with their ψ, in the scaled columns."""
     rows, ev, _ = evaluate_at_optimum(design, part, offset)

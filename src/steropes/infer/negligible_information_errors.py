@@ -15,11 +15,7 @@ from ..fit import Problem
 from .baseline_hazard import fitted_state
 from .inference_constants import IDENTIFICATION
 
-__all__ = [
-    "has_tiny_weights",
-    "refuse_weak_information",
-    "weak_information_error",
-]
+__all__ = ["has_tiny_weights", "refuse_weak_information", "weak_information_error"]
 
 
 def refuse_weak_information(problem: Problem, beta: np.ndarray, free: np.ndarray) -> None:

@@ -38,10 +38,7 @@ def scale_residuals(
 
 
 def influence(
-    design: Design,
-    part: SubsetFit,
-    offset: np.ndarray | None,
-    information: CumulativeInformation,
+    design: Design, part: SubsetFit, offset: np.ndarray | None, information: CumulativeInformation
 ) -> np.ndarray:
     """Compute the influence V ψ_i of each row on β, (n, p) in X's units; zero without weight."""
     out = np.zeros((design.n, design.p))

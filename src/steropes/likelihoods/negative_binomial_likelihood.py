@@ -242,9 +242,7 @@ class NegativeBinomialLikelihood(IndependentRowsLikelihood):
         mu = theta * x
         first = xp.where(small, mu * mu * g, theta * theta * (p - log1p))
         second = xp.where(
-            small,
-            mu * mu * mu * slope,
-            theta * theta * theta * (-2.0 * (p - log1p) - p * p),
+            small, mu * mu * mu * slope, theta * theta * theta * (-2.0 * (p - log1p) - p * p)
         )
         tp = theta * p
         with np.errstate(invalid="ignore"):

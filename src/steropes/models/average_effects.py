@@ -161,11 +161,7 @@ class AverageEffects(PredictionTables):
         return names, np.asarray(values, np.float64)
 
     def _effects_of_variables(
-        self,
-        table: pd.DataFrame,
-        names: list[str],
-        weights: np.ndarray,
-        offset: VectorLike | None,
+        self, table: pd.DataFrame, names: list[str], weights: np.ndarray, offset: VectorLike | None
     ) -> Iterator[Effect]:
         """Yield the effects of variables, which may determine several columns of X."""
         categories = self._formula.categories if self._is_formula_table(table) else ()
@@ -185,11 +181,7 @@ class AverageEffects(PredictionTables):
                 yield label, (first - second) / width, (slope - base) / width
 
     def _effects_of_columns(
-        self,
-        X: Matrix,
-        columns: list[tuple[str, int]],
-        eta: np.ndarray,
-        weights: np.ndarray,
+        self, X: Matrix, columns: list[tuple[str, int]], eta: np.ndarray, weights: np.ndarray
     ) -> Iterator[Effect]:
         """Yield the effects of columns of X, which change η by their coefficient."""
         share = weights / weights.sum()

@@ -114,10 +114,7 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
         return pd.DataFrame(limits, [names[j] for j in chosen], ["lower", "upper"])
 
     def summary(
-        self,
-        level: float = 0.95,
-        kind: SummaryKind = "model",
-        cluster: LabelsLike | None = None,
+        self, level: float = 0.95, kind: SummaryKind = "model", cluster: LabelsLike | None = None
     ) -> pd.DataFrame:
         """Tabulate the coefficients with standard errors, tests and intervals.
 

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..data import (
-    check_exposure,
-    check_offset,
-    check_response,
-    check_weights,
-    refuse_other_order,
-)
+from ..data import check_exposure, check_offset, check_response, check_weights, refuse_other_order
 from ..data.input_types import VectorLike
 from ..errors import DataError
 from .generalized_linear_model import MeanRegression

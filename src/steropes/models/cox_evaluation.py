@@ -10,12 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ..data import (
-    check_strata,
-    check_survival,
-    check_weights,
-    refuse_other_order,
-)
+from ..data import check_strata, check_survival, check_weights, refuse_other_order
 from ..data.group_checks_and_counts import count_people
 from ..data.input_types import LabelsLike, VectorLike
 from ..errors import DataError
@@ -300,9 +295,7 @@ class CoxEvaluation(CoxExpectations):
         return proportionality_test(problem, self._beta, names, time, event, entry, transform)
 
     def check_assumptions(
-        self,
-        threshold: float = 0.05,
-        transform: str | Callable[[np.ndarray], np.ndarray] = "km",
+        self, threshold: float = 0.05, transform: str | Callable[[np.ndarray], np.ndarray] = "km"
     ) -> AssumptionCheck:
         """Test proportional hazards and describe the result in words, with remedies.
 

@@ -11,10 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..backends import host_backend
 from ..backends.protocols import Backend
-from ..data import (
-    check_survival,
-    refuse_other_order,
-)
+from ..data import check_survival, refuse_other_order
 from ..data.input_types import LabelsLike, VectorLike
 from ..design import Design
 from ..design.memory_estimate import free_memory

@@ -16,11 +16,7 @@ from ..data.input_types import LabelsLike, VectorLike
 from ..data.survival_outcome import SurvivalOutcome
 from ..data.vector_checks import check_vector
 from ..errors import DataError
-from ..infer.concordance import (
-    censoring_share,
-    competing_concordance,
-    concordance_influence,
-)
+from ..infer.concordance import censoring_share, competing_concordance, concordance_influence
 from ..infer.rounding_ties import merge_rounding_ties
 from ..infer.time_dependent_auc import CensoringWeights, auc_at
 from .coefficient_tables import cluster_codes, critical_value

@@ -20,13 +20,7 @@ from ..fit import Problem
 from ..fit.fit_checkpoints import Packing, ResultFolder
 from ..fit.parallel_tasks import has_parallel_backend, run_tasks
 from ..fit.shards.time_dependent_columns_by_block import sharded_x
-from ..infer.bootstrap import (
-    Choose,
-    DrawnFits,
-    acceleration,
-    fit_draws,
-    fit_draws_reselecting,
-)
+from ..infer.bootstrap import Choose, DrawnFits, acceleration, fit_draws, fit_draws_reselecting
 from ..infer.bootstrap_draws import Draws, sampling_units
 from ..infer.bootstrap_intervals import Bootstrap
 from ..select import InformationCriterion

@@ -16,10 +16,7 @@ from numpy.typing import ArrayLike
 from ..data.input_types import LabelsLike
 from ..data.survival_outcome import Surv
 from ..errors import DataError
-from .formula_data_types import (
-    names_in,
-    refuse_sums_of_conditions,
-)
+from .formula_data_types import names_in, refuse_sums_of_conditions
 
 __all__ = [
     "AbsentColumnError",

@@ -41,10 +41,7 @@ from .formula_splines import short_name, transforms
 from .formula_time_effects import read_time_effect
 from .variable_ranges import FormulaVariable
 
-__all__ = [
-    "Formula",
-    "read_formula",
-]
+__all__ = ["Formula", "read_formula"]
 
 SPECIAL = re.compile(r"^(strata|offset|cluster)\((.*)\)$", re.DOTALL)
 # Functions of R's formulas that are refused, with the equivalent in this library.

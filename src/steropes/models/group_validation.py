@@ -10,13 +10,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from ..data import (
-    check_classes,
-    check_response,
-    check_survival,
-    check_weights,
-    refuse_other_order,
-)
+from ..data import check_classes, check_response, check_survival, check_weights, refuse_other_order
 from ..data.group_checks_and_counts import check_groups
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.ordered_categories import ordered_categories

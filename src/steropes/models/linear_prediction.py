@@ -11,13 +11,7 @@ from ..backends import host_backend
 from ..backends.protocols import Backend
 from ..data import check_offset, refuse_other_order
 from ..data.input_types import VectorLike
-from ..design import (
-    Design,
-    design_of_coded_table,
-    design_of_numbers,
-    has_names,
-    null_design,
-)
+from ..design import Design, design_of_coded_table, design_of_numbers, has_names, null_design
 from ..design.from_data import column_names
 from ..errors import DataError
 from ..fit.shards import ShardedDesign

@@ -197,10 +197,7 @@ class MultinomialTermTests(HypothesisTests):
     _effect_names: list[str]
 
     def term_tests(
-        self,
-        test: Test = "wald",
-        kind: Kind = "model",
-        cluster: LabelsLike | None = None,
+        self, test: Test = "wald", kind: Kind = "model", cluster: LabelsLike | None = None
     ) -> pd.DataFrame:
         """Test each variable in all classes together, as R's ``car::Anova`` of ``multinom`` fits.
 

@@ -9,13 +9,7 @@ import pandas as pd
 
 from .estimator_mixin_base import FittedModel
 from .multinomial_performance import class_predictors, class_probabilities
-from .residuals import (
-    Params,
-    ResidualKind,
-    coefficient_residuals,
-    has_columns,
-    table_by_row,
-)
+from .residuals import Params, ResidualKind, coefficient_residuals, has_columns, table_by_row
 
 __all__ = ["MultinomialResiduals"]
 

@@ -14,10 +14,7 @@ from ..data.time_grid import TimeIntervals
 from ..design import Design
 from ..errors import DataError
 from ..fit import Problem
-from ..likelihoods.pooled_logistic_likelihood import (
-    PooledLogisticLikelihood,
-    baseline_alone,
-)
+from ..likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood, baseline_alone
 from ..priors import Prior, PriorColumns
 from ..solve import Fit
 from .base import PenalizedModel

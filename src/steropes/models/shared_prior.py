@@ -44,9 +44,7 @@ class SharedPrior:
 
 
 def choose_shared_prior(
-    estimator: PenalizedModel,
-    design: Design | ShardedDesign,
-    own: Mapping[str, Mapping[str, Any]],
+    estimator: PenalizedModel, design: Design | ShardedDesign, own: Mapping[str, Mapping[str, Any]]
 ) -> SharedPrior:
     """Choose the variance of the estimator's prior for several outcomes.
 

@@ -31,10 +31,7 @@ class TermTests(HypothesisTests):
     design_matrix: Any
 
     def term_tests(
-        self,
-        test: Test = "wald",
-        kind: Kind = "model",
-        cluster: LabelsLike | None = None,
+        self, test: Test = "wald", kind: Kind = "model", cluster: LabelsLike | None = None
     ) -> pd.DataFrame:
         """Test each variable with all of its terms, its non-linear part and its interactions.
 

@@ -308,10 +308,7 @@ class WaldInference(FittedModel):
         return table[["lower", "upper"]].iloc[chosen]
 
     def summary(
-        self,
-        level: float = 0.95,
-        kind: Kind = "model",
-        cluster: LabelsLike | None = None,
+        self, level: float = 0.95, kind: Kind = "model", cluster: LabelsLike | None = None
     ) -> pd.DataFrame:
         """Tabulate the coefficients with Wald standard errors, tests and intervals.
 

@@ -4,12 +4,7 @@ The functions draw numbers from tables. Matplotlib is imported at the first plot
 """
 
 from .comparison_plots import attrition, covariate_balance, love_plot, score_overlap
-from .diagnostic_plots import (
-    calibration,
-    control_estimates,
-    decision_curve,
-    schoenfeld_residuals,
-)
+from .diagnostic_plots import calibration, control_estimates, decision_curve, schoenfeld_residuals
 from .effect_plots import nomogram, partial_effect
 from .interval_plots import forest, profile_curve, ratio_forest
 from .posterior_plots import posterior_draws

@@ -150,11 +150,7 @@ def _crossing(curve: Any, end: float, middle: float, height: float) -> float | N
 
 
 def forest(
-    table: pd.DataFrame,
-    *,
-    shade: object = None,
-    exponentiate: bool = False,
-    ax: Axes | None = None,
+    table: pd.DataFrame, *, shade: object = None, exponentiate: bool = False, ax: Axes | None = None
 ) -> Axes:
     """Draw estimates with their intervals, one per line, optionally shaded.
 

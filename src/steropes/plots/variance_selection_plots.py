@@ -31,11 +31,7 @@ TANGENT = 1.5
 
 
 def coefficient_paths(
-    path: pd.DataFrame,
-    *,
-    chosen: float | None = None,
-    label: int = 7,
-    ax: Axes | None = None,
+    path: pd.DataFrame, *, chosen: float | None = None, label: int = 7, ax: Axes | None = None
 ) -> Axes:
     """Draw coefficients against the prior's variance.
 

@@ -35,10 +35,7 @@ SCORE_ROUNDING = 1e-13
 
 
 def choose(
-    cv: FoldSettings,
-    problem: Problem,
-    progress: Progress | None,
-    measure: FoldScore | None = None,
+    cv: FoldSettings, problem: Problem, progress: Progress | None, measure: FoldScore | None = None
 ) -> Selection:
     """Find the variance with the best cross-validated score."""
     path = FoldsPath(cv, problem, progress, measure=measure)

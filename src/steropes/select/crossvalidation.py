@@ -197,10 +197,7 @@ callable
         check_compared(self.compare)
 
     def run(
-        self,
-        problem: Problem,
-        progress: Progress | None = None,
-        measure: FoldScore | None = None,
+        self, problem: Problem, progress: Progress | None = None, measure: FoldScore | None = None
     ) -> Selection:
         """Evaluate variances; estimators call this method.
 

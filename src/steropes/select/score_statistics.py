@@ -8,13 +8,7 @@ import pandas as pd
 from ..design.column_storage import power_of_two
 from .variance_path_constants import DEFAULT, PathPolicy
 
-__all__ = [
-    "best_of",
-    "comparable_means",
-    "negligible_difference",
-    "readable",
-    "standard_error",
-]
+__all__ = ["best_of", "comparable_means", "negligible_difference", "readable", "standard_error"]
 
 
 def standard_error(s: np.ndarray) -> float:

@@ -35,11 +35,7 @@ DIVERGED = 1e100
 # Trust intervals Δ_j of columns of unit size begin with this half-width, as published.
 INITIAL_HALF_WIDTH = 1.0
 
-FAMILIES = {
-    "linear": kernels.LINEAR,
-    "logistic": kernels.LOGISTIC,
-    "poisson": kernels.POISSON,
-}
+FAMILIES = {"linear": kernels.LINEAR, "logistic": kernels.LOGISTIC, "poisson": kernels.POISSON}
 
 
 def solve_ccd(

@@ -79,13 +79,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         freeze_protocol,
         read_protocol,
     )
-    from .execution.specification import (
-        CohortSources,
-        ControlSet,
-        Exclusion,
-        GridSpec,
-        RiskWindow,
-    )
+    from .execution.specification import CohortSources, ControlSet, Exclusion, GridSpec, RiskWindow
     from .execution.specification_file import read_spec
     from .federation.federated_runs import (
         federate,
@@ -121,11 +115,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .sccs.sccs_thresholds import Thresholds
     from .sccs.settings import CaseRules, CaseSeriesSettings, ExposureWindow, Spline, control_window
     from .strategus.specification_plan import SpecificationPlan, read_specification_plan
-    from .strategus.specification_run import (
-        SpecificationResults,
-        run_specification,
-        run_synthesis,
-    )
+    from .strategus.specification_run import SpecificationResults, run_specification, run_synthesis
 
 _WHERE = {
     "Balance": "comparative.covariate_balance",

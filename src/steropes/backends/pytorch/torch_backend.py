@@ -260,11 +260,7 @@ class TorchBackend:
         return DeviceArray(out)
 
     def to_rows(
-        self,
-        columns: Sequence[tuple[Lines, NDArray]],
-        position: NDArray,
-        n: int,
-        width: int,
+        self, columns: Sequence[tuple[Lines, NDArray]], position: NDArray, n: int, width: int
     ) -> DeviceLines:
         """Convert chosen columns to rows; the result has both orders of the entries."""
         device = self.device

@@ -20,13 +20,7 @@ from ...fit import Problem
 from ...fit.shards import ShardedDesign
 from ...infer.inference_constants import IDENTIFICATION
 from ...infer.negligible_information_errors import has_tiny_weights, weak_information_error
-from ...likelihoods.cumulative import (
-    CODES,
-    CumulativeLikelihood,
-    Interval,
-    Link,
-    fold_label,
-)
+from ...likelihoods.cumulative import CODES, CumulativeLikelihood, Interval, Link, fold_label
 from ...priors import Prior
 from ...select.folds import random_generator
 from ...solve import Batch

@@ -84,9 +84,7 @@ def _call(app: Any, arguments: Sequence[str]) -> int:
     command = typer.main.get_command(app)
     try:
         status = command.main(
-            args=list(arguments) or ["--help"],
-            prog_name="steropes",
-            standalone_mode=False,
+            args=list(arguments) or ["--help"], prog_name="steropes", standalone_mode=False
         )
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None

@@ -38,12 +38,11 @@ def strategus(
         list[Path] | None,
         typer.Option(
             help="Folder of results of a database, with a folder for each module, for the "
-            "meta-analyses of EvidenceSynthesisModule. Repeatable.",
+            "meta-analyses of EvidenceSynthesisModule. Repeatable."
         ),
     ] = None,
     database_id: Annotated[
-        str | None,
-        typer.Option(help="Name of the database in the results.", show_default=False),
+        str | None, typer.Option(help="Name of the database in the results.", show_default=False)
     ] = None,
     schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
     jobs: Jobs = 1,

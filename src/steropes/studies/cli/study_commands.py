@@ -108,11 +108,7 @@ def steropes(
 @app.command()
 @options_of(
     SETTINGS | RISK,
-    {
-        "washout_days": "washout",
-        "window_days": "window",
-        "further_outcomes": "further_outcome",
-    },
+    {"washout_days": "washout", "window_days": "window", "further_outcomes": "further_outcome"},
     optional=True,
 )
 def study(

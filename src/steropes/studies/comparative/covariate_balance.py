@@ -358,11 +358,7 @@ def _by_covariate(
 
 
 def _summary(
-    sums: CovariateSums,
-    rows: NDArray | None,
-    treated: NDArray,
-    weight: NDArray,
-    threshold: float,
+    sums: CovariateSums, rows: NDArray | None, treated: NDArray, weight: NDArray, threshold: float
 ) -> dict[str, NDArray]:
     """Compute means, standardised differences, their variances and p-values for given weights."""
     from scipy.special import ndtr

@@ -17,11 +17,7 @@ CONTROLS = (
     *(4152936, 4237458, 4109685, 4134304, 4059173, 260139, 4112343),
 )
 # Does celecoxib, compared with diclofenac, change the hazard of gastrointestinal haemorrhage?
-DEMO: dict[str, Any] = {
-    "target": 1118084,
-    "comparator": 1124300,
-    "outcome": 192671,
-}
+DEMO: dict[str, Any] = {"target": 1118084, "comparator": 1124300, "outcome": 192671}
 # The true rate ratio in the database that ``steropes demo`` simulates.
 RATE_RATIO = 1.5
 

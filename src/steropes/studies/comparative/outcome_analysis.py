@@ -21,11 +21,7 @@ from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.cohorts.study_population import StudyPopulation, study_population
 from steropes.studies.comparative.adjustment import Adjusted, adjust
-from steropes.studies.comparative.covariate_balance import (
-    Balance,
-    CovariateSums,
-    balance_of_rows,
-)
+from steropes.studies.comparative.covariate_balance import Balance, CovariateSums, balance_of_rows
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.propensity_scores import PropensityScores
 from steropes.studies.comparative.propensity_weights import set_weights
@@ -274,11 +270,7 @@ class Prepared:
             return Estimate(note=self._explained(note, outcome, adjusted))
         with quiet_fits():
             estimate = estimate_effect(
-                compared,
-                model,
-                weights=adjusted.weights,
-                sets=adjusted.sets,
-                features=of_compared,
+                compared, model, weights=adjusted.weights, sets=adjusted.sets, features=of_compared
             )
         if estimate.note:
             return replace(estimate, note=self._explained(estimate.note, outcome, adjusted))

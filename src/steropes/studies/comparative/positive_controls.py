@@ -158,11 +158,7 @@ def add_positive_controls(
 
 
 def _of_control(
-    bench: Workbench,
-    question: Question,
-    control: int,
-    settings: StudyAnalysis,
-    rule: Synthesis,
+    bench: Workbench, question: Question, control: int, settings: StudyAnalysis, rule: Synthesis
 ) -> list[tuple[dict[str, Any], CohortTable]]:
     """Create the positive controls of one negative control, with their cohorts."""
     comparison = bench.comparison(question, settings)
@@ -196,12 +192,7 @@ def _of_control(
             of_them["risk_start"].to_numpy() + added.day - 1
         ).astype("timedelta64[D]")
         name = f"{bench.cohorts.name(control)}, {ratio:g} times"
-        found.append(
-            (
-                row,
-                _cohort(bench.cohorts, control, number, person, on, name),
-            )
-        )
+        found.append((row, _cohort(bench.cohorts, control, number, person, on, name)))
     return found
 
 

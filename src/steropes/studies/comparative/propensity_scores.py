@@ -233,10 +233,7 @@ def fit_scores_of_rows(
     chosen = _sample(t, ids, rules)
     sampled = len(chosen) < len(t)
     fitted = tidy(
-        features.take(rows[chosen]),
-        rules.tidy,
-        include=rules.include,
-        exclude=rules.exclude,
+        features.take(rows[chosen]), rules.tidy, include=rules.include, exclude=rules.exclude
     )
     _refuse_definitions(fitted, t[chosen], rules.high_correlation)
     model = _fit(fitted, t[chosen], rules)

@@ -122,10 +122,7 @@ def _analyses(s: StudySettings, covariates: tuple[int, ...]) -> tuple[StudyAnaly
     }
     scored: dict[str, Any] = common | {
         "features": FeatureRules(
-            covariates,
-            long_days=s.window_days,
-            descendants=s.descendants,
-            age_rule="birthdays",
+            covariates, long_days=s.window_days, descendants=s.descendants, age_rule="birthdays"
         ),
         "propensity": PropensityRules(
             folds=s.folds,

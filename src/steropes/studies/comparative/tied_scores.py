@@ -79,10 +79,7 @@ def tied_share(score: ArrayLike) -> tuple[int, float]:
 
 
 def try_tie_orders(
-    score: ArrayLike,
-    estimates: Callable[[Sequence[int]], Iterable[float]],
-    seed: int,
-    orders: int,
+    score: ArrayLike, estimates: Callable[[Sequence[int]], Iterable[float]], seed: int, orders: int
 ) -> TieOrders:
     """Repeat the matching under other orders of the ties.
 

@@ -11,9 +11,7 @@ import pandas as pd
 
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.comparative.propensity_model import Propensity
-from steropes.studies.comparative.question_analyses import (
-    StudyCovariates,
-)
+from steropes.studies.comparative.question_analyses import StudyCovariates
 from steropes.studies.comparative.question_tables import (
     ARMS,
     adjustment_lines,

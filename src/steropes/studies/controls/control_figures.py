@@ -40,10 +40,7 @@ class Performance:
 
 
 def performance(
-    table: pd.DataFrame,
-    found: Mapping[int, ControlEstimates],
-    labels: Mapping[int, str],
-    name: str,
+    table: pd.DataFrame, found: Mapping[int, ControlEstimates], labels: Mapping[int, str], name: str
 ) -> Performance:
     """Describe the performance of the analyses of one comparison or exposure.
 

@@ -43,10 +43,7 @@ VAGUE = (
 )
 ATC_LENGTHS = (1, 3, 4, 5)
 # The columns of numbers that each kind of analysis reads.
-RECORDED = {
-    "value": ("value_as_number",),
-    "range": ("value_as_number", "range_low", "range_high"),
-}
+RECORDED = {"value": ("value_as_number",), "range": ("value_as_number", "range_low", "range_high")}
 BORN = "TRY_CAST(year_of_birth AS BIGINT)"
 LARGEST = 3.4028234663852886e38  # The largest number in single precision, the type of covariates.
 
@@ -360,10 +357,7 @@ class Statements:
         person = self.db.table("person")
         periods = joined_periods(self.db, "SELECT person_id FROM people")
         value, source = {
-            2: (
-                f"year(p.start) - min({BORN})",
-                f"{person} o ON o.person_id = p.person_id",
-            ),
+            2: (f"year(p.start) - min({BORN})", f"{person} o ON o.person_id = p.person_id"),
             8: (
                 "p.start - min(o.first)",
                 f"({periods}) o ON o.person_id = p.person_id "

@@ -10,11 +10,7 @@ from steropes.studies.database.omop import OmopDatabase, RecordsOf
 
 __all__ = ["DOMAINS", "domain_hint"]
 
-DOMAINS = {
-    "condition_occurrence": "Condition",
-    "condition_era": "Condition",
-    "drug_era": "Drug",
-}
+DOMAINS = {"condition_occurrence": "Condition", "condition_era": "Condition", "drug_era": "Drug"}
 
 
 def domain_hint(db: OmopDatabase, concept_id: int, table: str) -> str:

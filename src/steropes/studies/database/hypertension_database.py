@@ -36,10 +36,7 @@ FIRST, DAYS = np.datetime64("2008-01-01"), 3652
 
 
 def hypertension_database(
-    people: int = 6000,
-    seed: int = 1,
-    failure_ratio: float = 0.8,
-    cough_ratio: float = 0.65,
+    people: int = 6000, seed: int = 1, failure_ratio: float = 0.8, cough_ratio: float = 0.65
 ) -> OmopDatabase:
     """Simulate new users of a thiazide or an ACE inhibitor in memory.
 

@@ -11,13 +11,7 @@ from __future__ import annotations
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
-__all__ = [
-    "born_after_start",
-    "irregular_eras",
-    "last_day",
-    "repeated_people",
-    "repeated_visits",
-]
+__all__ = ["born_after_start", "irregular_eras", "last_day", "repeated_people", "repeated_visits"]
 
 
 def last_day(first: str, last: str) -> str:

@@ -86,10 +86,7 @@ def secrecy_of(
     counts = [(e, n) for e, n, _ in arms] + [(i, max(n, i)) for _, n, i in arms]
     events = [*hidden_events]
     step = effect_step(
-        se if math.isfinite(se) else math.nan,
-        rules.least,
-        events=events,
-        people=[*hidden_people],
+        se if math.isfinite(se) else math.nan, rules.least, events=events, people=[*hidden_people]
     )
     return Secrecy(withheld(counts, rules.least), step, bool(events))
 

@@ -10,10 +10,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.arm_names import ARMS
-from steropes.studies.disclosure.disclosive_digit_rounding import (
-    in_ratio,
-    significant,
-)
+from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import (
     WITHHELD,

@@ -47,10 +47,7 @@ LARGEST = {
 
 
 def release_grid(
-    exact: Tables,
-    thresholds: DiagnosticThresholds,
-    order: Sequence[int],
-    rules: DisclosureRules,
+    exact: Tables, thresholds: DiagnosticThresholds, order: Sequence[int], rules: DisclosureRules
 ) -> dict[str, pd.DataFrame]:
     """Make the tables for release.
 

@@ -12,11 +12,7 @@ import pandas as pd
 from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import WITHHELD, Secrecy, effect_columns
-from steropes.studies.disclosure.series_counts import (
-    OUTCOMES,
-    CovariateCounts,
-    released_covariates,
-)
+from steropes.studies.disclosure.series_counts import OUTCOMES, CovariateCounts, released_covariates
 from steropes.studies.disclosure.series_table_release import (
     binned,
     has_profile,

@@ -22,13 +22,7 @@ from steropes.studies.disclosure.grid_release import release_grid
 from steropes.studies.execution.analysis_cache import Workbench
 from steropes.studies.execution.cohort_sources import MadeCohorts
 from steropes.studies.execution.specification import GridSpec
-from steropes.studies.execution.step_groups import (
-    REFUSED,
-    Say,
-    StepGroup,
-    Tables,
-    run_in_processes,
-)
+from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables, run_in_processes
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.results.calibrated_results import calibrate_grid
 from steropes.studies.results.comparative_result_rows import (

@@ -30,13 +30,7 @@ from steropes.studies.execution.validated_types import (
     Whole,
 )
 
-__all__ = [
-    "CohortSources",
-    "ControlSet",
-    "Exclusion",
-    "GridSpec",
-    "RiskWindow",
-]
+__all__ = ["CohortSources", "ControlSet", "Exclusion", "GridSpec", "RiskWindow"]
 
 
 class ControlSet(Settings):

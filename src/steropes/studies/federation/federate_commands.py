@@ -53,10 +53,7 @@ def init(
 
 
 @federate_app.command()
-def keys(
-    owner: OwnerFolder,
-    quiet: Quiet = False,
-) -> None:
+def keys(owner: OwnerFolder, quiet: Quiet = False) -> None:
     """Print a site's public keys for the other owners; create the folder if it does not exist."""
     from steropes.federated import Owner
 
@@ -122,8 +119,7 @@ def withdraw(
 def step(
     folder: Folder,
     without: Annotated[
-        list[str] | None,
-        typer.Option(help="Site to continue without; repeatable."),
+        list[str] | None, typer.Option(help="Site to continue without; repeatable.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:

@@ -231,9 +231,7 @@ def _owner(owner: Owner | str | Path) -> Owner:
 
 
 def federate_step(
-    folder: str | Path,
-    without: Sequence[str] = (),
-    peers: Mapping[str, PublicKeys] | None = None,
+    folder: str | Path, without: Sequence[str] = (), peers: Mapping[str, PublicKeys] | None = None
 ) -> WaitingError | FederatedResult | FederatedProfiles:
     """Take the lead's next step: write a request once all sites have answered the last one.
 

@@ -17,13 +17,7 @@ from steropes.studies.arm_names import TREATED_ARMS
 from steropes.studies.comparative.input_checks import require_people
 from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 
-__all__ = [
-    "DAYS_PER_YEAR",
-    "ArmCurve",
-    "arm_curves",
-    "incidence_rates",
-    "poisson_rate",
-]
+__all__ = ["DAYS_PER_YEAR", "ArmCurve", "arm_curves", "incidence_rates", "poisson_rate"]
 
 
 @dataclass(frozen=True, repr=False)

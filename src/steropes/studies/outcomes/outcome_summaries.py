@@ -14,13 +14,7 @@ from steropes.studies.arm_names import TREATED_ARMS
 from steropes.studies.comparative.input_checks import require_people, require_weights
 from steropes.studies.normal_quantile import Z
 
-__all__ = [
-    "arm_counts",
-    "curve_table",
-    "detectable_ratio",
-    "follow_up",
-    "informative_events",
-]
+__all__ = ["arm_counts", "curve_table", "detectable_ratio", "follow_up", "informative_events"]
 
 QUANTILES = {
     "min": 0.0,
@@ -193,12 +187,7 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
 
 
 def _arm_curve(
-    time: NDArray,
-    event: NDArray,
-    weights: NDArray | None,
-    times: NDArray,
-    marks: NDArray,
-    arm: str,
+    time: NDArray, event: NDArray, weights: NDArray | None, times: NDArray, marks: NDArray, arm: str
 ) -> dict[str, NDArray]:
     """Compute one arm's columns at the given times."""
     survival, lower, upper = (np.full(len(times), math.nan) for _ in range(3))

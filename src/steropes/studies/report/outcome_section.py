@@ -16,12 +16,7 @@ from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.report.distinguishing_digits import counted, effect, number
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
-from steropes.studies.report.formatting import (
-    decimals,
-    p_value,
-    percent,
-    title_case,
-)
+from steropes.studies.report.formatting import decimals, p_value, percent, title_case
 from steropes.studies.report.grid_report_view import KEY, Comparison, View
 from steropes.studies.report.page_parts import Cell, Rows, verdict_cell
 from steropes.studies.report.subgroups_section import Subgroups, subgroups
@@ -170,10 +165,7 @@ def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> Rows:
 
 
 def _diagnostics(
-    view: View,
-    checks: pd.DataFrame,
-    further: pd.DataFrame,
-    lines: dict[int, dict[str, Any]],
+    view: View, checks: pd.DataFrame, further: pd.DataFrame, lines: dict[int, dict[str, Any]]
 ) -> Rows:
     """Return the diagnostics of all analyses, with their limits."""
     thresholds = view.results.spec.thresholds
@@ -294,8 +286,5 @@ def _details(view: View, comparison: Comparison, outcome: int, analysis: int) ->
     survival = view.rows("cm_kaplan_meier_dist", **key)
     curves = survival_curves(f"survival-{place}", survival, comparison.names)
     return AnalysisDetails(
-        view.label(analysis),
-        view.collect(diagram),
-        follow_up,
-        view.collect(curves),
+        view.label(analysis), view.collect(diagram), follow_up, view.collect(curves)
     )

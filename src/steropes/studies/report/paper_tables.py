@@ -72,10 +72,7 @@ def paper_tables(public: Published) -> list[PaperTable]:
     rate = () if public.blinded else ("Person-years", "Events", "Per 1,000 years", "95% interval")
     tables += [
         paper_table(
-            "rates",
-            "Incidence of the outcome.",
-            ("Arm", "People", *rate),
-            rate_rows(public),
+            "rates", "Incidence of the outcome.", ("Arm", "People", *rate), rate_rows(public)
         ),
         paper_table(
             "estimates",

@@ -66,10 +66,7 @@ def store_profile(
     DataFrame
         ``log_rr``, ``log_likelihood`` and ``gradient``, ascending.
     """
-    sides = (
-        _outward(-1, best, lower, upper, step),
-        _outward(1, best, upper, lower, step),
-    )
+    sides = (_outward(-1, best, lower, upper, step), _outward(1, best, upper, lower, step))
     ends = [x for x in (lower, upper) if math.isfinite(x)]
     widths = [abs(x - best) for x in ends if math.isfinite(best)]
     apart = step * min([LOGISTIC, *widths]) / 4

@@ -60,11 +60,7 @@ def shared_tables(
             }
         )
         tables["unusable_value"] = [
-            {
-                **key,
-                "covariate_analysis_id": n,
-                "records": records,
-            }
+            {**key, "covariate_analysis_id": n, "records": records}
             for n, records in shared.features.unusable.items()
         ]
         names = {CUSTOM: "Cohort"} | {n: a.name for n, a in ANALYSES.items()}

@@ -18,11 +18,7 @@ __all__ = ["EraSources", "concept_members"]
 # Columns of each table: concept, first day and last day.
 ERAS = {
     "drug_era": ("drug_concept_id", "drug_era_start_date", "drug_era_end_date"),
-    "condition_era": (
-        "condition_concept_id",
-        "condition_era_start_date",
-        "condition_era_end_date",
-    ),
+    "condition_era": ("condition_concept_id", "condition_era_start_date", "condition_era_end_date"),
     "condition_occurrence": (
         "condition_concept_id",
         "condition_start_date",

@@ -15,12 +15,7 @@ from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.results.calibrated_results import calibrate_group
 from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesQuestion
-from steropes.studies.sccs.sccs_diagnostics import (
-    DIAGNOSTICS,
-    FAIL,
-    NOT_EVALUATED,
-    PASS,
-)
+from steropes.studies.sccs.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED, PASS
 from steropes.studies.sccs.sccs_positive_controls import add_to_exposed_time
 
 __all__ = ["calibrate_series", "calibrated_series", "with_positives"]
@@ -30,10 +25,7 @@ OF_CONTROLS = [d.verdict_column for d in DIAGNOSTICS if d.guards == "calibration
 
 
 def with_positives(
-    db: OmopDatabase,
-    grid: CaseSeriesGrid,
-    cohorts: CohortTable | None,
-    say: Callable[[str], None],
+    db: OmopDatabase, grid: CaseSeriesGrid, cohorts: CohortTable | None, say: Callable[[str], None]
 ) -> tuple[list[SeriesQuestion], list[dict[str, Any]], dict[int, CohortTable]]:
     """Return all questions, the rows of the positive controls, and their cohorts by question."""
     questions = list(grid.questions)

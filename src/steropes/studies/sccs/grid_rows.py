@@ -7,14 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from steropes.studies.execution.step_groups import (
-    Tables,
-)
-from steropes.studies.sccs.grid_settings import (
-    CaseSeriesGrid,
-    SeriesAnalysis,
-    SeriesQuestion,
-)
+from steropes.studies.execution.step_groups import Tables
+from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
 from steropes.studies.sccs.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED
 from steropes.studies.sccs.sccs_result_tables import exact_tables, window_rows
 from steropes.studies.sccs.sccs_results_schema import TABLES

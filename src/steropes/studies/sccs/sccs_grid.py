@@ -23,28 +23,14 @@ from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, without_effe
 from steropes.studies.disclosure import DisclosureRules, applied_rules
 from steropes.studies.disclosure.series_table_release import release_series
 from steropes.studies.execution.frozen_protocol import ProtocolStatement, open_protocol
-from steropes.studies.execution.step_groups import (
-    REFUSED,
-    Say,
-    StepGroup,
-    Tables,
-    run_in_processes,
-)
+from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables, run_in_processes
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.execution.study_run import DesignResults, run_design
 from steropes.studies.execution.validated_types import Whole
 from steropes.studies.sccs.era_sources import concept_members
-from steropes.studies.sccs.grid_controls import (
-    calibrate_series,
-    calibrated_series,
-    with_positives,
-)
+from steropes.studies.sccs.grid_controls import calibrate_series, calibrated_series, with_positives
 from steropes.studies.sccs.grid_rows import refusal_rows, specification_rows, study_rows
-from steropes.studies.sccs.grid_settings import (
-    CaseSeriesGrid,
-    SeriesAnalysis,
-    SeriesQuestion,
-)
+from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
 from steropes.studies.sccs.sccs_cohorts import attempted_cohorts
 from steropes.studies.sccs.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
 from steropes.studies.sccs.sccs_specification import read_case_series_grid
@@ -365,10 +351,7 @@ def _answer(
 
 
 def _refuse_all_blocked(
-    db: OmopDatabase,
-    grid: CaseSeriesGrid,
-    cohorts: CohortTable | None,
-    refused: Mapping[int, str],
+    db: OmopDatabase, grid: CaseSeriesGrid, cohorts: CohortTable | None, refused: Mapping[int, str]
 ) -> None:
     """Raise if no question of interest can be answered."""
     asked = [q for q in grid.questions if q.true_ratio is None] or grid.questions

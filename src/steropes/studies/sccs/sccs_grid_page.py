@@ -17,11 +17,7 @@ from steropes.studies.controls.performance_metrics import ControlEstimates, befo
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.report.distinguishing_digits import (
-    counted,
-    deciding,
-    effect,
-)
+from steropes.studies.report.distinguishing_digits import counted, deciding, effect
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import p_value, title_case
 from steropes.studies.report.page_parts import (

@@ -150,10 +150,9 @@ def _key_numbers(study: ReleasedSeries) -> Iterator[KeyNumber]:
     public, hidden = public_estimates(study), hidden_covariates(study)
     if one is not None:
         rr, interval = ratio_text(public.loc[one])
-        of = {
-            NOT_SHOWN: ": a diagnostic failed",
-            WITHHELD: ": it would reveal a small count",
-        }.get(str(public.loc[one, "note"]), f", {_level(study)} interval {interval}")
+        of = {NOT_SHOWN: ": a diagnostic failed", WITHHELD: ": it would reveal a small count"}.get(
+            str(public.loc[one, "note"]), f", {_level(study)} interval {interval}"
+        )
         yield rr.capitalize(), f"rate ratio{of}"
     cases, events = (study.release.attrition[c].iloc[-1] for c in ("subjects", "events"))
     yield count(cases), f"people with {count(events)} outcomes"

@@ -10,10 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.controls.signal_injection import (
-    InjectedOutcomes,
-    closest_draw,
-)
+from steropes.studies.controls.signal_injection import InjectedOutcomes, closest_draw
 from steropes.studies.database.dates_and_ages import age_sql
 from steropes.studies.database.observation_periods import joined_periods, joined_spells
 from steropes.studies.database.omop import OmopDatabase, Workspace

@@ -23,9 +23,7 @@ from steropes.studies.execution.step_groups import draws_in_tasks
 from steropes.studies.execution.validated_types import Whole
 from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs.calendar_time_splines import TimeEffect, TimeEffects
-from steropes.studies.sccs.event_timing import (
-    monthly_rates,
-)
+from steropes.studies.sccs.event_timing import monthly_rates
 from steropes.studies.sccs.exposure_blinding import public_estimates
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.sccs_diagnostics import diagnose

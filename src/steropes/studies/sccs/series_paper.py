@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.report.formatting import count, p_value, title_case
-from steropes.studies.report.paper_tables import (
-    PaperTable,
-    latex_tables,
-    paper_table,
-    word_tables,
-)
+from steropes.studies.report.paper_tables import PaperTable, latex_tables, paper_table, word_tables
 from steropes.studies.report.record_pe import checklist_table, filled
 from steropes.studies.sccs.estimate_text import ratio_text, shown_estimates
 from steropes.studies.sccs.exposure_blinding import hidden_covariates, public_estimates

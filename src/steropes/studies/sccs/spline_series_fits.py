@@ -239,11 +239,7 @@ def _penalty(beta: NDArray, l1: NDArray, l2: NDArray) -> NDArray:
 
 
 def choose_variance(
-    fits: MonthlyFits,
-    prior: Any,
-    names: list[str],
-    absent: NDArray,
-    cv: steropes.CrossValidation,
+    fits: MonthlyFits, prior: Any, names: list[str], absent: NDArray, cv: steropes.CrossValidation
 ) -> tuple[float, NDArray] | None:
     """Choose the variance of a prior by cross-validation over cases; None if a fit diverges.
 

@@ -16,12 +16,7 @@ from steropes.studies.sccs.calendar_time_splines import TimeEffect, TimeEffects
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.case_sampling_cost import Sampling, sampling_cost
 from steropes.studies.sccs.event_dependent_observation import CensorModel
-from steropes.studies.sccs.event_timing import (
-    Exposures,
-    age_spans,
-    calendar_spans,
-    time_to_event,
-)
+from steropes.studies.sccs.event_timing import Exposures, age_spans, calendar_spans, time_to_event
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.sccs_diagnostics import Diagnostics
 from steropes.studies.sccs.sccs_model import CaseSeriesModel

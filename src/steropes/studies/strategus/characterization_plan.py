@@ -38,10 +38,7 @@ __all__ = [
 
 CHARACTERIZATION = "CharacterizationModule"
 # Analyses of times after the index, which are computed here and not by `extract_features`.
-AFTER_INDEX = {
-    9: "DemographicsPostObservationTime",
-    10: "DemographicsTimeInCohort",
-}
+AFTER_INDEX = {9: "DemographicsPostObservationTime", 10: "DemographicsTimeInCohort"}
 # Analyses that are not available, by the name of their list.
 ELSEWHERE = {
     "riskFactorSettings": "risk factors are not available",

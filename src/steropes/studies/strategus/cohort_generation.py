@@ -36,10 +36,7 @@ Statistics = dict[str, pd.DataFrame]
 
 
 def generate_cohorts(
-    db: OmopDatabase,
-    cohorts: SharedCohorts,
-    say: Callable[[str], None],
-    statistics: bool = False,
+    db: OmopDatabase, cohorts: SharedCohorts, say: Callable[[str], None], statistics: bool = False
 ) -> tuple[MadeCohorts, Statistics]:
     """Generate all cohorts that can be made.
 

@@ -22,17 +22,8 @@ from steropes.studies.strategus.prediction_performance import (
     distribution_table,
     statistics_of,
 )
-from steropes.studies.strategus.prediction_plan import (
-    PREDICTION,
-    PredictionDesign,
-    PredictionPlan,
-)
-from steropes.studies.strategus.prediction_population import (
-    TEST,
-    Population,
-    divided,
-    population,
-)
+from steropes.studies.strategus.prediction_plan import PREDICTION, PredictionDesign, PredictionPlan
+from steropes.studies.strategus.prediction_population import TEST, Population, divided, population
 from steropes.studies.strategus.prediction_thresholds import threshold_table
 
 if TYPE_CHECKING:

@@ -168,10 +168,6 @@ def _definitions(
     texts |= {c.id: c.json_text for c in cohorts.subsets}
     used = dict.fromkeys(c for r in results for c in (r.design.target, r.design.outcome))
     return [
-        {
-            "cohort_definition_id": c,
-            "cohort_name": cohorts.names[c],
-            "json": texts.get(c, "{}"),
-        }
+        {"cohort_definition_id": c, "cohort_name": cohorts.names[c], "json": texts.get(c, "{}")}
         for c in used
     ]

@@ -51,9 +51,7 @@ class _Windows(RModel):
 
 
 def covariate_rules(
-    settings: object,
-    path: JsonPath,
-    elsewhere: Collection[str] = (),
+    settings: object, path: JsonPath, elsewhere: Collection[str] = ()
 ) -> tuple[FeatureRules, tuple[int, ...]]:
     """Translate covariate settings.
 

@@ -279,10 +279,7 @@ def _controls(values: object, path: JsonPath) -> tuple[list[ControlOutcome], Con
     rows = table_rows(read.negative_control_outcome_cohort_set, at)
     rules = parsed(
         ControlRules,
-        {
-            "occurrenceType": read.occurrence_type,
-            "detectOnDescendants": read.detect_on_descendants,
-        },
+        {"occurrenceType": read.occurrence_type, "detectOnDescendants": read.detect_on_descendants},
         path,
     )
     found = [parsed(ControlOutcome, row, (*at, i)) for i, row in enumerate(rows)]

@@ -22,11 +22,7 @@ from steropes.studies.strategus.comparative_plan import (
 )
 from steropes.studies.strategus.incidence_plan import INCIDENCE, IncidencePlan, incidence_plan
 from steropes.studies.strategus.part_verdicts import PartVerdict, runs, skipped
-from steropes.studies.strategus.prediction_plan import (
-    PREDICTION,
-    PredictionPlan,
-    prediction_plan,
-)
+from steropes.studies.strategus.prediction_plan import PREDICTION, PredictionPlan, prediction_plan
 from steropes.studies.strategus.r_values import Flag, JsonPath, RModel, json_path, parsed
 from steropes.studies.strategus.series_plan import CASE_SERIES, SeriesPlan, series_plan
 from steropes.studies.strategus.shared_cohorts import SharedCohorts

@@ -307,13 +307,7 @@ def _comparative(
         return None
     say(COHORT_METHOD)
     results = run_grid(
-        db,
-        spec,
-        folder / COHORT_METHOD,
-        jobs=jobs,
-        cohorts=made,
-        disclosure=rules,
-        progress=say,
+        db, spec, folder / COHORT_METHOD, jobs=jobs, cohorts=made, disclosure=rules, progress=say
     )
     return results.tables
 

@@ -124,12 +124,7 @@ def _diagnostics(sources: Sequence[NamedTables]) -> View:
         "Diagnostics",
         GROUP,
         "The value of each diagnostic and whether it passes.",
-        (
-            *RESULT_IDS,
-            *QUESTION,
-            *PERMISSIONS,
-            *checks(declared),
-        ),
+        (*RESULT_IDS, *QUESTION, *PERMISSIONS, *checks(declared)),
         with_permissions(table),
     )
 
@@ -160,12 +155,7 @@ def _further_diagnostics(sources: Sequence[NamedTables]) -> View:
         "Further diagnostics",
         GROUP,
         "Diagnostics that the study adds, with the value of each and whether it passes.",
-        (
-            *RESULT_IDS,
-            *QUESTION,
-            *texts(diagnostic="Diagnostic"),
-            *checks([("value", "Value")]),
-        ),
+        (*RESULT_IDS, *QUESTION, *texts(diagnostic="Diagnostic"), *checks([("value", "Value")])),
         gathered(sources, "further_diagnostic", more),
     )
 
@@ -231,11 +221,7 @@ def _profiles(sources: Sequence[NamedTables]) -> View:
         "Likelihood",
         GROUP,
         "Log-likelihood profiles of the log ratio.",
-        (
-            *RESULT_IDS,
-            *QUESTION,
-            *PROFILE,
-        ),
+        (*RESULT_IDS, *QUESTION, *PROFILE),
         gathered(sources, "cm_likelihood_profile"),
         "likelihood",
     )

@@ -171,12 +171,7 @@ def _windows(sources: Sequence[NamedTables]) -> View:
         GROUP,
         "Rate ratios of all windows of a model. Where an exposure fails a diagnostic, only windows "
         "that are diagnostics are shown.",
-        (
-            *RESULT_IDS,
-            *QUESTION,
-            *texts("text", covariate_name="Window"),
-            *EFFECT[:3],
-        ),
+        (*RESULT_IDS, *QUESTION, *texts("text", covariate_name="Window"), *EFFECT[:3]),
         gathered(sources, "sccs_covariate_result", _with_covariate),
     )
 
@@ -188,11 +183,7 @@ def _profiles(sources: Sequence[NamedTables]) -> View:
         "Likelihood",
         GROUP,
         "Log-likelihood profiles of the log rate ratio.",
-        (
-            *RESULT_IDS,
-            *QUESTION,
-            *PROFILE,
-        ),
+        (*RESULT_IDS, *QUESTION, *PROFILE),
         gathered(sources, "sccs_likelihood_profile"),
         "likelihood",
     )

@@ -11,17 +11,7 @@ from ....likelihoods import Likelihood
 from ..local_term import LocalCurvature, LocalTerm
 from ..working_set import WorkingColumns
 from .shard_base import ShardBase
-from .shard_messages import (
-    Ask,
-    At,
-    Gradients,
-    Hessian,
-    LeftOut,
-    Relative,
-    Span,
-    Totals,
-    Value,
-)
+from .shard_messages import Ask, At, Gradients, Hessian, LeftOut, Relative, Span, Totals, Value
 
 __all__ = ["LocalShard", "Unbound", "point_key"]
 
@@ -89,10 +79,7 @@ class LocalShard(ShardBase):
                 curvature = self._curvature(at, ask.lane, ask.exact, active)
                 if ask.matrix:
                     return [("matrix", curvature.matrix(ask.first, ask.rough)[ask.first :])]
-                return [
-                    ("diagonal", curvature.diagonal()),
-                    ("uncentred", curvature.uncentred()),
-                ]
+                return [("diagonal", curvature.diagonal()), ("uncentred", curvature.uncentred())]
             case Relative():
                 return self._relative_diagonals(at, ask, active)
             case LeftOut():

@@ -81,7 +81,5 @@ def _connect(address: Address, writing: bool) -> Server:
 
 
 SERVER = ServerKind(
-    ("trino",),
-    Dialect("trino", real="DOUBLE", time="TIMESTAMP(6)", scale="NULL"),
-    _connect,
+    ("trino",), Dialect("trino", real="DOUBLE", time="TIMESTAMP(6)", scale="NULL"), _connect
 )
