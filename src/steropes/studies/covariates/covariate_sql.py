@@ -24,7 +24,7 @@ from steropes.studies.covariates.comorbidity_scores import (
 )
 from steropes.studies.covariates.vocabulary_checks import FINDING
 from steropes.studies.database.dates_and_ages import age_sql
-from steropes.studies.database.irregular_rows import last_day
+from steropes.studies.database.irregular_rows import distinct_people, last_day
 from steropes.studies.database.observation_periods import joined_periods
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
 
@@ -44,7 +44,7 @@ VAGUE = (
 ATC_LENGTHS = (1, 3, 4, 5)
 # The columns of numbers that each kind of analysis reads.
 RECORDED = {"value": ("value_as_number",), "range": ("value_as_number", "range_low", "range_high")}
-BORN = "TRY_CAST(year_of_birth AS BIGINT)"
+PEOPLE = "SELECT person_id FROM people"
 LARGEST = 3.4028234663852886e38  # The largest number in single precision, the type of covariates.
 
 
@@ -251,10 +251,8 @@ class Statements:
         if more:
             points += (
                 # One row per person even if the table repeats them, because points are summed.
-                f" UNION ALL SELECT p.row_id, -1, {more} FROM people p JOIN ("
-                f"SELECT person_id, min({BORN}) AS year_of_birth, "
-                "min(gender_concept_id) AS gender_concept_id "
-                f"FROM {self.db.table('person')} GROUP BY 1) o ON o.person_id = p.person_id"
+                f" UNION ALL SELECT p.row_id, -1, {more} FROM people p "
+                f"JOIN {distinct_people(self.db, PEOPLE)} o ON o.person_id = p.person_id"
             )
         yield (
             f"INSERT INTO features SELECT {1000 + a.id}, row_id, sum(weight) FROM ({points}) "
@@ -318,7 +316,7 @@ class Statements:
     def _demographic(self, number: int) -> Iterator[str]:
         """Insert a demographic covariate."""
         have = self.db.columns("person")
-        age = f"year(p.start) - {BORN}"
+        age = "year(p.start) - year_of_birth"
         if self.birthdays:
             age = age_sql("born", "p.start")
         value, where = {
@@ -336,28 +334,18 @@ class Statements:
             return
         yield (
             f"INSERT INTO features SELECT DISTINCT {value} * 1000 + {number}, p.row_id, 1 "
-            f"FROM people p JOIN {self._persons()} o ON o.person_id = p.person_id "
+            f"FROM people p JOIN {distinct_people(self.db, PEOPLE)} o ON o.person_id = p.person_id "
             f"WHERE {where}"
-        )
-
-    def _persons(self) -> str:
-        """Select one row per person; of repeated rows the smallest value of each column."""
-        concepts = ("gender_concept_id", "race_concept_id", "ethnicity_concept_id")
-        have = self.db.columns("person")
-        listed = ", ".join(f"min({c}) AS {c}" for c in concepts if c in have)
-        if self.birthdays:
-            listed += f", {self.db.birth_day()} AS born"
-        return (
-            f"(SELECT person_id, min({BORN}) AS year_of_birth, {listed} "
-            f"FROM {self.db.table('person')} GROUP BY person_id)"
         )
 
     def _length(self, number: int) -> str:
         """Insert age in years or days of observation before the start, as a value."""
-        person = self.db.table("person")
-        periods = joined_periods(self.db, "SELECT person_id FROM people")
+        periods = joined_periods(self.db, PEOPLE)
         value, source = {
-            2: (f"year(p.start) - min({BORN})", f"{person} o ON o.person_id = p.person_id"),
+            2: (
+                "year(p.start) - min(o.year_of_birth)",
+                f"{distinct_people(self.db, PEOPLE)} o ON o.person_id = p.person_id",
+            ),
             8: (
                 "p.start - min(o.first)",
                 f"({periods}) o ON o.person_id = p.person_id "

@@ -11,7 +11,14 @@ from __future__ import annotations
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
-__all__ = ["born_after_start", "irregular_eras", "last_day", "repeated_people", "repeated_visits"]
+__all__ = [
+    "born_after_start",
+    "distinct_people",
+    "irregular_eras",
+    "last_day",
+    "repeated_people",
+    "repeated_visits",
+]
 
 
 def last_day(first: str, last: str) -> str:
@@ -57,6 +64,28 @@ def irregular_eras(
     )
 
 
+def distinct_people(db: OmopDatabase, people: str) -> str:
+    """Return the table ``person`` with one row for each of some people, for use after FROM.
+
+    Of several rows the smallest value of each column counts. The columns are ``person_id``,
+    ``born`` (the day of birth, see `OmopDatabase.birth_day`), ``year_of_birth``, and those of
+    gender, race and ethnicity that the database has.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+    people : str
+        A SELECT of one column, the ids of the people.
+    """
+    concepts = ("gender_concept_id", "race_concept_id", "ethnicity_concept_id")
+    have = db.columns("person")
+    listed = "".join(f", min({c}) AS {c}" for c in concepts if c in have)
+    return (
+        f"(SELECT *, year(born) AS year_of_birth FROM (SELECT person_id, {db.birth_day()} AS born"
+        f"{listed} FROM {db.table('person')} WHERE person_id IN ({people}) GROUP BY person_id))"
+    )
+
+
 def born_after_start(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:
     """Count the people born after their start, who have no age group.
 
@@ -66,8 +95,8 @@ def born_after_start(db: OmopDatabase, work: Workspace, people: str) -> tuple[Da
         A SELECT of ``person_id`` and ``start``.
     """
     [(count,)] = work.rows(
-        f"SELECT count(DISTINCT person_id) FROM ({people}) JOIN (SELECT person_id, "
-        f"{db.birth_day()} AS born FROM {db.table('person')} GROUP BY person_id) USING (person_id) "
+        f"SELECT count(DISTINCT person_id) FROM ({people}) "
+        f"JOIN {distinct_people(db, f'SELECT person_id FROM ({people})')} USING (person_id) "
         "WHERE born > start"
     )
     text = "People born after their start have no age group among the covariates, and stay in"

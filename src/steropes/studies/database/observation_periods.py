@@ -10,7 +10,14 @@ from __future__ import annotations
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
-__all__ = ["DATED", "joined_periods", "joined_periods_note", "joined_spells", "undated_periods"]
+__all__ = [
+    "DATED",
+    "joined_periods",
+    "joined_periods_note",
+    "joined_spells",
+    "observation_periods",
+    "undated_periods",
+]
 
 # A rule of attrition, listed only if it drops somebody.
 DATED = "observation period has a first and a last day, in this order"
@@ -58,6 +65,14 @@ def joined_periods(db: OmopDatabase, people: str | None = None) -> str:
     return joined_spells(
         f"SELECT person_id::BIGINT AS person_id, {START} AS first, {END} AS last "
         f"FROM {db.table('observation_period')} WHERE {some}{START} <= {END}"
+    )
+
+
+def observation_periods(db: OmopDatabase) -> str:
+    """Return the joined periods of everybody in the columns of the table, for use after FROM."""
+    return (
+        "(SELECT person_id, first AS observation_period_start_date, "
+        f"last AS observation_period_end_date FROM ({joined_periods(db)}))"
     )
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.irregular_rows import distinct_people
+from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.strategus.incidence_plan import IncidencePlan
 
@@ -112,18 +114,19 @@ def _time_at_risk(db: OmopDatabase, work: Workspace, plan: IncidencePlan) -> Non
         FROM {ENTRIES} c
         JOIN (SELECT DISTINCT target, tar FROM ci_asked) a ON a.target = c.cohort_definition_id
         JOIN ci_tar r ON r.tar = a.tar
-        JOIN {db.table("observation_period")} op ON op.person_id = c.subject_id
+        JOIN {observation_periods(db)} op ON op.person_id = c.subject_id
             AND c.cohort_start_date BETWEEN op.observation_period_start_date
             AND op.observation_period_end_date)
     WHERE first <= last AND first BETWEEN observed_from AND observed_to
     """
+    people = distinct_people(db, f"SELECT subject_id FROM {ENTRIES}")
     work.run(
         f"CREATE OR REPLACE TEMP TABLE ci_risk AS SELECT t.*, year(t.first) AS start_year, "
         f"year(t.first) - p.year_of_birth AS age, p.gender_concept_id::BIGINT AS gender_id FROM ("
         f"SELECT target, tar, person, first, {last} AS last "
         f"FROM ({_joined(source, 'target, tar, person')}) "
         f"WHERE {' AND '.join(conditions)}) t "
-        f"JOIN {db.table('person')} p ON p.person_id = t.person"
+        f"JOIN {people} p ON p.person_id = t.person"
     )
 
 

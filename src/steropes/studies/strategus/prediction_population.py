@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.irregular_rows import distinct_people
+from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.strategus.prediction_plan import PredictionDesign
 from steropes.studies.strategus.prediction_settings import (
@@ -146,16 +148,14 @@ def _entries_sql(db: OmopDatabase, design: PredictionDesign) -> str:
         conditions.append(
             f"first - op.observation_period_start_date::DATE >= {limits.washout_period}"
         )
+    people = distinct_people(db, f"SELECT subject_id FROM {ENTRIES}")
     return f"""
     SELECT row_number() OVER (ORDER BY subject_id, first, last) AS row_id, subject_id AS person_id,
         first AS start, (first - op.observation_period_start_date::DATE)::BIGINT AS before,
         ({until} - first)::BIGINT AS cohort_days, ({observed} - first)::BIGINT AS observed,
-        (year(first) - born)::DOUBLE AS age, gender::DOUBLE AS gender_id
-    FROM ({source}) e LEFT JOIN (
-        SELECT person_id, min(TRY_CAST(year_of_birth AS BIGINT)) AS born,
-            min(TRY_CAST(gender_concept_id AS BIGINT)) AS gender
-        FROM {db.table("person")} GROUP BY person_id) p ON p.person_id = e.subject_id
-    JOIN {db.table("observation_period")} op ON op.person_id = e.subject_id
+        (year(first) - p.year_of_birth)::DOUBLE AS age, p.gender_concept_id::DOUBLE AS gender_id
+    FROM ({source}) e LEFT JOIN {people} p ON p.person_id = e.subject_id
+    JOIN {observation_periods(db)} op ON op.person_id = e.subject_id
         AND first BETWEEN op.observation_period_start_date AND op.observation_period_end_date
     WHERE {" AND ".join(conditions)} ORDER BY row_id"""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 
 from steropes.errors import DataError
+from steropes.studies.database.irregular_rows import distinct_people
+from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.strategus.shared_cohorts import SubsetCohort
 from steropes.studies.strategus.subset_definitions import (
@@ -97,13 +99,14 @@ def _demographics(db: OmopDatabase, operator: Demographics, target: str) -> str:
         if values:
             listed = ", ".join(str(_concept(v, column)) for v in values)
             conditions.append(f"p.{column} IN ({listed})")
+    people = distinct_people(db, f"SELECT subject_id FROM {target}")
     age = "year(t.cohort_start_date) - p.year_of_birth"
     if operator.age_min is not None:
         conditions.append(f"{age} >= {operator.age_min}")
     if operator.age_max is not None:
         conditions.append(f"{age} <= {operator.age_max}")
     return (
-        f"SELECT t.* FROM {target} t JOIN {db.table('person')} p ON t.subject_id = p.person_id "
+        f"SELECT t.* FROM {target} t JOIN {people} p ON t.subject_id = p.person_id "
         f"WHERE {' AND '.join(conditions) or 'TRUE'}"
     )
 
@@ -125,7 +128,7 @@ def _limit(db: OmopDatabase, operator: EntryLimit, target: str) -> str:
     """
     kind = operator.limit_to or "all"
     observed = (
-        f"EXISTS (SELECT 1 FROM {db.table('observation_period')} op "
+        f"EXISTS (SELECT 1 FROM {observation_periods(db)} op "
         "WHERE op.person_id = {0}.subject_id "
         "AND {0}.cohort_start_date >= op.observation_period_start_date "
         "AND {0}.cohort_start_date <= op.observation_period_end_date "

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.analysis_catalogue import ANALYSES, Analysis
-from steropes.studies.covariates.feature_extraction import Features, extract_features
+from steropes.studies.covariates.feature_extraction import extract_features
+from steropes.studies.database.irregular_rows import distinct_people
+from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure.strategus_tables import PERCENTILES
 from steropes.studies.strategus.characterization_plan import (
@@ -23,6 +25,7 @@ from steropes.studies.strategus.characterization_plan import (
 
 __all__ = ["baseline_tables"]
 
+AGE = 2  # The analysis of ages in years.
 ENTRIES, TARGET = "baseline_entries", "Target"
 AFTER_NAMES = {
     9: "observation time (days) after index",
@@ -84,17 +87,20 @@ def _entries(
     db: OmopDatabase, baseline: Baseline, target: int, cohorts: CohortTable
 ) -> pd.DataFrame:
     """Return a target's entries that count, with the days to the ends of entry and observation."""
+    people = distinct_people(db, f"SELECT subject_id FROM {ENTRIES}")
     with db.workspace() as work:
         cohorts.only(target).place(work, ENTRIES)
         return work.frame(f"""
             SELECT subject_id AS person_id, cohort_start_date AS start,
                 (cohort_end_date - cohort_start_date)::BIGINT AS time_in_cohort,
-                (op.observation_period_end_date::DATE - cohort_start_date)::BIGINT AS time_after
+                (op.observation_period_end_date::DATE - cohort_start_date)::BIGINT AS time_after,
+                p.year_of_birth IS NOT NULL AS has_age
             FROM (SELECT *, cohort_start_date - lag(cohort_end_date) OVER (
                     PARTITION BY subject_id ORDER BY cohort_start_date) AS gap FROM {ENTRIES}) e
-            JOIN {db.table("observation_period")} op ON op.person_id = e.subject_id
+            JOIN {observation_periods(db)} op ON op.person_id = e.subject_id
                 AND e.cohort_start_date BETWEEN op.observation_period_start_date
                 AND op.observation_period_end_date
+            LEFT JOIN {people} p ON p.person_id = e.subject_id
             WHERE (gap IS NULL OR gap >= {baseline.first_in_days})
                 AND e.cohort_start_date - op.observation_period_start_date::DATE
                     >= {baseline.prior_days}
@@ -152,7 +158,7 @@ def _add_covariates(
     features = extract_features(db, entries[["person_id", "start"]], baseline.rules)
     setting = {"setting_id": key["setting_id"]}
     person = entries["person_id"].to_numpy()
-    everybody = {"persons": len(np.unique(person))}
+    everybody = {"persons": _count(person)}
     for number in baseline.after_index:
         values = entries["time_after" if number == 9 else "time_in_cohort"].to_numpy(float)
         covariate = {"covariate_id": 1000 + number}
@@ -169,8 +175,10 @@ def _add_covariates(
             continue
         own = slice(features.indptr[j], features.indptr[j + 1])
         values = features.values[own].astype(float)
-        persons = {"persons": len(np.unique(person[features.rows[own]]))}
+        persons = {"persons": _count(person[features.rows[own]])}
         analysis = ANALYSES[int(column["analysis_id"])]
+        # People without a year of birth have no age, which is not an age of zero.
+        known = person[entries["has_age"].to_numpy(bool)] if analysis.id == AGE else person
         if len(values) < plan.least_count:
             continue
         if analysis.binary:
@@ -184,8 +192,8 @@ def _add_covariates(
                 {
                     **key,
                     **covariate,
-                    **(everybody if analysis.kind == "length" else persons),
-                    **_summary(*_values(features, values, analysis)),
+                    **(persons if analysis.kind != "length" else {"persons": _count(known)}),
+                    **_summary(*_values(len(known), values, analysis)),
                 }
             )
         rows["c_covariate_ref"].append(
@@ -198,10 +206,15 @@ def _add_covariates(
         )  # fmt: skip
 
 
-def _values(features: Features, values: NDArray, analysis: Analysis) -> tuple[NDArray, int]:
-    """Return the recorded values of an analysis, and how many people have a zero instead."""
-    absent = features.n - len(values)
-    if analysis.kind == "length":  # Everybody has one, and zeros are not stored.
+def _count(person: NDArray) -> int:
+    """Count distinct people."""
+    return len(np.unique(person))
+
+
+def _values(n: int, values: NDArray, analysis: Analysis) -> tuple[NDArray, int]:
+    """Return the recorded values of an analysis, and how many of n entries have a zero instead."""
+    absent = n - len(values)
+    if analysis.kind == "length":  # All n have one, and zeros are not stored.
         return np.concatenate([values, np.zeros(absent)]), 0
     return values, absent if _zero(analysis) else 0
 

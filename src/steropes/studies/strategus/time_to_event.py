@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase
 
 __all__ = ["times_to_events"]
@@ -62,7 +63,7 @@ def _sql(db: OmopDatabase) -> str:
         FROM event_pairs p
         JOIN spans s ON s.cohort = p.target
         JOIN entries o ON o.cohort = p.outcome AND o.person = s.person
-        JOIN {db.table("observation_period")} op ON op.person_id = s.person
+        JOIN {observation_periods(db)} op ON op.person_id = s.person
             AND s.first BETWEEN op.observation_period_start_date AND op.observation_period_end_date
             AND o.first BETWEEN op.observation_period_start_date AND op.observation_period_end_date
     ),
