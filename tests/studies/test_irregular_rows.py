@@ -223,24 +223,24 @@ def test_an_entry_that_is_in_a_cohort_twice_counts_once(people):
     assert notes(found.notes) == {"repeated_entries": 3}
 
 
-def test_a_definition_reads_people_and_observed_days_once(omop):
-    pytest.importorskip("duckcdm")
-    for _ in range(2):
-        person = omop.person(target=0, observed=(-200, 50))
-        omop.observed(person, -500, -150)
-    path = repeat(omop.write(), "person", 1)
+def with_circe_columns(path):
+    """Add the columns that Circe's SQL names."""
     with duckdb.connect(str(path)) as con:
         for column in ("domain_id", "invalid_reason", "standard_concept"):
             con.execute(f"ALTER TABLE concept ADD {column} VARCHAR")
         for column in ("drug_era_id", "drug_exposure_count", "gap_days"):
             con.execute(f"ALTER TABLE drug_era ADD {column} BIGINT")
         con.execute("UPDATE drug_era SET drug_era_id = person_id")
-    definition = {
-        "ConceptSets": [
-            {"id": 0, "name": "s", "expression": {"items": [{"concept": {"CONCEPT_ID": TARGET}}]}}
-        ],
+    return path
+
+
+def target_eras(criterion=None, **more):
+    """Return a definition of the eras of the target after a year of observation."""
+    concept = {"concept": {"CONCEPT_ID": TARGET}}
+    return {
+        "ConceptSets": [{"id": 0, "name": "s", "expression": {"items": [concept]}}],
         "PrimaryCriteria": {
-            "CriteriaList": [{"DrugEra": {"CodesetId": 0, "AgeAtStart": {"Value": 1, "Op": "gt"}}}],
+            "CriteriaList": [{"DrugEra": {"CodesetId": 0, **(criterion or {})}}],
             "ObservationWindow": {"PriorDays": 365, "PostDays": 0},
             "PrimaryCriteriaLimit": {"Type": "All"},
         },
@@ -250,9 +250,33 @@ def test_a_definition_reads_people_and_observed_days_once(omop):
         "CensoringCriteria": [],
         "CollapseSettings": {"CollapseType": "ERA", "EraPad": 0},
         "CensorWindow": {},
+        **more,
     }
+
+
+def test_a_definition_reads_people_and_observed_days_once(omop):
+    pytest.importorskip("duckcdm")
+    for _ in range(2):
+        person = omop.person(target=0, observed=(-200, 50))
+        omop.observed(person, -500, -150)
+    path = with_circe_columns(repeat(omop.write(), "person", 1))
     with OmopDatabase(path) as db:
-        found = circe_cohorts(db, {5: definition})
+        found = circe_cohorts(db, {5: target_eras({"AgeAtStart": {"Value": 1, "Op": "gt"}})})
     assert found.subject.tolist() == [1, 2]
     assert found.end.tolist() == [day(50)] * 2
     assert notes(found.notes) == {"joined_periods": 2, "repeated_people": 1}
+
+
+def test_a_definition_reads_reversed_and_open_eras_as_one_day(omop):
+    pytest.importorskip("duckcdm")
+    for last in (20, -20, 0):
+        omop.drug(omop.person(), TARGET, 0, last)
+    path = with_circe_columns(omop.write())
+    with duckdb.connect(str(path)) as con:
+        con.execute("UPDATE drug_era SET drug_era_end_date = NULL WHERE person_id = 3")
+    to_end = {"DateOffset": {"DateField": "EndDate", "Offset": 0}}
+    with OmopDatabase(path) as db:
+        found = circe_cohorts(db, {5: target_eras(EndStrategy=to_end)})
+    assert found.subject.tolist() == [1, 2, 3]
+    assert found.end.tolist() == [day(20), day(0), day(0)]
+    assert notes(found.notes) == {"reversed_eras": 1, "open_eras": 1}

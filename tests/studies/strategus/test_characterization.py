@@ -87,7 +87,7 @@ def test_outcomes_of_other_observation_periods_do_not_count(tmp_path):
 def test_released_times_are_rounded():
     counts = pd.DataFrame({"num_events": [1, 12, 103], "persons": [1, 12, 50]})
     found = released_times(counts, DisclosureRules("ohdsi", 5), "x")
-    assert found["num_events"].tolist() == [-5, 10, 105]
+    assert found["num_events"].tolist() == [10, 105]
     assert "persons" not in found
 
 
@@ -104,7 +104,7 @@ def test_many_events_of_few_people_are_withheld(tmp_path):
     month = exact[(exact["time_scale"] == "per 30-day") & (exact["outcome_type"] == "subsequent")]
     assert month[["num_events", "persons"]].to_numpy().tolist() == [[10, 2]]
     found = released_times(exact, DisclosureRules("ohdsi", 5), "x")
-    assert (found["num_events"] == -5).all()
+    assert len(found) == 0
 
 
 @pytest.fixture(scope="module")

@@ -252,7 +252,7 @@ def _entries(
     try:
         with narrow.workspace() as work:
             complete, lacking = completed_tables(narrow, work, named, " ".join(statements))
-            regular, notes = regular_tables(narrow, work, named)
+            regular, notes = regular_tables(narrow, work, named, complete)
             notes += lacking
 
             def place(table: re.Match[str]) -> str:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from steropes.studies.database.data_quality_notes import DataNote
-from steropes.studies.database.irregular_rows import repeated_people
+from steropes.studies.database.irregular_rows import irregular_eras, last_day, repeated_people
 from steropes.studies.database.observation_periods import joined_periods, joined_periods_note
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
 __all__ = ["regular_tables"]
 
+# Tables of records with a first and a last day. Circe's SQL supplies a missing last day of those
+# in the second list only, and would leave out any record that ends before it starts.
+ERAS = {
+    "condition_era": ("condition_era_start_date", "condition_era_end_date"),
+    "drug_era": ("drug_era_start_date", "drug_era_end_date"),
+    "visit_occurrence": ("visit_start_date", "visit_end_date"),
+}
+OCCURRENCES = {
+    "condition_occurrence": ("condition_start_date", "condition_end_date"),
+    "device_exposure": ("device_exposure_start_date", "device_exposure_end_date"),
+    "drug_exposure": ("drug_exposure_start_date", "drug_exposure_end_date"),
+}
+
 
 def regular_tables(
-    db: OmopDatabase, work: Workspace, names: set[str]
+    db: OmopDatabase, work: Workspace, names: set[str], complete: Mapping[str, str]
 ) -> tuple[dict[str, str], tuple[DataNote, ...]]:
-    """Create tables without duplicate people and overlapping periods, where these exist.
+    """Replace tables with duplicate people, overlapping periods or reversed or open eras.
 
     Parameters
     ----------
@@ -21,11 +36,13 @@ def regular_tables(
         Workspace of the new tables.
     names : set of str
         Tables that the definition reads.
+    complete : mapping of str to str
+        SQL of tables that lack columns, by their names; see `completed_tables`.
 
     Returns
     -------
     dict of str to str
-        Name of the temporary table by the table that it replaces.
+        SQL for use after FROM, by the table that it replaces.
     tuple of DataNote
     """
     made: dict[str, str] = {}
@@ -54,4 +71,15 @@ def regular_tables(
                 f"FROM {db.table('person')} GROUP BY person_id"
             )
             made["person"] = "regular_people"
+    for table, (first, last) in {**ERAS, **OCCURRENCES}.items():
+        if table not in names or not {first, last} <= {*db.columns(table)}:
+            continue
+        source = complete.get(table) or db.table(table)
+        where = "TRUE" if table in ERAS else f"{last}::DATE < {first}::DATE"
+        irregular = irregular_eras(work, source, table, (first, last), where)
+        if irregular:
+            notes += irregular
+            kept = "FALSE" if table in ERAS else f"{last} IS NULL"
+            day = f"CASE WHEN {kept} THEN NULL ELSE {last_day(first, last)} END"
+            made[table] = f"(SELECT * REPLACE ({day} AS {last}) FROM {source})"
     return made, notes

@@ -130,6 +130,10 @@ def _with_ratios(rates: pd.DataFrame) -> pd.DataFrame:
 def released_times(counts: pd.DataFrame, rules: DisclosureRules, database_id: str) -> pd.DataFrame:
     """Return the numbers of events by time for release, without the ``persons`` who have them.
 
+    A row with a suppressed number would reveal the day of an event, and the number of such rows
+    would be a lower bound of the events in a longer period. These rows are left out, like those of
+    days without events, of which the tables have none.
+
     Parameters
     ----------
     counts : DataFrame
@@ -137,7 +141,8 @@ def released_times(counts: pd.DataFrame, rules: DisclosureRules, database_id: st
     """
     pairs = zip(counts["num_events"], counts["persons"], strict=True)
     events = [_of_people(n, of, rules) for n, of in pairs]
-    return counts.drop(columns="persons").assign(num_events=events, database_id=database_id)
+    made = counts.drop(columns="persons").assign(num_events=events, database_id=database_id)
+    return made[made["num_events"] >= 0].reset_index(drop=True)
 
 
 def released_challenges(
