@@ -1,4 +1,9 @@
-"""steropes: penalised regression for health data at scale, with certified optima.
+"""Penalised regression for health data at scale, with certified optima.
+
+Estimators follow scikit-learn, for example ``CoxRegression(prior=Laplace(), cv=10).fit(X, y)``;
+``help(steropes.CoxRegression)`` describes one, and ``help(steropes.PenalizedModel)`` the methods
+that all share. `steropes.studies` runs whole studies on OMOP databases, `steropes.plots` draws
+fits, `steropes.datasets` has examples, and `steropes.federated` fits models over sites.
 
 Names are imported when they are first used, so that ``import steropes`` is quick.
 """
@@ -71,11 +76,11 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     )
     from .select import CrossValidation, CyclopsSearch, InformationCriterion
     from .studies import (
-        ComparativeStudy,
-        OmopDatabase,
-        StudySettings,
-        comparative_study,
-        demo_database,
+        ComparativeStudy as ComparativeStudy,
+        OmopDatabase as OmopDatabase,
+        StudySettings as StudySettings,
+        comparative_study as comparative_study,
+        demo_database as demo_database,
     )
 
 # The module that defines each public name.
@@ -149,12 +154,13 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 # Subpackages that users reach as attributes, such as ``steropes.plots.forest``.
 _SUBPACKAGES = ("datasets", "federated", "plots", "studies")
 
+# The names of `steropes.studies` are left out here and in ``dir``, because ``import *`` and
+# ``help(steropes)`` look up every name, and those need the packages of the extra study.
 __all__ = [
     "AalenJohansen",
     "AssumptionCheck",
     "BrokenAdaptiveRidge",
     "Censored",
-    "ComparativeStudy",
     "ConditionalLogisticRegression",
     "ConditionalPoissonRegression",
     "CoxRegression",
@@ -182,7 +188,6 @@ __all__ = [
     "NegativeBinomialRegression",
     "Normal",
     "NotConvergedWarning",
-    "OmopDatabase",
     "PenalizedModel",
     "PoissonRegression",
     "PooledLogisticRegression",
@@ -194,19 +199,16 @@ __all__ = [
     "StandardizedIncidence",
     "StandardizedSurvival",
     "StepFunction",
-    "StudySettings",
     "Surv",
     "aalen_johansen",
     "as_design",
     "brier_score",
     "calibration_table",
     "coefficient_path",
-    "comparative_study",
     "compare_links",
     "compare_nested_fits",
     "datasets",
     "decision_curve",
-    "demo_database",
     "federated",
     "fit_many",
     "glmnet_lambda",
@@ -236,4 +238,5 @@ if not TYPE_CHECKING:  # type checkers would accept any name if they saw __getat
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_SUBPACKAGES})
+    listed = {name for name, home in _HOME.items() if home != "studies"}
+    return sorted({*globals(), *listed, *_SUBPACKAGES})

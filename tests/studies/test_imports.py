@@ -1,4 +1,4 @@
-"""Importing the room is light; every name it offers is there."""
+"""Importing studies is light, and every public name exists."""
 
 import subprocess
 import sys
@@ -19,3 +19,13 @@ def test_every_name_is_there_and_says_what_it_is():
     for name in studies.__all__:
         assert getattr(studies, name).__doc__
     assert set(dir(studies)) == set(studies.__all__)
+
+
+def test_star_import_and_help_need_no_extra_package():
+    code = (
+        "import sys; sys.modules['pydantic'] = sys.modules['duckdb'] = None\n"
+        "from steropes import *; import inspect, steropes\n"
+        "found = dict(inspect.getmembers(steropes))\n"
+        "assert found['CoxRegression'] is CoxRegression and 'StudySettings' not in found"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -21,7 +21,7 @@ __all__ = [
     "as_pandas_table",
     "drop_unused_categories",
     "names_in",
-    "refuse_sums_of_conditions",
+    "refuse_misread_operators",
     "widen_numbers",
     "without_function_names",
 ]
@@ -144,8 +144,11 @@ def _wide(column: pd.Series, computed: bool) -> Dtype | None:
     return "Int64" if whole else "Float64"  # with a mask of what is missing
 
 
-def refuse_sums_of_conditions(text: str, data: pd.DataFrame) -> None:
-    """Refuse sums, differences and negatives of conditions, which NumPy treats as "or" and "not".
+def refuse_misread_operators(text: str, data: pd.DataFrame) -> None:
+    """Refuse operators that do not have the meaning that they have in R.
+
+    NumPy treats sums and negatives of conditions as "or" and "not", and Python's ``x ^ 2`` is no
+    power but an exclusive "or" of bits.
 
     Boolean columns have been converted to numbers before, unless they are also labels.
     """
@@ -155,7 +158,12 @@ def refuse_sums_of_conditions(text: str, data: pd.DataFrame) -> None:
         return
     for node in ast.walk(tree):
         parts: list[ast.expr] = []
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
+            if not _condition(node, data):
+                raise DataError(
+                    f"^ in {ast.unparse(node)} is not a power in Python: write **, as in x ** 2."
+                )
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
             parts = [node.left, node.right]
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             parts = [node.operand]
@@ -194,7 +202,7 @@ def as_pandas_table(data: object) -> pd.DataFrame:
         raise DataError(
             f"data must be a pandas, polars or pyarrow table, not {type(data).__name__}."
         )
-    table = frame.to_pandas()
+    table = _converted(frame)
     # formulaic treats text as labels only in columns of objects, and any other object as a label.
     types: dict[Any, Any] = {}
     for name, kind in frame.schema.items():
@@ -214,6 +222,16 @@ def as_pandas_table(data: object) -> pd.DataFrame:
         elif kind == nw.Decimal or (plain and pd.api.types.infer_dtype(table[name]) == "decimal"):
             types[name] = np.float64
     return table.astype(types) if types else table
+
+
+def _converted(frame: nw.DataFrame[Any]) -> pd.DataFrame:
+    """Convert a table to pandas, which polars does by pyarrow where it is installed."""
+    try:
+        return frame.to_pandas()
+    except ModuleNotFoundError:
+        columns = {name: frame[name].to_numpy() for name in frame.columns}
+        labels = [name for name, kind in frame.schema.items() if kind == nw.Categorical]
+        return pd.DataFrame(columns).astype(dict.fromkeys(labels, "category"))
 
 
 def drop_unused_categories(data: pd.DataFrame) -> pd.DataFrame:

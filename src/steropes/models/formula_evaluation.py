@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from ..data.input_types import LabelsLike
 from ..data.survival_outcome import Surv
 from ..errors import DataError
-from .formula_data_types import names_in, refuse_sums_of_conditions
+from .formula_data_types import names_in, refuse_misread_operators
 
 __all__ = [
     "AbsentColumnError",
@@ -38,6 +38,7 @@ OF_EXPRESSIONS = (
 )  # fmt: skip
 # Terminal colours in formulaic's messages.
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+ABSENT = re.compile(r"^`?(.*?)`? is not present in the dataset", re.DOTALL)
 NULLS = re.compile(r"^`(.*)` contains null values", re.DOTALL)
 # Functions of formulaic that take a column and store properties of the data.
 TRANSFORMS = {
@@ -115,11 +116,11 @@ def _as_ours(error: BaseException, data: pd.DataFrame | None) -> DataError:
         return cause
     if isinstance(cause, SyntaxError):
         return _no_expression(cause)
-    if isinstance(cause, NameError) and cause.name is not None:
-        return AbsentColumnError(
-            f"The formula names {cause.name!r}, which is not a column of the data."
-        )
     said = COLOURS.sub("", str(cause))
+    absent = ABSENT.match(said)
+    name = absent.group(1) if absent else getattr(cause, "name", None)
+    if absent or (isinstance(cause, NameError) and name is not None):
+        return AbsentColumnError(f"The formula names {name!r}, which is not a column of the data.")
     nulls = NULLS.match(said)
     if nulls and data is not None:
         return missing_value_error(nulls.group(1), data)
@@ -182,8 +183,8 @@ def _rows(rows: np.ndarray) -> str:
 
 def evaluate_expression(text: str, data: pd.DataFrame) -> Evaluated | None:
     """Evaluate an expression in the columns of data; refuse missing values."""
-    refuse_sums_of_conditions(text, data)
-    value = _unchecked(text, data)
+    refuse_misread_operators(text, data)
+    value = data[text] if text in data else _unchecked(text, data)
     if isinstance(value, pd.Series) and value.isna().any():
         raise missing_value_error(text, data)
     return value

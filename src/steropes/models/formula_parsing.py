@@ -23,7 +23,7 @@ from ..errors import DataError
 from .formula_data_types import (
     DOT,
     NAMES,
-    refuse_sums_of_conditions,
+    refuse_misread_operators,
     widen_numbers,
     without_function_names,
 )
@@ -51,10 +51,14 @@ OF_R = {
     "pspline": "Write bs(x, df=8) and give it a Normal prior.",
     "s": "Write bs(x, df=8) and give it a Normal prior.",
     "factor": "Codes that are labels are C(x).",
+    "as.factor": "Codes that are labels are C(x).",
+    "relevel": "C(x, contr.treatment('b')) has the reference 'b'.",
+    "strat": "Strata are strata(x).",
+    "pol": "Write x + I(x**2).",
     "cbind": "Of counts make a row for each outcome, with its count as sample_weight.",
 }
 DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
-CALL = re.compile(rf"(?<![\w.])({'|'.join(OF_R)})\s*\(")
+CALL = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, OF_R))})\s*\(")
 
 
 @dataclass
@@ -313,7 +317,7 @@ class _Terms:
         _refuse_unknown_names(term, data)
         _refuse_dates(texts, data)
         for expression in texts:
-            refuse_sums_of_conditions(expression, data)
+            refuse_misread_operators(expression, data)
             refuse_missing_arguments(expression, data)
         self.has_intercept |= texts == ["1"]
         self.constant |= {str(term)} if constant else set()

@@ -101,6 +101,9 @@ def refuse_unsafe_expression(text: str, columns: Collection[str]) -> None:
     for node in ast.walk(tree):
         if not isinstance(node, SYNTAX) or (id(node) in called and not _is_function(node)):
             raise DataError(f"A formula cannot contain {_short(ast.unparse(node))}. {REMEDY}")
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in columns:
+            name = ast.unparse(node)
+            raise DataError(f"Write `{name}` in backticks, because its name has a dot.")
         if isinstance(node, ast.Attribute) and id(node) not in called and not _is_constant(node):
             raise DataError(f"A formula cannot contain {_short(ast.unparse(node))}. {REMEDY}")
         _refuse_large_constants(node)

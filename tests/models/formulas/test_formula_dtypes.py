@@ -123,3 +123,21 @@ def test_decimals_are_numbers(data, library):
     expected = LinearRegression.from_formula("y ~ age", data.round({"age": 2}))
     m = LinearRegression.from_formula("y ~ age", table)
     pd.testing.assert_frame_equal(m.summary(), expected.summary())
+
+
+def test_polars_tables_need_no_pyarrow(data, monkeypatch):
+    table = pl.DataFrame(data).with_columns(
+        kind=pl.Series(["z", "b", "z"] * (len(data) // 3), dtype=pl.Categorical),
+        text=pl.Series(list("qp" * len(data))[: len(data)]),
+    )
+    formula = "y ~ age + kind + text"
+    expected = LinearRegression.from_formula(formula, table)
+
+    def missing(table):
+        raise ModuleNotFoundError("No module named 'pyarrow'")
+
+    monkeypatch.setattr(pl.DataFrame, "to_pandas", missing)
+    model = LinearRegression.from_formula(formula, table)
+    assert model.coef_names_ == expected.coef_names_
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    np.testing.assert_array_equal(model.predict(table.head(3)), expected.predict(table)[:3])

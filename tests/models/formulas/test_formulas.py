@@ -197,7 +197,7 @@ def test_columns_that_the_formula_does_not_name_are_left_alone(data):
     np.testing.assert_array_equal(m.predict_proba(data[["drug", "age"]]), expected)
     new = data.assign(site=None, other=np.nan)
     np.testing.assert_array_equal(m.predict_proba(new), expected)
-    with pytest.raises(DataError, match="`drug` is not present"):
+    with pytest.raises(DataError, match="names 'drug', which is not a column"):
         m.predict_proba(data[["age", "site"]])
     alone = LogisticRegression.from_formula("sick ~ 1", data)
     assert np.unique(alone.predict_proba(data)[:, 1]).size == 1
@@ -360,6 +360,10 @@ def test_the_data_are_left_alone_and_not_kept(data):
         ("Surv(time, dead) ~ age + Intercept", {}, "'Intercept' is the intercept in formulas"),
         ("Surv(time, dead) ~ age | site", {}, "one right-hand side"),
         ("Surv(time, dead) ~ age + frailty(site)", {}, "no frailty.. here.*Normal prior"),
+        ("Surv(time, dead) ~ I(age^2)", {}, r"\^ in age \^ 2 is not a power.*write \*\*"),
+        ("Surv(time, dead) ~ exp(age / 10^2)", {"trusted": True}, "is not a power"),
+        ("Surv(time, dead) ~ as.factor(site)", {}, "no as.factor.. here.*C\\(x\\)"),
+        ("Surv(time, dead) ~ log(dose.mg)", {}, "`dose.mg` in backticks"),
         ("Surv(time, code) ~ age", {}, "FineGrayRegression"),
         ("Surv(time, dead + 1) ~ age", {}, r"2 the event, as R's Surv takes it, pass event == 2"),
         ("Surv(time, dead) ~ age + day", {}, "Column 'day' holds dates"),
@@ -372,9 +376,15 @@ def test_refusals(data, formula, more, words):
     table["last day"] = table["day"].dt.date
     table["blank"] = np.where(data.index == 5, "", "yes")
     table["digits"] = np.where(data.index % 2 == 0, "1", "2")
-    table = table.assign(same="yes", Intercept=data["age"])
+    table = table.assign(same="yes", Intercept=data["age"], **{"dose.mg": data["age"]})
     with pytest.raises(DataError, match=words):
         CoxRegression.from_formula(formula, table, **more)
+
+
+def test_an_outcome_may_have_a_dot_in_its_name(data):
+    table = data.rename(columns={"y": "y.new"})
+    model = LinearRegression.from_formula("y.new ~ age", table)
+    np.testing.assert_array_equal(model.coef_, LinearRegression.from_formula("y ~ age", data).coef_)
 
 
 def test_quoted_names_may_look_like_functions(data):
