@@ -13,7 +13,7 @@ from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from steropes.federated import FederatedPlan
-from steropes.studies import StudySettings
+from steropes.studies import StudyAnalysis, StudySettings
 from steropes.studies.execution.setting_fields import (
     SettingField,
     first_paragraph,
@@ -21,6 +21,7 @@ from steropes.studies.execution.setting_fields import (
 )
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.specification import GridSpec
+from steropes.studies.execution.specification_file import PRESET
 from steropes.studies.execution.validated_types import Number
 from steropes.studies.sccs.sccs_specification import CaseSeriesSpecification
 
@@ -95,6 +96,8 @@ def section(cls: type) -> str:
         r_name = f"`{r_names[name]}`" if name in r_names else ""
         cells = (f"`{name}`", type_words(field.hint), default(field), field.description, r_name)
         lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+    if cls is StudyAnalysis:
+        lines.append(f'| `preset` | `"cohort_method"` |  | {PRESET} | |')
     return "\n".join([*lines, ""])
 
 

@@ -77,9 +77,17 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .select import CrossValidation, CyclopsSearch, InformationCriterion
     from .studies import (
         ComparativeStudy as ComparativeStudy,
+    )
+    from .studies import (
         OmopDatabase as OmopDatabase,
+    )
+    from .studies import (
         StudySettings as StudySettings,
+    )
+    from .studies import (
         comparative_study as comparative_study,
+    )
+    from .studies import (
         demo_database as demo_database,
     )
 

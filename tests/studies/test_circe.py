@@ -227,6 +227,7 @@ def test_a_grid_takes_definitions_from_files_beside_it(db, tmp_path):
         "[[question]]\ntarget = 1\ncomparator = 2\noutcomes = [{id = 3}]\n[[analysis]]\nid = 1\n"
     )
     spec = read_spec(path)
+    assert spec.cohorts.names == {1: "users"}  # the default is the name of the file
     assert json.loads(spec.cohorts.definitions[1]) == NEW_USERS
     found = spec.make_cohorts(db)
     made, refused = found.table, found.refused
@@ -240,6 +241,8 @@ def test_a_grid_takes_definitions_from_files_beside_it(db, tmp_path):
     with pytest.raises(DataError, match=r"users\.json: it is not a JSON object"):
         read_spec(path)
     (tmp_path / "users.json").unlink()
+    with pytest.raises(DataError, match=r"^definitions\.7: cannot read the cohort definition"):
+        CohortSources(definitions={7: "absent.json"})
     with pytest.raises(DataError, match=r"cannot read the cohort definition .*users\.json"):
         read_spec(path)
     with pytest.raises(DataError, match="cohort 1 is defined twice"):

@@ -117,6 +117,13 @@ def test_subgroups_are_on_the_page_and_in_a_table_unless_blinded(results, tmp_pa
     blind = flagged(results, 0)
     write_grid_report(blind, tmp_path / "blind")
     assert said not in grid_page(View(blind))
+    withheld = "Not released (by sex), because a count of few people would follow."
+    assert withheld not in grid_page(View(flagged(results, 1)))
+    strict = dataclasses.replace(flagged(results, 1), tables={
+        **flagged(results, 1).tables,
+        **{n: released(results)[n] for n in ("subgroup", "cm_interaction_result")},
+    })  # fmt: skip
+    assert withheld in grid_page(View(strict))
     assert pd.read_csv(tmp_path / "blind" / "release" / "tables" / "subgroups.csv").empty
 
 

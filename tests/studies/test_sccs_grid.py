@@ -478,7 +478,11 @@ def test_each_drug_of_a_class_is_named(omop, tmp_path, capsys):
     results = run_case_series_grid(omop.write(), grid, tmp_path)
     print_grid(results, True, tmp_path / "report.html")
     said = capsys.readouterr().out
-    for exposure, analysis in ((r"1 \(drug 51\)", 1), (r"1 \(drug 52\)", 1), ("1", 2)):
+    for exposure, analysis in (
+        (r"1 \(drug 51\)", r"1 \(each\)"),
+        (r"1 \(drug 52\)", r"1 \(each\)"),
+        ("1", r"2 \(all\)"),
+    ):
         assert re.search(rf"^ *{exposure} +3 +{analysis} +\S", said, re.MULTILINE)
     page = case_series_grid_page(results, unblind=True)
     assert page.count(">each, drug 52</td>") == 2  # estimates and verdicts

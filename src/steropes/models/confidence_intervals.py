@@ -203,7 +203,8 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
         free = [int(j) for j in np.flatnonzero((l1 == 0) & (l2 == 0) & ~limited)]
         if not free:
             raise DataError(
-                "Every coefficient has a prior. Name those whose profile intervals are wanted, "
-                "which are of their likelihood with the prior on the others."
+                "Every coefficient has a prior, and by default only those without one have profile "
+                "intervals. Exclude columns from the prior (exclude=), or name columns in "
+                "confint(..., method='profile'), which ignores their own prior."
             )
         return free

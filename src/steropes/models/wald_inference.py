@@ -28,8 +28,8 @@ __all__ = ["NO_COVARIANCE", "WaldInference"]
 
 NO_COVARIANCE = (
     "Under a Laplace prior (or another that sets coefficients to zero) there are no standard "
-    "errors: shrunken coefficients have no normal distribution, and those without a prior beside "
-    "them none that allows for the selection. Use confint(method='profile') or "
+    "errors: shrunken estimates are not normally distributed, and those of unpenalised "
+    "coefficients depend on which others are selected. Use confint(method='profile') or "
     "summary(kind='profile') for coefficients without a prior, and bootstrap() for all."
 )
 

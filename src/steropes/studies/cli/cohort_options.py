@@ -34,7 +34,7 @@ def cohort_sources(
     table: str | None, definitions: list[str] | None, nesting: int | None = None
 ) -> CohortSources | None:
     """Combine a cohort table and files from ATLAS to sources of cohorts, if there are any."""
-    from steropes.studies.execution.cohort_sources import CohortSources
+    from steropes.studies.execution.cohort_sources import CohortSources, file_names
 
     files: dict[int, str] = {}
     for text in definitions or ():
@@ -49,7 +49,8 @@ def cohort_sources(
     if table is None and not files:
         return None
     schema, _, name = (table or "").rpartition(".")
-    return CohortSources(name, schema, definitions=files)
+    names = file_names(files)
+    return CohortSources(name, schema, definitions=files, names=names)
 
 
 def listed_concepts(values: Iterable[str]) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator
 
@@ -27,8 +27,9 @@ from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.settings_reader import Source
 from steropes.studies.execution.validated_types import ById, Count
 
-__all__ = ["CohortSources", "MadeCohorts"]
+__all__ = ["CohortSources", "MadeCohorts", "file_names", "with_texts"]
 
+Id = TypeVar("Id")
 Maker = Callable[[list[int]], CohortTable]
 
 
@@ -87,7 +88,8 @@ class CohortSources(Settings):
         Cohort definitions from ATLAS (`circe_cohorts`), by id: a JSON file, or its text. Files are
         read once, when the settings are created.
     names : dict of int to str
-        Names of cohorts, by id, for reports.
+        Names of cohorts, by id, for reports. In files and commands the default of a cohort with a
+        definition is the name of its file.
     indications : dict of int to Indication
         Nesting cohorts of conditions, by id: people are in them from each record on.
 
@@ -259,4 +261,17 @@ def with_texts(cohorts: object, folder: Path, source: Source) -> object:
             texts[i] = definition_text(d, folder, confined=True) if isinstance(d, str) else d
         except DataError as error:
             raise DataError(f"{source.where(('cohorts', 'definitions', i))}: {error}") from None
-    return {**cohorts, "definitions": texts}
+    names = cohorts.get("names", {})
+    if isinstance(names, Mapping):
+        names = {**file_names(definitions), **names}
+    return {**cohorts, "definitions": texts, "names": names}
+
+
+def file_names(definitions: Mapping[Id, object]) -> dict[Id, str]:
+    """Name cohorts after the files of their definitions, except files that are numbers."""
+    named = {
+        i: Path(d).stem.replace("_", " ")
+        for i, d in definitions.items()
+        if isinstance(d, str) and not d.lstrip().startswith("{")
+    }
+    return {i: name for i, name in named.items() if not name.strip().isdigit()}

@@ -7,7 +7,7 @@ import difflib
 import functools
 from collections.abc import Callable, Mapping
 from types import NoneType
-from typing import Any, ClassVar, Self, dataclass_transform, get_args, get_type_hints
+from typing import Any, ClassVar, Self, dataclass_transform, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass
@@ -145,6 +145,8 @@ def _python_message(cls: type[Settings], error: ValidationError) -> str:
     place, why = _explained(error.errors()[0], reading=False)
     if place and isinstance(place[0], int):
         place = (dataclasses.fields(cls)[place[0]].name, *place[1:])
+    if len(place) > 1 and get_origin(get_type_hints(cls)[str(place[0])]) is dict:
+        place = (place[0], str(place[1]), *place[2:])  # an id, and no position
     return f"{place_name(place)}{'' if why.startswith('must') else ':'} {why}" if place else why
 
 

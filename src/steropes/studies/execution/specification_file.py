@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.comparative.cohort_method_presets import cohort_method
@@ -14,7 +15,14 @@ from steropes.studies.execution.schema_generation import schema_of
 from steropes.studies.execution.settings_reader import Place, Source
 from steropes.studies.execution.specification import GridSpec
 
-__all__ = ["grid_schema", "read_spec", "require_database_id"]
+__all__ = ["PRESET", "grid_schema", "read_spec", "require_database_id"]
+
+# Description of the key that only files have.
+PRESET = (
+    "Defaults of R's CohortMethod instead of those listed: time at risk from the start to the end "
+    "of the cohort, prior outcomes within the observation period, the profile interval, Breslow's "
+    "ties, and years of 365.25 days."
+)
 
 
 def read_spec(source: str | Path | Mapping[str, object]) -> GridSpec:
@@ -85,7 +93,10 @@ def _preset(values: object, source: Source, place: Place) -> object:
 
 def grid_schema() -> dict[str, object]:
     """Return the JSON Schema of a specification."""
-    return schema_of(GridSpec)
+    schema: dict[str, Any] = schema_of(GridSpec)
+    analysis = schema["$defs"]["StudyAnalysis"]["properties"]
+    analysis["preset"] = {"const": "cohort_method", "description": PRESET}
+    return schema
 
 
 def require_database_id(path: str | Path) -> None:

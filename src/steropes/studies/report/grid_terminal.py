@@ -11,7 +11,12 @@ from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.report.formatting import decimals, title_case
 from steropes.studies.report.grid_report_view import KEY
-from steropes.studies.report.terminal_tables import print_files, table_of, wide_console
+from steropes.studies.report.terminal_tables import (
+    analysis_names,
+    print_files,
+    table_of,
+    wide_console,
+)
 from steropes.studies.report.unusable_values import unusable_words
 from steropes.studies.results.control_results import analysis_performance
 
@@ -52,6 +57,7 @@ def _estimates(results: GridResults, unblind: bool) -> Iterable[Sequence[object]
         c.target_comparator_id: f"{names[c.target_id]} against {names[c.comparator_id]}"
         for c in t["cm_target_comparator"].itertuples(index=False)
     }
+    analyses = analysis_names(t["cm_analysis"])
     for line in results.estimates(unblind).itertuples(index=False):
         if line.rr == line.rr:
             unconverged = isinstance(line.unconverged, str)
@@ -60,7 +66,7 @@ def _estimates(results: GridResults, unblind: bool) -> Iterable[Sequence[object]
         else:
             effect = line.note or ("none" if line.unblind else NOT_SHOWN), "–"
         outcome = names.get(line.outcome_id, f"outcome {line.outcome_id}")
-        yield pairs[line.target_comparator_id], outcome, line.analysis_id, *effect
+        yield pairs[line.target_comparator_id], outcome, analyses[line.analysis_id], *effect
 
 
 def _failures(results: GridResults) -> str:

@@ -93,7 +93,7 @@ def _blinding(public: Published) -> list[Check]:
             Check(
                 False,
                 f"Not shown: hazard ratios and the outcomes of the arms, because the study fails "
-                f"a diagnostic: {failed}. It can be asked for: --unblind.",
+                f"a diagnostic: {failed}. --unblind shows them.",
             )
         ]
     return [
@@ -151,7 +151,7 @@ def _matching(public: Published) -> list[Check]:
         )
     about = (
         f"Estimand: the effect among {estimand_name('atm')}, those of either drug for whom "
-        "somebody alike was found on the other"
+        "a similar user of the other was found"
     )
     if lost[large] <= NEARLY_NOBODY:
         about += "; that is nearly everybody."

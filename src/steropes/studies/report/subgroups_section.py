@@ -19,11 +19,15 @@ __all__ = ["Subgroups", "subgroup_table", "subgroups"]
 
 @dataclass(frozen=True)
 class Subgroups:
-    """Effects within subgroups of an outcome, and ratios of these effects."""
+    """Effects within subgroups of an outcome, and ratios of these effects.
+
+    ``withheld`` names the analyses of which neither may be released.
+    """
 
     interactions: Rows
     effects: Rows
     forest: Picture | None
+    withheld: str
 
 
 def subgroups(
@@ -35,9 +39,13 @@ def subgroups(
     levels: list[tuple[str, ...]] = []
     ratios: list[tuple[str, ...]] = []
     drawn: list[Row] = []
+    withheld: list[str] = []
     for a in analyses:
         key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": a}
-        for found in view.rows("cm_interaction_result", **key).to_dict("records"):
+        released = view.rows("cm_interaction_result", **key)
+        if released.empty and len(view.rows("subgroup", **key)):
+            withheld.append(view.label(a))
+        for found in released.to_dict("records"):
             covariate = int(found["interaction_covariate_id"])
             name = called.get(covariate, f"covariate {covariate}")
             units.add(view.unit(a))
@@ -60,10 +68,10 @@ def subgroups(
                 counts = [counted(line[f"{x}_{w}"]) for w in ("subjects", "outcomes") for x in ARMS]
                 levels.append((view.label(a), who, *counts, effect(*own) or "none"))
                 drawn.append(Row(f"{who} ({view.label(a)})", *own))
-    if not ratios:
+    if not ratios and not withheld:
         return None
     picture = forest(f"subgroups-{comparison.id}-{outcome}", drawn, " or ".join(sorted(units)))
-    return Subgroups(ratios, levels, view.collect(picture))
+    return Subgroups(ratios, levels, view.collect(picture), ", ".join(withheld))
 
 
 def subgroup_table(view: View) -> pd.DataFrame:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pandas as pd
     from rich.console import Console
     from rich.table import Table
 
     from steropes.studies.execution.study_run import DesignResults
 
-__all__ = ["print_files", "simple_table", "table_of", "wide_console"]
+__all__ = ["analysis_names", "print_files", "simple_table", "table_of", "wide_console"]
 
 WIDE = 200  # Columns of a file or a pipe, which have no width of their own.
 
@@ -47,6 +48,16 @@ def table_of(
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     return table
+
+
+def analysis_names(analyses: pd.DataFrame) -> dict[int, str]:
+    """Return the number of each analysis with its description, from their table of results."""
+    return {
+        line.analysis_id: f"{line.analysis_id} ({line.description})"
+        if line.description
+        else str(line.analysis_id)
+        for line in analyses.itertuples(index=False)
+    }
 
 
 def print_files(console: Console, results: DesignResults[Any], paths: Iterable[Path]) -> None:

@@ -11,6 +11,7 @@ from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.execution.study_run import ARCHIVE
 from steropes.studies.report.formatting import count, p_value, title_case
 from steropes.studies.report.terminal_tables import (
+    analysis_names,
     print_files,
     simple_table,
     table_of,
@@ -94,14 +95,15 @@ def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> Non
     console = wide_console()
     console.print(escape(repr(results)))
     heads = ("Exposure", "Outcome", "Analysis", "Rate ratio", "95% interval")
-    rows = [_grid_row(line) for _, line in results.estimates(unblind).iterrows()]
+    analyses = analysis_names(results.tables["sccs_analysis"])
+    rows = [_grid_row(line, analyses) for _, line in results.estimates(unblind).iterrows()]
     console.print(table_of("Rate ratios", heads, rows, texts=3))
     for sentence, _ in table_sentences(results.tables["data_note"]):
         console.print(escape(sentence), soft_wrap=True)
     print_files(console, results, (page, page.parent / ARCHIVE))
 
 
-def _grid_row(line: pd.Series) -> tuple[object, ...]:
+def _grid_row(line: pd.Series, analyses: dict[int, str]) -> tuple[object, ...]:
     """Return the row of an estimate of a grid."""
     rr, interval = ratio_text(line.rename({"ci_95_lb": "lower", "ci_95_ub": "upper"}))
     if rr == "–":
@@ -110,4 +112,4 @@ def _grid_row(line: pd.Series) -> tuple[object, ...]:
         rr += " (did not converge)"
     drug = member_name(line)
     exposure = f"{line['era_id']} ({drug})" if drug else line["era_id"]
-    return exposure, line["outcome_id"], line["analysis_id"], rr, interval
+    return exposure, line["outcome_id"], analyses[line["analysis_id"]], rr, interval

@@ -50,7 +50,7 @@ COUNTS = (
     column("target_outcomes", "Target outcomes", "count"),
     column("comparator_outcomes", "Comparator outcomes", "count"),
 )
-PERMISSIONS = texts(may_be_read="May be read", in_synthesis="In synthesis")
+PERMISSIONS = texts(may_be_read="May be shown", in_synthesis="In synthesis")
 PROFILE = (column("log_rr", "Log ratio"), column("log_likelihood", "Log-likelihood"))
 
 
