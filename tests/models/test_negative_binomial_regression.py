@@ -176,6 +176,17 @@ def test_influences_with_an_estimated_dispersion_add_up_to_the_robust_covariance
     )
 
 
+def test_scores_are_at_the_dispersion_of_the_weighted_fit(drawn, rng):
+    X, y, given = drawn
+    w = rng.integers(0, 4, N).astype(float)
+    m = NegativeBinomialRegression(tol=1e-10).fit(X, y, **given, sample_weight=w)
+    mean = m.predict(X, **given)
+    slope = (y - mean) / (1 + m.dispersion_ * mean)
+    score = m.residuals("score").to_numpy()
+    np.testing.assert_allclose(score, slope[:, None] * np.c_[np.ones(N), X], atol=1e-7)
+    np.testing.assert_allclose(w @ score, 0.0, atol=1e-5)
+
+
 def test_d2_compares_with_the_best_rate_at_the_same_dispersion(drawn):
     X, y, given = drawn
     m = NegativeBinomialRegression().fit(X, y, **given)

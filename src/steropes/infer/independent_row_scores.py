@@ -44,7 +44,7 @@ def predictor_scores(
         return distribution.response(y, eta)
     likelihood = problem.likelihood
     assert isinstance(likelihood, IndependentRowsLikelihood)
-    return likelihood.predictor_scores(eta)
+    return likelihood.predictor_scores(eta, problem.weights)
 
 
 def row_scores(problem: Problem, slope: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -59,13 +59,15 @@ class IndependentRowsLikelihood(Likelihood):
         out.y = self.y[:, lane : lane + 1]
         return out
 
-    def predictor_scores(self, eta: np.ndarray) -> np.ndarray:
+    def predictor_scores(self, eta: np.ndarray, fitted: np.ndarray) -> np.ndarray:
         """Return the derivative of each row's log-likelihood in η, (n,), at weights of one.
 
         Parameters
         ----------
         eta : (n,) array
             Linear predictor of one replicate.
+        fitted : (n,) array
+            Weights of the fit, which determine an estimated dispersion.
         """
         asarray = self.backend.asarray
         weights = self.weigh(asarray(np.ones((self.n, 1))))

@@ -87,6 +87,14 @@ class NegativeBinomialLikelihood(IndependentRowsLikelihood):
         """See `Likelihood.evaluate`."""
         return self._evaluate_at(eta, weights, self.best_dispersion(eta, weights))
 
+    def predictor_scores(self, eta: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+        """See `IndependentRowsLikelihood.predictor_scores`; at the dispersion of the fit."""
+        asarray, predictor = self.backend.asarray, self.backend.asarray(eta[:, None])
+        alpha = self.best_dispersion(predictor, self.weigh(asarray(fitted[:, None])))
+        weights = self.weigh(asarray(np.ones((self.n, 1))))
+        slope = self._evaluate_at(predictor, weights, alpha)[1]
+        return -np.asarray(self.backend.to_host(slope))[:, 0]
+
     def best_dispersion(self, eta: Array, weights: CountWeights) -> np.ndarray:
         """Return the given dispersion, or that with the largest likelihood, (B,)."""
         if self.given is not None:
