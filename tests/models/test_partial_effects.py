@@ -13,6 +13,7 @@ from steropes import (
     MultinomialLogisticRegression,
     PoissonRegression,
     PooledLogisticRegression,
+    ShardedDesign,
     Surv,
     plots,
 )
@@ -195,6 +196,9 @@ def test_fixed_coefficients_and_many_columns_have_no_typical_row(monkeypatch):
     many = LogisticRegression().fit(D[["age", "n"]], D["y"])
     with pytest.raises(DataError, match="has 2 columns"):
         many.partial_effect("age")
+    blocks = ShardedDesign.from_blocks([D[["age", "n"]].iloc[:100], D[["age", "n"]].iloc[100:]])
+    with pytest.raises(DataError, match="rows in blocks"):
+        LogisticRegression().fit(blocks, D["y"]).partial_effect("age")
 
 
 def test_classes_of_a_data_frame_have_the_effects_of_the_formula():

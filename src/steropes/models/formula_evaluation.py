@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from ..data.input_types import LabelsLike
 from ..data.survival_outcome import Surv
-from ..errors import DataError
+from ..errors import DataError, listed
 from .formula_data_types import names_in, refuse_misread_operators
 
 __all__ = [
@@ -85,8 +85,15 @@ def import_formulaic() -> ModuleType:
     return formulaic
 
 
-def call_formulaic(call: Callable[[], Result], data: pd.DataFrame | None = None) -> Result:
-    """Call formulaic and convert its errors and warnings; ``data`` serves to name rows."""
+def call_formulaic(
+    call: Callable[[], Result],
+    data: pd.DataFrame | None = None,
+    levels: Mapping[str, list[Any]] | None = None,
+) -> Result:
+    """Call formulaic and convert its errors and warnings.
+
+    ``data`` serves to name rows, and ``levels``, those of the fit by column, to name new labels.
+    """
     errors = import_formulaic().errors
     with warnings.catch_warnings():
         # Users cannot change how formulaic calls pandas.
@@ -98,11 +105,28 @@ def call_formulaic(call: Callable[[], Result], data: pd.DataFrame | None = None)
         except DataError:
             raise
         except errors.DataMismatchWarning as error:
-            raise DataError(
-                f"A column has values that the fit has not seen ({error}). Merge or drop them."
-            ) from None
+            raise _unseen_label(error, data, levels or {}) from None
         except (errors.FormulaicError, *OF_EXPRESSIONS) as error:
             raise _as_ours(error, data) from None
+
+
+def _unseen_label(
+    error: Warning, data: pd.DataFrame | None, levels: Mapping[str, list[Any]]
+) -> DataError:
+    """Name the column and the row of a label that the fit has not seen."""
+    for name, known in levels.items():
+        if data is not None and name in data:
+            new = np.flatnonzero(~data[name].isin(known))
+            if len(new):
+                label = data[name].iloc[new[:1]].tolist()[0]
+                return DataError(
+                    f"Column {name!r} has the level {label!r} in {_rows(new)}, which the fit has "
+                    f"not seen; its levels were {listed(known)}. Merge the level with one of these "
+                    "or drop the rows."
+                )
+    return DataError(
+        f"A column has values that the fit has not seen ({error}). Merge or drop them."
+    )
 
 
 def _as_ours(error: BaseException, data: pd.DataFrame | None) -> DataError:

@@ -44,6 +44,8 @@ from .variable_ranges import FormulaVariable
 __all__ = ["Formula", "read_formula"]
 
 SPECIAL = re.compile(r"^(strata|offset|cluster)\((.*)\)$", re.DOTALL)
+# A column of labels, or its coding.
+LABELS = re.compile(r"(?:C\(\s*)?([^\W\d]\w*)\s*(?:,.*)?\)?", re.DOTALL)
 # Functions of R's formulas that are refused, with the equivalent in this library.
 OF_R = {
     "frailty": "For effects of many groups give C(group) a Normal prior.",
@@ -115,11 +117,21 @@ class Formula:
             kinds[getattr(kind, "value", "") == "categorical"] |= set(map(str, names))
         return kinds[True] - kinds[False]
 
+    def _levels(self) -> dict[str, list[Any]]:
+        """Return the fit's levels of columns that are labels, such as i and ``C(i)``."""
+        return {
+            match.group(1): state["categories"]
+            for text, (kind, state) in self.spec.encoder_state.items()
+            if kind.value == "categorical" and (match := LABELS.fullmatch(text))
+        }
+
     def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
         """Compute X of new data, without an intercept."""
         data = widen_numbers(without_function_names(data, self.text), self.text)
         X = call_formulaic(
-            lambda: self.spec.get_model_matrix(data, context=transforms(), na_action="raise"), data
+            lambda: self.spec.get_model_matrix(data, context=transforms(), na_action="raise"),
+            data,
+            self._levels(),
         )
         factors = {str(factor.expr) for term in self.spec.formula for factor in term.factors}
         table = pd.DataFrame(X).drop(columns="Intercept", errors="ignore")

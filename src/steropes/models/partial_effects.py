@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..design import Design
 from ..design.multinomial_design import ClassDesign
 from ..errors import DataError
+from ..fit.shards import ShardedDesign
 from .prediction_tables import PredictionTables, Scale
 from .variable_ranges import FormulaVariable, summarize_columns, typical_rows
 
@@ -136,6 +137,11 @@ class PartialEffects(PredictionTables):
                 raise DataError(
                     "Without a formula, models with fixed coefficients have no partial effects; "
                     "compare rows by prediction_table(X, reference=…)."
+                )
+            if isinstance(design, ShardedDesign):
+                raise DataError(
+                    "Without a formula, models of rows in blocks have no partial effects; compare "
+                    "rows by prediction_table(X, reference=…)."
                 )
             if not isinstance(design, Design):
                 raise DataError(

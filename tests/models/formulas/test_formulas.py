@@ -401,8 +401,10 @@ def test_labels_that_no_row_has_are_left_out(data):
 
 
 def test_labels_that_the_fit_has_not_seen_are_refused(data):
-    m = LinearRegression.from_formula("y ~ site", data)
-    with pytest.raises(DataError, match="has not seen"):
+    m = LinearRegression.from_formula("y ~ C(site) + age", data)
+    with pytest.raises(
+        DataError, match="Column 'site' has the level 'east' in row 1, which the fit"
+    ):
         m.design_matrix(data.head(2).assign(site=["north", "east"]))
     with pytest.raises(DataError, match="table"):
         LinearRegression.from_formula("y ~ x", {"y": [1], "x": [2]})
