@@ -143,9 +143,6 @@ class DenseBackend:
     def column_sum(self, x):
         return None if x is None else x.sum(axis=0)
 
-    def column_max(self, x):
-        return x.max(axis=0)
-
     def map_rows(self, function, *arrays):
         return list(function(*arrays))
 

@@ -295,9 +295,6 @@ class Backend(Protocol):
     def column_sum(self, x: Array | None) -> Array | None:
         """Sum x (n, B) over rows, (B,); None for None."""
 
-    def column_max(self, x: Array) -> Array:
-        """Find the maxima of x (n, B) over rows, (B,)."""
-
     def map_rows(self, function: Callable, *arrays: Array) -> list[Array]:
         """Apply an elementwise function that returns a tuple of arrays to chunks of rows."""
 

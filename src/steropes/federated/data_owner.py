@@ -20,7 +20,7 @@ from pathlib import Path
 from ..data.html_representations import TextInHtml
 from ..errors import DataError
 from .answer_ledger import Ledger
-from .message_files import read_bytes, write_new
+from .message_files import read_json, write_new
 from .owner_rules import OwnerRules
 from .site_keys import PublicKeys, SiteKeys
 
@@ -133,8 +133,8 @@ class Owner(TextInHtml):
             raise DataError(
                 f"{at} can be read by others: create new keys, and keep them private (chmod 600)"
             )
-        keys = SiteKeys.from_dict(_json(at), str(at))
-        peers = {p.stem: PublicKeys.from_dict(_json(p), str(p))
+        keys = SiteKeys.from_dict(read_json(at), str(at))
+        peers = {p.stem: PublicKeys.from_dict(read_json(p), str(p))
                  for p in sorted((path / "peers").glob("*.json"))}  # fmt: skip
         rules = OwnerRules.read(path / "rules.toml")
         return cls(rules, keys, peers, Ledger(path / "ledger.json"), path / "audit.log")
@@ -163,7 +163,7 @@ class Owner(TextInHtml):
             raise DataError("this owner has no folder in which to store public keys")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", site):
             raise DataError(f"{site!r} is not the name of a site")
-        keys = PublicKeys.from_dict(_json(Path(public)), str(public))
+        keys = PublicKeys.from_dict(read_json(Path(public)), str(public))
         write_new(self.log.parent / "peers" / f"{site}.json", json.dumps(keys.to_dict()).encode())
         self.peers[site] = keys
         return keys
@@ -208,14 +208,6 @@ class Owner(TextInHtml):
         line = " ".join(sentence.split())
         with os.fdopen(os.open(self.log, flags, 0o600), "a", encoding="utf-8") as file:
             file.write(f"{now}  {line}\n")
-
-
-def _json(path: Path) -> object:
-    """Read a JSON file."""
-    try:
-        return json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from None
 
 
 def _toml(rules: OwnerRules) -> str:

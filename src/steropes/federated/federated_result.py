@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from ..models.coefficient_tables import coefficient_table
 from .federated_plan import FederatedPlan
 from .message_exchange import RoundRecord
 
-__all__ = ["FederatedResult"]
+__all__ = ["TELLS", "FederatedResult", "ResultOfRounds"]
 
 # Descriptions of the disclosed numbers, by the kind of request or the name of a field.
 TELLS = {
@@ -40,8 +40,46 @@ TELLS = {
 ALSO = ("leave", "enter", "fold_weight", "held_out", "held_S")
 
 
+class ResultOfRounds(TextInHtml):
+    """A result with the records of its rounds."""
+
+    records: list[RoundRecord]
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds, each with one request to each site."""
+        return len(self.records)
+
+    @property
+    def bytes(self) -> int:
+        """Number of bytes sent to all sites and received from them."""
+        return int(sum(r.sent * len(r.received) + sum(r.received.values()) for r in self.records))
+
+    if TYPE_CHECKING:
+
+        def to_dict(self) -> dict[str, Any]:
+            """Return the result as plain values."""
+
+    def write(self, path: str | Path) -> Path:
+        """Write the result as JSON.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Path
+            The path of the file.
+        """
+        path = Path(path)
+        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        return path
+
+
 @dataclass(frozen=True)
-class FederatedResult(TextInHtml):
+class FederatedResult(ResultOfRounds):
     """The result of a federated fit; `steropes.studies.federate` has an example.
 
     Attributes
@@ -112,16 +150,6 @@ class FederatedResult(TextInHtml):
             f"FederatedResult({self.plan.model}, {self.plan.method}, {len(self.plan.sites)} sites, "
             f"{self.rounds} rounds, {state})"
         )
-
-    @property
-    def rounds(self) -> int:
-        """Number of rounds, each with one request to each site."""
-        return len(self.records)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes sent to all sites and received from them."""
-        return int(sum(r.sent * len(r.received) + sum(r.received.values()) for r in self.records))
 
     def summary(self, level: float = 0.95) -> pd.DataFrame:
         """Tabulate coefficients with Wald tests and confidence limits.
@@ -202,23 +230,6 @@ class FederatedResult(TextInHtml):
             "events": self.events,
             "notes": self.notes,
         }
-
-    def write(self, path: str | Path) -> Path:
-        """Write the result as JSON.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-
-        Returns
-        -------
-        Path
-            The path of the file.
-        """
-        path = Path(path)
-        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
-        return path
 
 
 def _lines(table: pd.DataFrame | None) -> list[dict[str, object]] | None:

@@ -10,7 +10,15 @@ from pathlib import Path
 from ..errors import DataError
 from .messages import Message
 
-__all__ = ["LARGEST_FILE", "decode", "encode", "read_bytes", "read_message", "write_new"]
+__all__ = [
+    "LARGEST_FILE",
+    "decode",
+    "encode",
+    "read_bytes",
+    "read_json",
+    "read_message",
+    "write_new",
+]
 
 # The largest size of a file in bytes; parsed, a file of numbers needs ten times as much memory.
 LARGEST_FILE = 64 << 20
@@ -60,6 +68,14 @@ def read_bytes(path: Path) -> bytes:
             return file.read(LARGEST_FILE + 1)
     finally:
         os.close(at)
+
+
+def read_json(path: Path) -> object:
+    """Read a JSON file."""
+    try:
+        return json.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from None
 
 
 def read_message(path: Path) -> tuple[Message, int]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from ..errors import DataError
 from .federated_plan import FederatedPlan
 from .message_exchange import Round, WaitingError, check_answer, same_request
-from .message_files import encode, read_bytes, read_message, write_new
+from .message_files import encode, read_json, read_message, write_new
 from .messages import SCHEMA, Message
 from .request_verification import refuse_unsigned
 from .resumable_lead_program import LeadProgram, LeadResult
@@ -50,7 +50,7 @@ def read_plan(folder: str | Path) -> FederatedPlan:
     path = Path(folder) / "plan.json"
     if not path.exists():
         raise DataError(f"{folder} has no plan.json; begin with `steropes federate init`")
-    given = _json(path)
+    given = read_json(path)
     if not isinstance(given, dict) or given.get("schema") != SCHEMA:
         version = given.get("schema") if isinstance(given, dict) else None
         raise DataError(f"{path} has schema {version!r}; this version of steropes uses {SCHEMA!r}")
@@ -60,14 +60,6 @@ def read_plan(folder: str | Path) -> FederatedPlan:
     if study != plan.study:
         raise DataError(f"{path} was changed after it was written: its digest differs")
     return plan
-
-
-def _json(path: Path) -> object:
-    """Read a JSON file."""
-    try:
-        return json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from None
 
 
 def _at(folder: str | Path, n: int) -> Path:
@@ -95,7 +87,7 @@ def _left(folder: str | Path, request: Message) -> list[str]:
     path = _at(folder, request.round) / "left.json"
     if not path.exists():
         return []
-    given = _json(path)
+    given = read_json(path)
     if not isinstance(given, list) or any(s not in request.sites for s in given):
         raise DataError(f"{path} must be a list of sites of the round's request")
     return given

@@ -1,6 +1,7 @@
 """The page of results is one file, loads nothing, and cannot be changed by texts of the data."""
 
 import base64
+import gzip
 import hashlib
 import json
 import math
@@ -13,7 +14,7 @@ from tests.studies.viewer.small_archives import FORMULA, HOSTILE, small_archive
 
 from steropes.errors import DataError
 from steropes.studies.cli.command_line import run
-from steropes.studies.viewer.page_data import decoded, encoded, view_record
+from steropes.studies.viewer.page_data import FLOAT, LENGTH, encoded, view_record
 from steropes.studies.viewer.results_page import SCRIPTS, write_results_page
 from steropes.studies.viewer.views import View, checks, column, ids, texts
 
@@ -23,6 +24,36 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     path = small_archive(folder, "north", [(3, 1, 1.5, 1, 1)], cohorts={3: HOSTILE, 2: FORMULA})
     return write_results_page([path], folder / "page.html").read_text(encoding="utf-8")
+
+
+def decoded(text):
+    """Decode a record that `encoded` made."""
+    whole = gzip.decompress(base64.b64decode(text))
+    start = LENGTH + int.from_bytes(whole[:LENGTH], "little")
+    found = json.loads(whole[LENGTH:start])
+    for name, about in found["data"].items():
+        place = start + about["offset"]
+        packed = np.frombuffer(whole, about["type"], found["rows"], place)
+        if "texts" in about:
+            found["data"][name] = {"texts": about["texts"], "at": packed.tolist()}
+        else:
+            values = packed if about["type"] == FLOAT else scaled_back(packed, about["scale"])
+            found["data"][name] = {"numbers": [plain(x) for x in values.tolist()]}
+    return found
+
+
+def scaled_back(packed, scale):
+    """Return the numbers of a packed column; NaN for missing ones."""
+    return np.where(packed == np.iinfo(packed.dtype).min, math.nan, packed / scale)
+
+
+def plain(x):
+    """Return a number as a record has it: whole, missing or infinite."""
+    if math.isnan(x):
+        return None
+    if math.isinf(x):
+        return "Infinity" if x > 0 else "-Infinity"
+    return int(x) if x == round(x) else x
 
 
 def test_names_are_in_the_data_but_not_in_the_markup(page):

@@ -229,11 +229,6 @@ class CpuBackend:
         """Sum x (n, B) over rows, (B,)."""
         return None if x is None else reduce_rows(np.add, x)
 
-    @staticmethod
-    def column_max(x: np.ndarray) -> np.ndarray:
-        """Find the maxima of x (n, B) over rows, (B,)."""
-        return reduce_rows(np.maximum, x)
-
     def map_rows(self, function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
         """Apply an elementwise function to chunks of rows; it returns a tuple of arrays.
 

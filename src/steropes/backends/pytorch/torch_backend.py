@@ -369,11 +369,6 @@ class TorchBackend:
         """Sum x (n, B) over rows, (B,); None for None."""
         return None if x is None else x.sum(axis=0)
 
-    @staticmethod
-    def column_max(x: DeviceArray) -> DeviceArray:
-        """Find the maxima of x (n, B) over rows, (B,)."""
-        return x.max(axis=0)
-
     def map_rows(self, function: Callable, *arrays: object) -> list[DeviceArray]:
         """Apply an elementwise function that returns a tuple of arrays."""
         return list(function(*map(self.resident, arrays)))

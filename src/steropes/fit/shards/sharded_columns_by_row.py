@@ -82,13 +82,6 @@ class ShardedRows:
         out[self.order] = x
         return out
 
-    def _sum_in_order(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Add arrays in the order of the blocks."""
-        out = np.array(parts[0], np.float64)
-        for part in parts[1:]:
-            out += part
-        return out
-
     def matmul(self, D: np.ndarray) -> np.ndarray:
         """See `RowsLike.matmul`."""
         if self.k == 0:
@@ -100,11 +93,11 @@ class ShardedRows:
         """See `RowsLike.rmatmul`."""
         if self.k == 0:
             return np.zeros((0, R.shape[1]))
-        return self._sum_in_order(self._call_blocks("row_transposed", (), self._to_rows_of_x(R)))
+        return sum_in_order(self._call_blocks("row_transposed", (), self._to_rows_of_x(R)))
 
     def gram(self, v: np.ndarray, first: int = 0, rough: bool = False) -> np.ndarray:
         """See `RowsLike.gram`."""
-        strip = self._sum_in_order(self._call_blocks("gram", (first, rough), self._to_rows_of_x(v)))
+        strip = sum_in_order(self._call_blocks("gram", (first, rough), self._to_rows_of_x(v)))
         G = np.empty((self.k, self.k))
         G[first:] = strip
         return G
@@ -115,7 +108,7 @@ class ShardedRows:
 
     def diagonals(self, V: np.ndarray) -> np.ndarray:
         """See `RowsLike.diagonals`."""
-        return self._sum_in_order(self._call_blocks("diagonals", (), self._to_rows_of_x(V)))
+        return sum_in_order(self._call_blocks("diagonals", (), self._to_rows_of_x(V)))
 
     def sums(
         self, u: np.ndarray, pointers: np.ndarray, lines: np.ndarray | None = None
@@ -155,3 +148,11 @@ class ShardedRows:
         for (at, _), part in zip(found, parts, strict=True):
             out[at] = part
         return out
+
+
+def sum_in_order(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Add arrays in their order, so that the result does not depend on where they come from."""
+    out = np.array(parts[0], np.float64)
+    for part in parts[1:]:
+        out += part
+    return out

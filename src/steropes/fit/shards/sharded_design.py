@@ -19,7 +19,7 @@ from ..multi_fit_constants import TRANSFER
 from .block_sources import FunctionSource, MatrixSource, Source, parquet_sources
 from .block_store import BlockStore
 from .protocols import Blocks
-from .sharded_columns_by_row import ShardedRows, split_by_block
+from .sharded_columns_by_row import ShardedRows, split_by_block, sum_in_order
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -373,7 +373,7 @@ class ShardedDesign(PlainColumns, TextInHtml):
         """
         blocks = self.blocks
         parts = blocks.call("transposed", (chosen,), [(r,) for r in split_by_block(R, blocks.rows)])
-        return _sum_in_order(parts)
+        return sum_in_order(parts)
 
     def by_rows(
         self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
@@ -403,11 +403,3 @@ def _matrix_source(number: int, block: object, names: Sequence[str] | None) -> M
         return MatrixSource(design_of_numbers(block, names))
     except DataError as error:
         raise DataError(f"Block {number}: {error}") from None
-
-
-def _sum_in_order(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Add arrays in their order, so that the result does not depend on where they come from."""
-    out = np.array(parts[0], np.float64)
-    for part in parts[1:]:
-        out += part
-    return out

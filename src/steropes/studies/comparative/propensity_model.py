@@ -16,11 +16,38 @@ from steropes.studies.comparative.input_checks import require_numbers
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression
 
-__all__ = ["Propensity", "auc", "preference_score"]
+__all__ = ["Propensity", "ScoredPeople", "auc", "preference_score", "too_few"]
+
+
+class ScoredPeople(TextInHtml):
+    """The scores of a fitted propensity model."""
+
+    model: LogisticRegression
+    preference: NDArray
+
+    @property
+    def converged(self) -> bool:
+        """Whether the model ended at its optimum."""
+        return bool(self.model.converged_)
+
+    def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
+        """Compute the share of people in equipoise.
+
+        Parameters
+        ----------
+        low, high : float, default 0.3 and 0.7
+            Limits of the preference score, inclusive.
+
+        Returns
+        -------
+        float
+            Share of people with a preference score from ``low`` to ``high``.
+        """
+        return float(np.mean((self.preference >= low) & (self.preference <= high)))
 
 
 @dataclass(frozen=True, repr=False)
-class Propensity(TextInHtml):
+class Propensity(ScoredPeople):
     """A fitted propensity model.
 
     Attributes
@@ -65,26 +92,6 @@ class Propensity(TextInHtml):
             f"Propensity(auc={self.auc:.3f}, {len(self.coefficients) - 1} covariates with a "
             f"coefficient, prior variance {float(self.model.variance_):.3g})"
         )
-
-    @property
-    def converged(self) -> bool:
-        """Whether the model ended at its optimum."""
-        return bool(self.model.converged_)
-
-    def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
-        """Compute the share of people in equipoise.
-
-        Parameters
-        ----------
-        low, high : float, default 0.3 and 0.7
-            Limits of the preference score, inclusive.
-
-        Returns
-        -------
-        float
-            Share of people with a preference score from ``low`` to ``high``.
-        """
-        return float(np.mean((self.preference >= low) & (self.preference <= high)))
 
 
 def too_few(treated: ArrayLike) -> str:

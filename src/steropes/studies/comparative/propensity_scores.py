@@ -9,11 +9,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.comparative.covariate_balance import CovariateSums
 from steropes.studies.comparative.input_checks import require_arms
-from steropes.studies.comparative.propensity_model import auc, preference_score, too_few
+from steropes.studies.comparative.propensity_model import (
+    ScoredPeople,
+    auc,
+    preference_score,
+    too_few,
+)
 from steropes.studies.comparative.tied_scores import tie_keys
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import Tidied, TidyRules, tidy
@@ -84,7 +88,7 @@ class PropensityRules(Settings):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class PropensityScores(TextInHtml):
+class PropensityScores(ScoredPeople):
     """Fitted propensity scores.
 
     Attributes
@@ -132,11 +136,6 @@ class PropensityScores(TextInHtml):
         return f"PropensityScores(auc={self.auc:.3f}, {len(self.coefficients) - 1} covariates)"
 
     @property
-    def converged(self) -> bool:
-        """Whether the fit converged."""
-        return bool(self.model.converged_)
-
-    @property
     def folds(self) -> int:
         """Folds of the cross-validation that chose the variance; 0 if it was given."""
         from steropes.select import CrossValidation
@@ -145,21 +144,6 @@ class PropensityScores(TextInHtml):
         if not isinstance(choice, CrossValidation):
             return 0
         return choice.folds if isinstance(choice.folds, int) else len(choice.folds)
-
-    def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
-        """Compute the share of people in equipoise.
-
-        Parameters
-        ----------
-        low, high : float, default 0.3 and 0.7
-            Limits of the preference score, inclusive.
-
-        Returns
-        -------
-        float
-            Share of people with a preference score from ``low`` to ``high``.
-        """
-        return float(np.mean((self.preference >= low) & (self.preference <= high)))
 
 
 def fit_scores(

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, Message, RoundRecord
-from steropes.federated.federated_result import TELLS
+from steropes.federated.federated_result import TELLS, ResultOfRounds
 from steropes.federated.resumable_lead_program import Profiles
 from steropes.studies.evidence import (
     Combined,
@@ -32,7 +29,7 @@ Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class FederatedProfiles(TextInHtml):
+class FederatedProfiles(ResultOfRounds):
     """Effects combined from the profile likelihoods of sites.
 
     Attributes
@@ -76,16 +73,6 @@ class FederatedProfiles(TextInHtml):
     def __repr__(self) -> str:
         return f"FederatedProfiles({', '.join(self.plan.parameters)}, {len(self.plan.sites)} sites)"
 
-    @property
-    def rounds(self) -> int:
-        """Number of messages to each site."""
-        return len(self.records)
-
-    @property
-    def bytes(self) -> int:
-        """Number of bytes sent to all sites and received from them."""
-        return int(sum(r.sent * len(r.received) + sum(r.received.values()) for r in self.records))
-
     def summary(self) -> pd.DataFrame:
         """Return the combined effects.
 
@@ -114,23 +101,6 @@ class FederatedProfiles(TextInHtml):
             "revealed": TELLS["profile"],
             "notes": self.notes,
         }
-
-    def write(self, path: str | Path) -> Path:
-        """Write the result as JSON.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-
-        Returns
-        -------
-        Path
-            The path of the file.
-        """
-        path = Path(path)
-        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
-        return path
 
 
 def _plain(line: dict[Any, Any]) -> Line:

@@ -59,9 +59,7 @@ class Row:
         return effect(self.ratio, self.lower, self.upper) or decimals(self.ratio)
 
 
-def forest(
-    name: str, rows: Sequence[Row], unit: str, second: str = "calibrated", reference: float = 1.0
-) -> Picture | None:
+def forest(name: str, rows: Sequence[Row], unit: str) -> Picture | None:
     """Draw a forest plot; None if no row has an estimate.
 
     Parameters
@@ -70,20 +68,16 @@ def forest(
         The name of the file.
     unit : str
         The kind of ratio, such as "hazard ratio".
-    second : str
-        The name of the second estimates.
-    reference : float, default 1
-        The position of the vertical line.
     """
     known = [r for r in rows if r.known]
     if not known:
         return None
     ends = [v for r in known for v in r.ends if math.isfinite(v) and v > 0]
-    low = max(min([*ends, 0.8 * reference]), LEAST)
-    high = min(max([*ends, 1.25 * reference]), MOST)
+    low = max(min([*ends, 0.8]), LEAST)
+    high = min(max([*ends, 1.25]), MOST)
     said = f"{unit[:1].upper()}{unit[1:]} with 95% limits. " + "; ".join(
         f"{r.label}: {r.text}"
-        + (f", {second} {effect(*r.second)}" if r.known and math.isfinite(r.second[0]) else "")
+        + (f", calibrated {effect(*r.second)}" if r.known and math.isfinite(r.second[0]) else "")
         + r.remark
         for r in rows
     )
@@ -99,12 +93,12 @@ def forest(
             tops.append(tops[-1] + _row(c, axes, r, tops[-1], both))
         axes.bottom = tops[-1] + 6
         marks = [math.log(t) for t in log_ticks(low, high)]
-        guide = axes.x(math.log(reference))
+        guide = axes.x(0.0)
         c.line(guide, 2, guide, axes.bottom, "guide", under=True)
         axes.log = True
         axes.across(unit, marks)
         if both:
-            _legend(c, axes, second)
+            _legend(c, axes)
 
     return Picture(name, said, draw)
 
@@ -153,11 +147,11 @@ def _mark(
         c.dot(axes.x(centre), y, kind)
 
 
-def _legend(c: Canvas, axes: Axes, second: str) -> None:
+def _legend(c: Canvas, axes: Axes) -> None:
     """Draw the legend for the two estimates of a line."""
     y = axes.bottom + 58
     x = 10.0 if c.narrow else axes.left
     c.dot(x, y - 4, "target")
     c.text(x + 10, y, "as estimated")
     c.dot(x + 120, y - 4, "second")
-    c.text(x + 130, y, second)
+    c.text(x + 130, y, "calibrated")

@@ -35,16 +35,16 @@ HEIGHT = 220  # The height of a plot area in pixels.
 FARTHEST = math.log(1000)  # The largest log rate ratio that is drawn.
 
 
-def time_to_event(study: ReleasedSeries, covariate: str | None = None) -> Picture | None:
+def time_to_event(study: ReleasedSeries) -> Picture | None:
     """Draw outcomes by week around the first exposure, with hollow bars for small counts.
 
-    None without outcomes, or with several exposures of which none is given. If the effect is
-    hidden, only the weeks before exposure are drawn, because later weeks would reveal it.
+    None without outcomes, or with several exposures. If the effect is hidden, only the weeks
+    before exposure are drawn, because later weeks would reveal it.
     """
-    if covariate is None and len(study.exposures) != 1:
+    if len(study.exposures) != 1:
         return None
-    t = study.release.weeks[next(iter(study.exposures)) if covariate is None else covariate]
-    before = before_alone(study, covariate)
+    t = study.release.weeks[next(iter(study.exposures))]
+    before = before_alone(study)
     if before:
         t = t[t["week"] < 0]
     if not t["outcomes"].any():
@@ -76,10 +76,9 @@ def time_to_event(study: ReleasedSeries, covariate: str | None = None) -> Pictur
     return Picture("time-to-event", description, draw)
 
 
-def before_alone(study: ReleasedSeries, covariate: str | None = None) -> bool:
+def before_alone(study: ReleasedSeries) -> bool:
     """Check whether only weeks before exposure are drawn, because its effect is hidden."""
-    name = next(iter(study.exposures), None) if covariate is None else covariate
-    return name in hidden_covariates(study)
+    return next(iter(study.exposures), None) in hidden_covariates(study)
 
 
 def event_to_end(study: ReleasedSeries) -> Picture | None:

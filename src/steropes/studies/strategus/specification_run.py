@@ -178,16 +178,13 @@ def run_specification(
             write_cohort_table(folder / COHORT_FILE, made.table)
         tables[COHORTS] = cohort_tables(plan.cohorts, made, rules, database_id)
         tables[COHORTS] |= released_statistics(counted, rules, database_id)
-        settings = {"database_id": database_id, "schema": schema}
+        on = _Run(db, plan, made, folder, database_id, schema, jobs, rules, say)
         for module, run in (
-            (
-                COHORT_METHOD,
-                lambda: _comparative(db, plan, made, folder, settings, jobs, rules, say),
-            ),
-            (CHARACTERIZATION, lambda: _characterization(db, plan, made, database_id, rules, say)),
-            (INCIDENCE, lambda: _incidence(db, plan, made, database_id, rules, say)),
-            (CASE_SERIES, lambda: _series(db, plan, made, folder, settings, jobs, rules, say)),
-            (PREDICTION, lambda: _prediction(db, plan, made, tables[DATABASE], rules, say, failed)),
+            (COHORT_METHOD, on.comparative),
+            (CHARACTERIZATION, on.characterization),
+            (INCIDENCE, on.incidence),
+            (CASE_SERIES, on.series),
+            (PREDICTION, lambda: on.prediction(tables[DATABASE], failed)),
         ):
             try:
                 found = run()
@@ -291,112 +288,83 @@ def _new_faults(plan: SpecificationPlan, made: MadeCohorts) -> dict[str, str]:
     return {f"cohort {i}": why for i, why in made.refused.items() if not plan.cohorts.fault(i)}
 
 
-def _comparative(
-    db: OmopDatabase,
-    plan: SpecificationPlan,
-    made: MadeCohorts,
-    folder: Path,
-    settings: dict[str, str],
-    jobs: int,
-    rules: DisclosureRules,
-    say: Callable[[str], None],
-) -> Tables | None:
-    """Run CohortMethodModule; None if nothing of it runs."""
-    spec = None if plan.comparative is None else plan.comparative.spec(**settings)
-    if spec is None:
-        return None
-    say(COHORT_METHOD)
-    results = run_grid(
-        db, spec, folder / COHORT_METHOD, jobs=jobs, cohorts=made, disclosure=rules, progress=say
-    )
-    return results.tables
+@dataclass(frozen=True)
+class _Run:
+    """The modules of a specification on one database; each is None if nothing of it runs."""
 
+    db: OmopDatabase
+    plan: SpecificationPlan
+    made: MadeCohorts
+    folder: Path
+    database_id: str
+    schema: str
+    jobs: int
+    rules: DisclosureRules
+    say: Callable[[str], None]
 
-def _characterization(
-    db: OmopDatabase,
-    plan: SpecificationPlan,
-    made: MadeCohorts,
-    database_id: str,
-    rules: DisclosureRules,
-    say: Callable[[str], None],
-) -> Tables | None:
-    """Run CharacterizationModule without the cohorts that could not be made."""
-    described = plan.characterization
-    if described is None or made.table is None:
-        return None
-    described = described.without(made.refused)
-    if not (described.pairs or described.challenges or described.baselines):
-        return None
-    say(CHARACTERIZATION)
-    tables = baseline_tables(db, described, made.table)
-    found = released_baseline(tables, rules, database_id)
-    if described.pairs:
-        times = times_to_events(db, described.pairs, made.table)
-        found["c_time_to_event"] = released_times(times, rules, database_id)
-    if described.challenges:
-        counts = challenge_counts(db, described.challenges, made.table)
-        found["c_dechallenge_rechallenge"] = released_challenges(counts, rules, database_id)
-    return found
+    def comparative(self) -> Tables | None:
+        """Run CohortMethodModule."""
+        plan = self.plan.comparative
+        spec = None if plan is None else plan.spec(database_id=self.database_id, schema=self.schema)
+        if spec is None:
+            return None
+        self.say(COHORT_METHOD)
+        return run_grid(
+            self.db, spec, self.folder / COHORT_METHOD, jobs=self.jobs, cohorts=self.made,
+            disclosure=self.rules, progress=self.say,
+        ).tables  # fmt: skip
 
+    def characterization(self) -> Tables | None:
+        """Run CharacterizationModule without the cohorts that could not be made."""
+        described, cohorts = self.plan.characterization, self.made.table
+        if described is None or cohorts is None:
+            return None
+        described = described.without(self.made.refused)
+        if not (described.pairs or described.challenges or described.baselines):
+            return None
+        self.say(CHARACTERIZATION)
+        released = self.rules, self.database_id
+        found = released_baseline(baseline_tables(self.db, described, cohorts), *released)
+        if described.pairs:
+            times = times_to_events(self.db, described.pairs, cohorts)
+            found["c_time_to_event"] = released_times(times, *released)
+        if described.challenges:
+            counts = challenge_counts(self.db, described.challenges, cohorts)
+            found["c_dechallenge_rechallenge"] = released_challenges(counts, *released)
+        return found
 
-def _incidence(
-    db: OmopDatabase,
-    plan: SpecificationPlan,
-    made: MadeCohorts,
-    database_id: str,
-    rules: DisclosureRules,
-    say: Callable[[str], None],
-) -> Tables | None:
-    """Run CohortIncidenceModule; None if nothing of it runs."""
-    if plan.incidence is None or not plan.incidence.combinations or made.table is None:
-        return None
-    say(INCIDENCE)
-    tables = incidence_tables(db, plan.incidence.without(made.refused), made.table)
-    exact = tables["ci_incidence_summary"]
-    return {**tables, "ci_incidence_summary": released_rates(exact, rules, database_id)}
+    def incidence(self) -> Tables | None:
+        """Run CohortIncidenceModule."""
+        plan = self.plan.incidence
+        if plan is None or not plan.combinations or self.made.table is None:
+            return None
+        self.say(INCIDENCE)
+        tables = incidence_tables(self.db, plan.without(self.made.refused), self.made.table)
+        rates = released_rates(tables["ci_incidence_summary"], self.rules, self.database_id)
+        return {**tables, "ci_incidence_summary": rates}
 
+    def series(self) -> Tables | None:
+        """Run SelfControlledCaseSeriesModule."""
+        plan = self.plan.series
+        spec = None if plan is None else plan.spec(database_id=self.database_id, schema=self.schema)
+        if spec is None:
+            return None
+        self.say(CASE_SERIES)
+        return run_case_series_grid(
+            self.db, spec, self.folder / CASE_SERIES, jobs=self.jobs, cohorts=self.made.table,
+            disclosure=self.rules, progress=self.say,
+        ).tables  # fmt: skip
 
-def _series(
-    db: OmopDatabase,
-    plan: SpecificationPlan,
-    made: MadeCohorts,
-    folder: Path,
-    settings: dict[str, str],
-    jobs: int,
-    rules: DisclosureRules,
-    say: Callable[[str], None],
-) -> Tables | None:
-    """Run SelfControlledCaseSeriesModule; None if nothing of it runs."""
-    spec = None if plan.series is None else plan.series.spec(**settings)
-    if spec is None:
-        return None
-    say(CASE_SERIES)
-    results = run_case_series_grid(
-        db,
-        spec,
-        folder / CASE_SERIES,
-        cohorts=made.table,
-        disclosure=rules,
-        progress=say,
-        jobs=jobs,
-    )
-    return results.tables
-
-
-def _prediction(
-    db: OmopDatabase,
-    plan: SpecificationPlan,
-    made: MadeCohorts,
-    database: Tables,
-    rules: DisclosureRules,
-    say: Callable[[str], None],
-    failed: dict[str, str],
-) -> Tables | None:
-    """Run PatientLevelPredictionModule; a design without a model is added to ``failed``."""
-    if plan.prediction is None or made.table is None:
-        return None
-    results = predicted_designs(db, plan.prediction.without(made.refused), made.table, failed, say)
-    return prediction_tables(results, plan.cohorts, database, rules) if results else None
+    def prediction(self, database: Tables, failed: dict[str, str]) -> Tables | None:
+        """Run PatientLevelPredictionModule; a design without a model is added to ``failed``."""
+        plan, cohorts = self.plan.prediction, self.made.table
+        if plan is None or cohorts is None:
+            return None
+        plan = plan.without(self.made.refused)
+        results = predicted_designs(self.db, plan, cohorts, failed, self.say)
+        if not results:
+            return None
+        return prediction_tables(results, self.plan.cohorts, database, self.rules)
 
 
 def _verdicts(plan: SpecificationPlan) -> pd.DataFrame:

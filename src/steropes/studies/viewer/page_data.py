@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from steropes.studies.report.plain_text import plain_text
 from steropes.studies.viewer.views import Column, View
 
-__all__ = ["decoded", "encoded", "view_record"]
+__all__ = ["encoded", "view_record"]
 
 DIGITS = 6  # Significant digits of numbers, more than released estimates have.
 TEXTS = ("text", "choice", "long")
@@ -68,22 +67,6 @@ def encoded(record: dict[str, Any]) -> str:
     return base64.b64encode(gzip.compress(whole, 6, mtime=0)).decode()
 
 
-def decoded(text: str) -> dict[str, Any]:
-    """Decode a record that `encoded` made."""
-    whole = gzip.decompress(base64.b64decode(text))
-    start = LENGTH + int.from_bytes(whole[:LENGTH], "little")
-    found: dict[str, Any] = json.loads(whole[LENGTH:start])
-    for name, about in found["data"].items():
-        place = start + about["offset"]
-        packed = np.frombuffer(whole, about["type"], found["rows"], place)
-        if "texts" in about:
-            found["data"][name] = {"texts": about["texts"], "at": packed.tolist()}
-        else:
-            values = packed if about["type"] == FLOAT else _scaled_back(packed, about["scale"])
-            found["data"][name] = {"numbers": [_plain(x) for x in values.tolist()]}
-    return found
-
-
 def _packed(column: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
     """Pack a column in the smallest type: whole numbers, multiples of a decimal unit, or floats.
 
@@ -112,20 +95,6 @@ def _packed(column: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
 def _smallest(low: float, high: float) -> str:
     """Return the smallest type of whole numbers that also has a number for missing ones."""
     return next(t for t in WHOLE if np.iinfo(t).min < low and high <= np.iinfo(t).max)
-
-
-def _scaled_back(packed: NDArray, scale: int) -> NDArray:
-    """Return the numbers of a packed column; NaN for missing ones."""
-    return np.where(packed == np.iinfo(packed.dtype).min, math.nan, packed / scale)
-
-
-def _plain(x: float) -> float | str | None:
-    """Return a number as a record has it: whole, missing or infinite."""
-    if math.isnan(x):
-        return None
-    if math.isinf(x):
-        return "Infinity" if x > 0 else "-Infinity"
-    return int(x) if x == round(x) else x
 
 
 def _column(values: pd.Series, described: Column | None) -> dict[str, Any]:
