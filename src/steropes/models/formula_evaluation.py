@@ -40,6 +40,12 @@ OF_EXPRESSIONS = (
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 ABSENT = re.compile(r"^`?(.*?)`? is not present in the dataset", re.DOTALL)
 NULLS = re.compile(r"^`(.*)` contains null values", re.DOTALL)
+# Advice for words in messages of formulaic and pandas.
+HINTS = {
+    "Unknown operator": "\nExpressions other than +, -, :, * and / of terms go into I(), such as "
+    "I(age > 50); 'not x' is I(1 - x).",
+    "truth value of a Series": "\nPut each condition in parentheses: (age > 50) & (sex == 1).",
+}
 # Functions of formulaic that take a column and store properties of the data.
 TRANSFORMS = {
     "C", "bs", "cc", "center", "cr", "cs", "hashed", "lag", "ns", "poly", "rcs", "scale",
@@ -144,11 +150,15 @@ def _as_ours(error: BaseException, data: pd.DataFrame | None) -> DataError:
     absent = ABSENT.match(said)
     name = absent.group(1) if absent else getattr(cause, "name", None)
     if absent or (isinstance(cause, NameError) and name is not None):
-        return AbsentColumnError(f"The formula names {name!r}, which is not a column of the data.")
+        python = f" Python's is {name.title()}." if name in {"TRUE", "FALSE"} else ""
+        return AbsentColumnError(
+            f"The formula names {name!r}, which is not a column of the data.{python}"
+        )
     nulls = NULLS.match(said)
     if nulls and data is not None:
         return missing_value_error(nulls.group(1), data)
-    return DataError(f"The formula cannot be evaluated: {said}")
+    hint = next((hint for words, hint in HINTS.items() if words in said), "")
+    return DataError(f"The formula cannot be evaluated: {said}{hint}")
 
 
 def _no_expression(error: SyntaxError) -> DataError:

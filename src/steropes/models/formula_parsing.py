@@ -57,6 +57,12 @@ OF_R = {
     "relevel": "C(x, contr.treatment('b')) has the reference 'b'.",
     "strat": "Strata are strata(x).",
     "pol": "Write x + I(x**2).",
+    "c": "A list is [40, 60].",
+    "cut": "Compute it by pandas.cut as a column of the data first.",
+    "ifelse": "A condition is I(x > 50), which is 1 or 0.",
+    "interaction": "Write C(a):C(b).",
+    "pmax": "Write np.maximum(x, 0).",
+    "pmin": "Write np.minimum(x, 0).",
     "cbind": "Of counts make a row for each outcome, with its count as sample_weight.",
 }
 DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
@@ -363,7 +369,7 @@ def _constant_term(term: Any, varying: dict[str, object]) -> Any:
 def _sides(text: str) -> tuple[str, str]:
     """Split a formula into its outcome and its terms."""
     if not isinstance(text, str) or text.count("~") != 1:
-        raise DataError(f"formula must be text such as 'y ~ x1 + x2', not {text!r}.")
+        raise DataError(f"formula must be text with one '~', such as 'y ~ x1 + x2', not {text!r}.")
     outcome, right = (part.strip() for part in text.split("~"))
     if not outcome:
         raise DataError("The formula has no outcome before '~'.")

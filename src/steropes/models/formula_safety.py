@@ -29,8 +29,11 @@ NUMPY = {
     "maximum", "minimum", "mod", "power", "rad2deg", "rint", "round", "sign", "sin", "sinh",
     "sqrt", "square", "tan", "tanh", "trunc", "where",
 }  # fmt: skip
-NUMPY_CONSTANTS = {"e", "inf", "nan", "pi"}
 CONTRASTS = {"treatment", "sum", "helmert", "diff", "poly", "SAS"}
+# Attributes that need no call.
+CONSTANTS = {("np", name) for name in ("e", "inf", "nan", "pi")} | {
+    ("contr", name) for name in CONTRASTS
+}
 SYNTAX = (
     ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.keyword,
     ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List, ast.Load,
@@ -99,6 +102,8 @@ def refuse_unsafe_expression(text: str, columns: Collection[str]) -> None:
         raise DataError(f"The formula cannot be evaluated: {_short(text)} is not valid.") from None
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
+        if id(node) in called and isinstance(node, ast.Name) and node.id in NUMPY - FUNCTIONS:
+            raise DataError(f"Write np.{node.id}() for {node.id}() in a formula.")
         if not isinstance(node, SYNTAX) or (id(node) in called and not _is_function(node)):
             raise DataError(f"A formula cannot contain {_short(ast.unparse(node))}. {REMEDY}")
         if isinstance(node, ast.Attribute) and ast.unparse(node) in columns:
@@ -122,10 +127,8 @@ def _is_function(node: ast.AST) -> bool:
 
 
 def _is_constant(node: ast.Attribute) -> bool:
-    """Return whether an attribute is a documented constant of NumPy."""
-    return (
-        isinstance(node.value, ast.Name) and node.value.id == "np" and node.attr in NUMPY_CONSTANTS
-    )
+    """Return whether an attribute is a documented constant of NumPy or a coding."""
+    return isinstance(node.value, ast.Name) and (node.value.id, node.attr) in CONSTANTS
 
 
 def _refuse_large_constants(node: ast.AST) -> None:

@@ -363,6 +363,11 @@ def test_the_data_are_left_alone_and_not_kept(data):
         ("Surv(time, dead) ~ I(age^2)", {}, r"\^ in age \^ 2 is not a power.*write \*\*"),
         ("Surv(time, dead) ~ exp(age / 10^2)", {"trusted": True}, "is not a power"),
         ("Surv(time, dead) ~ as.factor(site)", {}, "no as.factor.. here.*C\\(x\\)"),
+        ("Surv(time, dead) ~ sqrt(age)", {}, r"Write np.sqrt\(\) for sqrt"),
+        ("Surv(time, dead) ~ rcs(age, c(40, 60))", {}, r"no c\(\) here. A list is \[40, 60\]"),
+        ("Surv(time, dead) ~ I(age > 50 & drug == 1)", {}, r"\(age > 50\) & \(sex == 1\)"),
+        ("Surv(time, dead) ~ drug == 1", {}, r"go into I\(\)"),
+        ("Surv(time, dead) ~ poly(age, 2, raw=TRUE)", {}, "Python's is True"),
         ("Surv(time, dead) ~ log(dose.mg)", {}, "`dose.mg` in backticks"),
         ("Surv(time, code) ~ age", {}, "FineGrayRegression"),
         ("Surv(time, dead + 1) ~ age", {}, r"2 the event, as R's Surv takes it, pass event == 2"),
@@ -379,6 +384,12 @@ def test_refusals(data, formula, more, words):
     table = table.assign(same="yes", Intercept=data["age"], **{"dose.mg": data["age"]})
     with pytest.raises(DataError, match=words):
         CoxRegression.from_formula(formula, table, **more)
+
+
+def test_codings_need_no_call(data):
+    named = CoxRegression.from_formula("Surv(time, dead) ~ C(site, contr.sum)", data)
+    called = CoxRegression.from_formula("Surv(time, dead) ~ C(site, contr.sum())", data)
+    np.testing.assert_array_equal(named.coef_, called.coef_)
 
 
 def test_an_outcome_may_have_a_dot_in_its_name(data):
