@@ -331,7 +331,7 @@ def test_the_data_are_left_alone_and_not_kept(data):
 @pytest.mark.parametrize(
     ("formula", "more", "words"),
     [
-        ("y", {}, "formula must be text such as"),
+        ("y", {}, "formula must be text with one"),
         ("~ drug", {}, "no outcome"),
         ("y ~ drugs", {}, "'drugs', which is not a column .* mean 'drug'"),
         ("Surv(start, time, dead) ~ drug", {}, "say Surv\\(stop, event, entry=start\\)"),
