@@ -20,9 +20,12 @@ from steropes.studies import (
     extract_features,
     study_population,
 )
+from steropes.studies.database.observation_periods import joined_spells
 from steropes.studies.sccs.case_population import find_cases
 from steropes.studies.sccs.era_sources import EraSources
+from steropes.studies.sccs.risk_windows import _islands
 from steropes.studies.sccs.settings import CaseRules
+from steropes.studies.strategus.incidence_rates import _joined
 
 PERIODS = {
     "overlap": [(-400, 50), (-10, 300)],
@@ -164,3 +167,28 @@ def test_a_period_that_ends_before_it_starts_or_lacks_a_date_joins_nothing(omop)
         cohort = new_users(db)
     assert cohort.people["time"].tolist() == [50, 1000]
     assert cohort.notes == ()
+
+
+def by_person(source):
+    return joined_spells(f"SELECT * FROM {source}")
+
+
+def by_case(source):
+    given = f"SELECT person_id AS case_id, 0 AS col, first AS lo, last AS hi FROM {source}"
+    return f"WITH given AS ({given}) {_islands('given')}"
+
+
+def by_key(source):
+    return _joined(f"SELECT * FROM {source}", "person_id")
+
+
+@pytest.mark.parametrize("join", [by_person, by_case, by_key])
+def test_equal_rows_are_joined_in_tables_of_some_hundred_people(join):
+    """DuckDB orders equal rows differently in two windows if there are some hundred of them."""
+    with duckdb.connect() as con:
+        con.execute(
+            "CREATE TABLE spells AS SELECT person_id, 0 AS first, 10 AS last "
+            "FROM range(600) t(person_id), range(2)"
+        )
+        found = con.execute(join("spells")).fetchall()
+    assert len(found) == 600

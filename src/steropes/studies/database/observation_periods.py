@@ -40,9 +40,11 @@ def joined_spells(spells: str) -> str:
         A SELECT of the same columns and ``spells``, the number of joined rows. A spell that begins
         on the day after the end of another one touches it.
     """
+    # Equal spells have no order, and the two windows may see them in different ones. At most one of
+    # equal spells is new, and must count first.
     return f"""
     SELECT person_id, min(first) AS first, max(last) AS last, count(*) AS spells
-    FROM (SELECT *, sum(new) OVER (PARTITION BY person_id ORDER BY first, last
+    FROM (SELECT *, sum(new) OVER (PARTITION BY person_id ORDER BY first, last, new DESC
                                    ROWS UNBOUNDED PRECEDING) AS number
           FROM (SELECT *, coalesce(first > 1 + max(last) OVER (
                            PARTITION BY person_id ORDER BY first, last

@@ -71,11 +71,15 @@ def stream_spans(eras: Eras, windows: list[ExposureWindow], step: int) -> Iterat
 
 
 def _islands(table: str) -> str:
-    """Join rows (case_id, col, lo, hi) that overlap or touch; ``number`` counts the results."""
+    """Join rows (case_id, col, lo, hi) that overlap or touch; ``number`` counts the results.
+
+    Of equal rows the new one counts first, as in `joined_spells`.
+    """
     return f"""
         SELECT case_id, col, number, min(lo) AS lo, max(hi) AS hi FROM (
             SELECT case_id, col, lo, hi, sum(new) OVER (
-                PARTITION BY case_id, col ORDER BY lo, hi ROWS UNBOUNDED PRECEDING) AS number
+                PARTITION BY case_id, col ORDER BY lo, hi, new DESC
+                ROWS UNBOUNDED PRECEDING) AS number
             FROM (
                 SELECT case_id, col, lo, hi, coalesce(lo > 1 + max(hi) OVER (
                     PARTITION BY case_id, col ORDER BY lo, hi

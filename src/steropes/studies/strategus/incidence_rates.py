@@ -76,13 +76,16 @@ def _definitions(work: Workspace, plan: IncidencePlan) -> None:
 
 
 def _joined(source: str, keys: str) -> str:
-    """Return SQL that joins periods (``first``, ``last``) of the same keys that overlap."""
-    before = f"PARTITION BY {keys} ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND"
+    """Return SQL that joins periods (``first``, ``last``) of the same keys that overlap.
+
+    Of equal periods the new one counts first, as in `joined_spells`.
+    """
+    ordered = f"PARTITION BY {keys} ORDER BY first, last"
     return f"""
     SELECT {keys}, min(first) AS first, max(last) AS last FROM (
-        SELECT *, sum(new) OVER ({before} CURRENT ROW) AS period FROM (
-            SELECT *, CASE WHEN max(last) OVER ({before} 1 PRECEDING) >= first THEN 0 ELSE 1 END
-                AS new
+        SELECT *, sum(new) OVER ({ordered}, new DESC ROWS UNBOUNDED PRECEDING) AS period FROM (
+            SELECT *, CASE WHEN max(last) OVER ({ordered} ROWS BETWEEN UNBOUNDED PRECEDING
+                AND 1 PRECEDING) >= first THEN 0 ELSE 1 END AS new
             FROM ({source})))
     GROUP BY {keys}, period
     """

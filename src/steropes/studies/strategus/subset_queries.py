@@ -128,21 +128,18 @@ def _limit(db: OmopDatabase, operator: EntryLimit, target: str) -> str:
     """
     kind = operator.limit_to or "all"
     observed = (
-        f"EXISTS (SELECT 1 FROM {observation_periods(db)} op "
-        "WHERE op.person_id = {0}.subject_id "
-        "AND {0}.cohort_start_date >= op.observation_period_start_date "
-        "AND {0}.cohort_start_date <= op.observation_period_end_date "
-        "AND {0}.cohort_start_date - op.observation_period_start_date::DATE "
-        f">= {operator.prior_time} "
-        "AND op.observation_period_end_date::DATE - {0}.cohort_start_date "
-        f">= {operator.follow_up_time})"
+        f"EXISTS (SELECT 1 FROM {observation_periods(db)} op WHERE op.person_id = subject_id "
+        "AND cohort_start_date BETWEEN op.observation_period_start_date "
+        "AND op.observation_period_end_date "
+        f"AND cohort_start_date - op.observation_period_start_date >= {operator.prior_time} "
+        f"AND op.observation_period_end_date - cohort_start_date >= {operator.follow_up_time})"
     )
     uses = operator.prior_time > 0 or operator.follow_up_time > 0
-    before = f"WHERE {observed.format('t')}" if uses and kind.endswith("Remaining") else ""
+    before = f"WHERE {observed}" if uses and kind.endswith("Remaining") else ""
     order = "ASC" if kind in ("firstEver", "earliestRemaining") else "DESC"
     conditions = [] if kind == "all" else ["c.ordinal = 1"]
     if uses and not kind.endswith("Remaining"):
-        conditions.append(observed.format("c"))
+        conditions.append(observed)
     for sign, day in ((">=", operator.calendar_start_date), ("<=", operator.calendar_end_date)):
         if isinstance(day, dt.date):
             conditions.append(f"c.cohort_start_date {sign} DATE '{day.isoformat()}'")
