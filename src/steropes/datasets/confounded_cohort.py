@@ -12,7 +12,6 @@ __all__ = ["simulate_confounded_cohort"]
 
 # Standard deviation of the log hazard ratios and log odds ratios of the confounders.
 CONFOUNDING = 0.7
-HAZARD = 0.2
 
 
 def simulate_confounded_cohort(
@@ -89,6 +88,6 @@ def simulate_confounded_cohort(
     risk = X @ truth.to_numpy()
     risk -= risk.mean()
     treated = (rng.random(n) < 1 / (1 + np.exp(-risk))).astype(int)
-    time = rng.exponential(np.exp(-risk - effect * treated) / HAZARD)
+    time = rng.exponential(np.exp(-risk - effect * treated) / 0.2)
     end = rng.uniform(0.0, 5.0, n)
     return Simulated(X, Surv(np.minimum(time, end), time <= end), truth, treated=treated)

@@ -29,8 +29,6 @@ Arrays = Mapping[str, np.ndarray]
 
 # The name of the array that holds the JSON text.
 FACTS = "facts"
-# The permissions of others to write.
-OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 # The flag that makes opening a symbolic link fail; Windows has neither it nor user numbers.
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 
@@ -126,5 +124,5 @@ def _refuse_foreign(path: Path, found: os.stat_result, kind: Callable[[int], boo
         return
     if found.st_uid != os.getuid():
         raise DataError(f"{path} belongs to another user, who could change results in it.")
-    if found.st_mode & OTHERS_WRITE:
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise DataError(f"Others can write to {path}; forbid it first: chmod go-w '{path}'.")

@@ -10,8 +10,6 @@ from steropes.studies.comparative.input_checks import require_arms
 
 __all__ = ["match_pairs", "match_sorted"]
 
-UNMATCHED = -1
-
 
 def _refuse_missing(score: NDArray) -> None:
     """Raise if a score is missing or infinite."""
@@ -74,7 +72,7 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
     order = np.lexsort((arm, score))
     rank = np.arange(len(score), dtype=np.uint64)
     both = match_sorted(score, arm, rank, order, float(width))
-    matched = np.full(len(score), UNMATCHED, dtype=np.int64)
+    matched = np.full(len(score), -1, dtype=np.int64)
     both = both[np.argsort(both[:, 0])]
     matched[both] = np.arange(len(both))[:, None]
     return matched

@@ -51,7 +51,6 @@ ALTERNATIVES = {
 LARGEST_WEIGHT = 10.0
 # Sex, age group, year of the start, and each concept that is recorded in the long window.
 COVARIATES = (1, 3, 6, 102, 402, 502, 702, 802)
-EXACT_SCORE = 1e-9  # calliper that lets equal scores alone pass, as none is what 0 means there
 
 
 def study_roles(settings: StudySettings) -> dict[int, tuple[int, str]]:
@@ -130,7 +129,8 @@ def _analyses(s: StudySettings, covariates: tuple[int, ...]) -> tuple[StudyAnaly
             tidy=TidyRules(min_share=s.min_share, min_people=s.min_people),
         ),
     }
-    pairs = Match(caliper=max(s.caliper, EXACT_SCORE), seed=s.seed)
+    # Without a calliper only equal scores pass.
+    pairs = Match(caliper=max(s.caliper, 1e-9), seed=s.seed)
     weighted = OutcomeModel(weighted=True)
     by_weight = {**scored, "truncate": LARGEST_WEIGHT, "outcome_model": weighted}
     within = OutcomeModel(stratified=True)

@@ -31,7 +31,6 @@ CONDITIONS = (
 )
 # Rates per year with the inhibitor and without any of these conditions.
 RATES = {FAILURE: 0.02, INFARCTION: 0.01, COUGH: 0.10}
-CHANGE = 10  # The day after which the drugs differ in their rate of cough.
 FIRST, DAYS = np.datetime64("2008-01-01"), 3652
 
 
@@ -101,7 +100,7 @@ def _tables(n: int, rng: np.random.Generator, ratios: dict[int, float]) -> dict[
     for k, (outcome, rate) in enumerate(RATES.items()):
         effects = np.array([row[4:] for row in CONDITIONS], dtype=float)[:, k]
         yearly = rate * np.exp(ill @ effects + 0.03 * (age - 60) * (outcome != COUGH))
-        change = start + (CHANGE if outcome == COUGH else 0)
+        change = start + (10 if outcome == COUGH else 0)  # when the rates begin to differ
         ratio = np.where(thiazide, ratios[outcome], 1.0)
         for lowest, highest, times in (
             (start + 1, np.minimum(change, end), 1.0),

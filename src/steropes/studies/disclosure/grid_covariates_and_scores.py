@@ -39,7 +39,6 @@ SHIFTS = {
     "comparator_std_diff": "comparator",
     "target_comparator_std_diff": "both",
 }
-SLACK = 1e-9  # The rounding error of a number of people that is computed from a share.
 
 
 def released_balance(
@@ -151,7 +150,7 @@ def _hidden(mean: NDArray, n: NDArray, binary: NDArray, least: int) -> NDArray:
 
 def _few(people: NDArray, least: int) -> NDArray:
     """Mark small numbers of people, computed from shares."""
-    return (people > 0) & (people + SLACK < least)
+    return (people > 0) & (people + 1e-9 < least)  # Shares have rounding errors.
 
 
 def _shares(mean: NDArray, n: NDArray, binary: NDArray, rules: DisclosureRules) -> NDArray:

@@ -9,12 +9,12 @@ __all__ = ["coarse_steps", "merged_histogram", "time_unit"]
 
 # Days between the times at which a curve may step: weeks, months, quarters and years.
 SPACINGS = (7, 30, 90, 180, 365)
-MOST_STEPS = 60  # A picture cannot distinguish more steps of a curve.
 
 
 def time_unit(last: float) -> float:
     """Return the days between the times at which a curve may step, by its last event."""
-    return float(next((s for s in SPACINGS if last <= s * MOST_STEPS), SPACINGS[-1]))
+    # A picture cannot distinguish more steps of a curve.
+    return float(next((s for s in SPACINGS if last <= s * 60), SPACINGS[-1]))
 
 
 def coarse_steps(

@@ -25,7 +25,6 @@ NOTHING = -300.0  # Log-densities are truncated here; smaller ones are negligibl
 NEGLIGIBLE = 30.0  # A log-density this far below its maximum contributes nothing to an integral.
 GROWTH = 1.08  # The ratio of successive steps in the tails of the grid of means.
 WIDE = 8.0  # The first grid of effects extends to this many prior standard deviations.
-DOUBLINGS = 30  # The grid of effects is doubled at most this often to contain all mass.
 RISE = 1e-3  # A larger increase over the outermost tenth of the grid counts as rising.
 
 Likelihood = Callable[[ArrayLike], NDArray]
@@ -94,7 +93,7 @@ def effects_grid(known: Sequence[KnownLikelihood], mean_sd: float, tau_sd: float
     points = np.concatenate([f.points for f in known])
     ends = [abs(e) for f in known for e in f.ends]  # A flat side ends far from the maximum.
     reach = max([WIDE * (mean_sd + tau_sd), *ends])
-    for _ in range(DOUBLINGS):
+    for _ in range(30):
         grid = np.union1d(np.linspace(-reach, reach, 4001), points[np.abs(points) < reach])
         together = _together(known, grid, mean_sd)
         inside = max(together[0], together[-1]) < together.max() - NEGLIGIBLE

@@ -27,8 +27,6 @@ from steropes.studies.execution.validated_types import READING, fault
 
 __all__ = ["Settings"]
 
-MOST_FAULTS = 5  # A message lists at most this many faults of a file.
-
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 class Settings(FieldsInHtml):
@@ -87,7 +85,7 @@ class Settings(FieldsInHtml):
         try:
             return cls.__pydantic_validator__.validate_python(values, context=READING)
         except ValidationError as error:
-            found = [_explained(e, reading=True, cls=cls) for e in error.errors()[:MOST_FAULTS]]
+            found = [_explained(e, reading=True, cls=cls) for e in error.errors()[:5]]
             lines = [f"{source.where((*place, *at))}: {why}" for at, why in found]
             raise DataError("\n".join(dict.fromkeys(lines))) from None
 

@@ -32,7 +32,6 @@ __all__ = ["lead_app", "site_app", "write_flower_app"]
 
 RECORD = "steropes"  # The name of the record that contains a message.
 TIMEOUT = 3600.0  # A round waits this many seconds for the sites.
-POLL = 1.0  # Seconds between searches for new nodes.
 
 APP = """[build-system]
 requires = ["hatchling"]
@@ -166,7 +165,7 @@ def _nodes(grid: Grid, plan: FederatedPlan) -> dict[str, int]:
         if not new:
             if time.monotonic() > end:
                 raise DataError(f"no SuperNode of site {gone[0]!r} has connected")
-            time.sleep(POLL)
+            time.sleep(1.0)
     return {site: node for node, site in known.items()}
 
 

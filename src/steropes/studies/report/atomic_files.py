@@ -13,8 +13,6 @@ from steropes.errors import DataError
 
 __all__ = ["output_folder", "write_files"]
 
-HOUR = 3600.0  # Writing takes less than this many seconds.
-
 
 def output_folder(folder: str | Path) -> Path:
     """Create the folder if necessary and check that it is writable.
@@ -91,5 +89,5 @@ def _remove_old_drafts(path: Path) -> None:
     """Remove temporary files of processes that were killed while writing."""
     for draft in path.parent.glob(f".{path.name}.*"):
         with contextlib.suppress(OSError):
-            if time.time() - draft.stat().st_mtime > HOUR:
+            if time.time() - draft.stat().st_mtime > 3600.0:  # Writing takes less than an hour.
                 draft.unlink()

@@ -22,7 +22,6 @@ from steropes.studies.report.study_page_rows import (
 __all__ = ["PaperTable", "latex_tables", "paper_table", "paper_tables", "word_tables"]
 
 DEMOGRAPHIC = re.compile(r"(gender|age group|index year|age)\b")
-MOST = 40  # The largest number of conditions and drugs in the table of characteristics.
 LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -166,7 +165,7 @@ def _characteristics(public: Published) -> list[tuple[str, ...]]:
             row += [percent(line[f"{arm}_{when}"]) for arm in ("target", "comparator")]
             row.append(decimals(line[f"smd_{when}"], 2))
         rows[DEMOGRAPHIC.match(str(line["covariate"])) is not None].append(tuple(row))
-    return [*sorted(rows[True]), *rows[False][:MOST]]
+    return [*sorted(rows[True]), *rows[False][:40]]
 
 
 def _latex(text: str) -> str:

@@ -38,7 +38,6 @@ __all__ = [
 
 WHEN = {"all": "before matching", "matched": "matched"}
 NO_BREAK = "\N{NO-BREAK SPACE}"
-TOP_ROWS = 20  # The largest number of covariates in a table.
 
 
 def diagnostic_rows(public: Published) -> Rows:
@@ -155,7 +154,7 @@ def attrition_rows(public: Published) -> Rows:
 def balance_rows(public: Published) -> Rows:
     """Return prevalences and differences of the most unequal covariates."""
     rows = []
-    for line in public.balance[:TOP_ROWS]:
+    for line in public.balance[:20]:
         row = [str(line["covariate"])]
         for when in ("before", "after"):
             row += [percent(line[f"{arm}_{when}"]) for arm in ARMS]

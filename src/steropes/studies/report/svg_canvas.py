@@ -18,7 +18,6 @@ from steropes.studies.report.rendering import render
 
 __all__ = ["Axes", "Canvas", "Mark", "Picture", "log_ticks", "ticks"]
 
-WIDE = 720  # The width in pixels of a picture in a file.
 LETTER = 7.3  # The width of an average letter of 13 pixels.
 DIGIT = 8.3  # The width of a digit of 13 pixels in the widest of common fonts.
 
@@ -146,7 +145,7 @@ class Picture:
 
     def file(self) -> str:
         """Return the picture as an SVG file."""
-        return render("file.svg.jinja", picture=self, width=WIDE)
+        return render("file.svg.jinja", picture=self, width=720)
 
 
 class Axes:

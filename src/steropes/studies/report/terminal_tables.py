@@ -16,15 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["analysis_names", "print_files", "simple_table", "table_of", "wide_console"]
 
-WIDE = 200  # Columns of a file or a pipe, which have no width of their own.
-
 
 def wide_console() -> Console:
     """Create a console that breaks lines at the width of the terminal, if there is one."""
     from rich.console import Console
 
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=WIDE)
+    # Files and pipes have no width of their own.
+    return console if console.is_terminal else Console(highlight=False, width=200)
 
 
 def simple_table(title: str | None, heads: Sequence[str], texts: int = 1) -> Table:

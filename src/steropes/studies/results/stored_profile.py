@@ -25,7 +25,6 @@ ACROSS = 3.4
 # Half-width of a side if only the other limit is finite. In log ratios, the likelihood of a 0/1
 # column consists of logistic curves, which have this scale for any data.
 LOGISTIC = 1.5
-CLOSE = 1e-9  # Log ratios that differ by less count as equal.
 MOST = 20  # The largest number of extensions of a side, if fits fail or the profile is nearly flat.
 REMAINING = 8  # The number of points that fill the range that is always stored.
 
@@ -116,7 +115,7 @@ def _distinct(given: list[float], grid: NDArray, apart: float) -> NDArray:
     """
     found: list[float] = []
     for x in given:
-        if abs(x) <= FARTHEST and all(abs(x - y) > CLOSE for y in found):
+        if abs(x) <= FARTHEST and all(abs(x - y) > 1e-9 for y in found):
             found.append(float(x))
     known = np.array(found)
     for x in grid[np.abs(grid) <= FARTHEST]:

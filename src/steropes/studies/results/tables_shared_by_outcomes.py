@@ -17,8 +17,6 @@ from steropes.studies.results.hashed_ids import hashed_id
 
 __all__ = ["Rows", "balance_rows", "comparison_id", "shared_tables"]
 
-POINTS = 100  # The density of the preference score is drawn at so many points.
-
 
 def comparison_id(question: Question) -> int:
     """Return the identifier of a target, comparator and nesting cohort, as CohortMethod does."""
@@ -108,7 +106,7 @@ def _histogram(shared: Shared, key: dict[str, object], *, after: bool) -> list[d
     rows: list[dict[str, Any]] = []
     for arm, of_arm in (("target", treated), ("comparator", ~treated)):
         of_arm = of_arm & (weights > 0)
-        bars = histogram(shared.scores.preference[of_arm], POINTS, weights[of_arm])
+        bars = histogram(shared.scores.preference[of_arm], 100, weights[of_arm])
         rows += [
             {
                 "adjusted": int(after),

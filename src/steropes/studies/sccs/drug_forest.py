@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["drug_forest", "forest_lines"]
 
-MOST_IN_FOREST = 40  # The largest number of drugs in the plot.
 SHADES = 5  # The number of strengths of a colour.
 
 
@@ -53,9 +52,7 @@ def forest_lines(study: ReleasedSeries) -> list[tuple[str, float, float, float, 
     share = (e["log_rr"] != 0).astype(float) if draws is None else draws.loc[e.index, "share"]
     table = e.assign(share=share)
     table = table[(table["log_rr"] != 0) | (table["share"] > 0)]
-    first = table.sort_values(["share", "log_rr"], key=lambda s: -s.abs(), kind="stable").head(
-        MOST_IN_FOREST
-    )
+    first = table.sort_values(["share", "log_rr"], key=lambda s: -s.abs(), kind="stable").head(40)
     ranked = first.sort_values("log_rr", ascending=False, kind="stable")
     return [
         (str(n), float(v["rr"]), float(v["lower"]), float(v["upper"]), float(v["share"]))

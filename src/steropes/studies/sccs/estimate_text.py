@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["interval_text", "ratio_text", "shown_estimates", "unconverged_mark"]
 
-MOST_ROWS = 20  # The largest number of covariates in a table, unless more are unpenalised.
-
 
 def shown_estimates(study: ReleasedSeries) -> list[str]:
     """Choose the covariates to display: unpenalised ones, then those with the largest effects.
@@ -33,7 +31,7 @@ def shown_estimates(study: ReleasedSeries) -> list[str]:
     under = public_estimates(study).loc[penalized, "log_rr"]
     under = under[under.abs() > 0].sort_values(key=lambda b: -b.abs(), kind="stable")
     unseen = [n for n in penalized if n in hidden]
-    return [*own, *under.index, *unseen][: max(MOST_ROWS, len(own))]
+    return [*own, *under.index, *unseen][: max(20, len(own))]
 
 
 def interval_text(study: ReleasedSeries) -> str:

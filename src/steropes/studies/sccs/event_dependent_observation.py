@@ -36,7 +36,6 @@ PANELS, NARROWER, NODES = 5, 3.0, 14
 # The number of cases per slice, whose matrices have a column for each node.
 SLICE = 50_000
 STARTS = ((0.5, -3.0), (0.1, -1.5), (0.02, -0.5), (0.003, -2.0))  # Relative mean, log odds.
-FIRST_STEPS = 25  # The number of steps from each start; only the best is continued.
 NEAR = 1e-3  # Tolerance of the log-likelihood, far below the two units that matter for AIC.
 TINY = 1e-300  # Smaller survival probabilities are replaced by this value.
 DAY = 1 / DAYS_PER_YEAR
@@ -163,7 +162,7 @@ def _fit(kind: str, t: NDArray, start: NDArray, end: NDArray, known: NDArray) ->
         return value if math.isfinite(value) else 1e100
 
     tried = [
-        minimize(loss, begin, method="BFGS", options={"maxiter": FIRST_STEPS})
+        minimize(loss, begin, method="BFGS", options={"maxiter": 25})
         for begin in _starts(kind, t, end)
     ]
     begin = min(tried, key=lambda found: found.fun).x

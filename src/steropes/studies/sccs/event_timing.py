@@ -26,7 +26,6 @@ __all__ = [
 
 # Weeks around the first exposure, half a year on each side.
 WEEKS = (-26, 26)
-BARS = 40  # The number of bars of a histogram.
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,7 +142,7 @@ def remaining_time(population: Population) -> pd.DataFrame:
     years = (population.end[population.outcome_case] - population.outcome_day) / DAYS_PER_YEAR
     known = population.end_known[population.outcome_case]
     last = max(math.ceil(np.quantile(years, 0.95)), 1) if len(years) else 1
-    edges = np.linspace(0, last, BARS + 1)
+    edges = np.linspace(0, last, 41)
     counts = {
         name: np.histogram(years[chosen], edges)[0]
         for name, chosen in (("ended", ~known), ("data_ended", known))

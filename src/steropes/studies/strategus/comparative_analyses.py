@@ -32,8 +32,6 @@ from steropes.studies.strategus.r_values import JsonPath, json_path, parsed, tab
 
 __all__ = ["comparative_analysis"]
 
-NO_LIMIT = 99999  # R's value for an unlimited number of days.
-
 
 def comparative_analysis(
     values: object, path: JsonPath, refit_for_population: bool
@@ -182,7 +180,8 @@ def _at_risk(people: PopulationArgs6, old: bool) -> TimeAtRisk:
         end=people.risk_window_end,
         end_anchor=people.end_anchor,
         min_days=people.min_days_at_risk + (1 if old and people.min_days_at_risk else 0),
-        max_days=None if most is None or most >= NO_LIMIT else most + 1,
+        # R has 99999 for an unlimited number of days.
+        max_days=None if most is None or most >= 99999 else most + 1,
         censor_at_new_window=people.censor_at_new_risk_window,
         remove_prior=people.remove_subjects_with_prior_outcome,
         look_back=people.prior_outcome_lookback,

@@ -16,7 +16,6 @@ SOURCE = (
     "source_documentation_reference", "cdm_etl_reference", "source_release_date",
     "cdm_release_date", "cdm_version", "cdm_version_concept_id", "vocabulary_version",
 )  # fmt: skip
-CDM_5_3 = 1147638  # The concept of the version of databases that do not record it.
 UNKNOWN = "unknown"  # The value of a required text that the database does not have.
 _WORD = 0xFFFFFFFF  # The largest number of 32 bits.
 
@@ -67,7 +66,7 @@ def database_tables(
     source = dict(row)
     row["cdm_source_name"] = row["cdm_source_name"] or db.name
     row["cdm_source_abbreviation"] = row["cdm_source_abbreviation"] or row["cdm_source_name"]
-    row["cdm_version_concept_id"] = row["cdm_version_concept_id"] or CDM_5_3
+    row["cdm_version_concept_id"] = row["cdm_version_concept_id"] or 1147638  # CDM 5.3
     row["vocabulary_version"] = _vocabulary(db) or row["vocabulary_version"]
     row |= {name: UNKNOWN for name in ("cdm_holder", "vocabulary_version") if not row[name]}
     last = db.rows(

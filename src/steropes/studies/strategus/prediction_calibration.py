@@ -20,8 +20,6 @@ __all__ = [
 # Calibration is tabulated by tenths of the people.
 STRATA = 10
 SUMMARY = "predicted_probability"
-SPAN = 2 / 3  # The share of people in each local regression, as in R's lowess.
-STEP = 0.01  # The step between local regressions, as a share of the range of risks.
 
 
 def calibration_table(risk: NDArray, outcome: NDArray) -> pd.DataFrame:
@@ -115,7 +113,7 @@ def lowess(x: NDArray, y: NDArray) -> NDArray:
         The smooth curve at ``x``.
     """
     n = len(x)
-    size = max(min(n, int(SPAN * n + 1e-7)), 2)
+    size = max(min(n, int(2 / 3 * n + 1e-7)), 2)  # as in R's lowess
     width = float(x[-1] - x[0])
     # The window moves to the right while the next point on that side is the nearer one.
     reach = x[: n - size] + x[size:]
@@ -130,7 +128,7 @@ def lowess(x: NDArray, y: NDArray) -> NDArray:
             values.append(values[-1])
         if last >= n - 1:
             break
-        beyond = int(np.searchsorted(x, x[last] + STEP * width, side="right"))
+        beyond = int(np.searchsorted(x, x[last] + 0.01 * width, side="right"))
         i = max(last + 1, beyond - 1)
         # All points with the same x have the same fit, so the first of them is computed.
         i = max(last + 1, int(np.searchsorted(x, x[i], side="left")))

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 __all__ = ["classification_measures", "threshold_table"]
 
 MOST_SINGLE = 100  # R lists each of the highest risks, and then hundredths of the people.
-LARGEST = 0.99999999  # A risk of 1 is replaced by it, because its log odds are infinite.
 
 
 def threshold_table(risk: NDArray, outcome: NDArray) -> pd.DataFrame:
@@ -33,7 +32,7 @@ def threshold_table(risk: NDArray, outcome: NDArray) -> pd.DataFrame:
     """
     n, cases = len(outcome), int(outcome.sum())
     order = np.argsort(-risk, kind="stable")
-    risk = np.where(risk[order] == 1, LARGEST, risk[order])
+    risk = np.where(risk[order] == 1, 0.99999999, risk[order])  # The log odds of 1 are infinite.
     listed = np.arange(n)
     if n > MOST_SINGLE:
         listed = np.append(np.r_[0:MOST_SINGLE, 0 : n : n // MOST_SINGLE], n - 1)
