@@ -284,7 +284,7 @@ def test_the_command_runs_a_grid(database, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "3 results" in out
     assert (tmp_path / "o" / "release" / "report.html").is_file()
-    assert re.search(r"^ *1 +3 +1 +\S", out, re.MULTILINE)
+    assert re.search(r"^ *Newdrug +Bleeding +1 \S", out, re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -479,11 +479,11 @@ def test_each_drug_of_a_class_is_named(omop, tmp_path, capsys):
     print_grid(results, True, tmp_path / "report.html")
     said = capsys.readouterr().out
     for exposure, analysis in (
-        (r"1 \(drug 51\)", r"1 \(each\)"),
-        (r"1 \(drug 52\)", r"1 \(each\)"),
-        ("1", r"2 \(all\)"),
+        (r"Newdrug \(drug 51\)", r"1 \(each\)"),
+        (r"Newdrug \(drug 52\)", r"1 \(each\)"),
+        ("Newdrug", r"2 \(all\)"),
     ):
-        assert re.search(rf"^ *{exposure} +3 +{analysis} +\S", said, re.MULTILINE)
+        assert re.search(rf"^ *{exposure} +Bleeding +{analysis} +\S", said, re.MULTILINE)
     page = case_series_grid_page(results, unblind=True)
     assert page.count(">each, drug 52</td>") == 2  # estimates and verdicts
     assert page.count(">all</td>") >= 2

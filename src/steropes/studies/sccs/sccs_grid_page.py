@@ -40,7 +40,13 @@ from steropes.studies.sccs.settings import Spline
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_grid import CaseSeriesGridResults
 
-__all__ = ["case_series_grid_page", "member_name", "series_controls", "write_case_series_grid"]
+__all__ = [
+    "case_series_grid_page",
+    "member_name",
+    "question_names",
+    "series_controls",
+    "write_case_series_grid",
+]
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 KEY = ["analysis_id", "exposures_outcome_set_id"]
@@ -94,7 +100,7 @@ class ExposureSection:
 
 def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = False) -> str:
     """Return the page as self-contained HTML."""
-    names = _names(results)
+    names = question_names(results)
     exposures = list(dict.fromkeys(q.exposure for q in results.grid.questions))
     sections = [_exposure(results, e, names, unblind) for e in exposures]
     entries: list[Entry] = [
@@ -150,7 +156,7 @@ def member_name(line: pd.Series) -> str:
     return name.partition(f"{EXPOSURE}: ")[2] if isinstance(name, str) else ""
 
 
-def _names(results: CaseSeriesGridResults) -> dict[int, str]:
+def question_names(results: CaseSeriesGridResults) -> dict[int, str]:
     """Return names of exposures by id, and of outcomes by minus their id."""
     table = results.tables["question_name"]
     exposures = table[["era_id", "exposure_name"]].itertuples(index=False)

@@ -25,7 +25,7 @@ from steropes.studies.sccs.estimate_text import (
 )
 from steropes.studies.sccs.exposure_blinding import blinding_text, public_estimates
 from steropes.studies.sccs.sccs_diagnostics import findings_of
-from steropes.studies.sccs.sccs_grid_page import member_name
+from steropes.studies.sccs.sccs_grid_page import member_name, question_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,14 +96,17 @@ def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> Non
     console.print(escape(repr(results)))
     heads = ("Exposure", "Outcome", "Analysis", "Rate ratio", "95% interval")
     analyses = analysis_names(results.tables["sccs_analysis"])
-    rows = [_grid_row(line, analyses) for _, line in results.estimates(unblind).iterrows()]
+    names = question_names(results)
+    rows = [_grid_row(line, analyses, names) for _, line in results.estimates(unblind).iterrows()]
     console.print(table_of("Rate ratios", heads, rows, texts=3))
     for sentence, _ in table_sentences(results.tables["data_note"]):
         console.print(escape(sentence), soft_wrap=True)
     print_files(console, results, (page, page.parent / ARCHIVE))
 
 
-def _grid_row(line: pd.Series, analyses: dict[int, str]) -> tuple[object, ...]:
+def _grid_row(
+    line: pd.Series, analyses: dict[int, str], names: dict[int, str]
+) -> tuple[object, ...]:
     """Return the row of an estimate of a grid."""
     rr, interval = ratio_text(line.rename({"ci_95_lb": "lower", "ci_95_ub": "upper"}))
     if rr == "–":
@@ -111,5 +114,12 @@ def _grid_row(line: pd.Series, analyses: dict[int, str]) -> tuple[object, ...]:
     if math.isfinite(line["rr"]) and isinstance(line["unconverged"], str):
         rr += " (did not converge)"
     drug = member_name(line)
-    exposure = f"{line['era_id']} ({drug})" if drug else line["era_id"]
-    return exposure, line["outcome_id"], analyses[line["analysis_id"]], rr, interval
+    exposure = names.get(line["era_id"], line["era_id"])
+    outcome = names.get(-line["outcome_id"], line["outcome_id"])
+    return (
+        f"{exposure} ({drug})" if drug else exposure,
+        outcome,
+        analyses[line["analysis_id"]],
+        rr,
+        interval,
+    )
