@@ -326,6 +326,17 @@ def test_scores_refuse_outcomes_in_another_order(rng):
             m.score(frame, y[::-1])
 
 
+def test_scores_take_labels_of_any_type_and_refuse_other_labels(rng):
+    X, y = data("logistic", rng)
+    m = LogisticRegression().fit(X, y)
+    share = accuracy_score(y, m.predict(X))
+    for labels in (y.astype(object), y.astype(bool), y.astype(float)):
+        assert m.score(X, labels) == share
+    for labels in (y.astype(int).astype(str), y + 0.5):
+        with pytest.raises(DataError, match="not like the model's classes"):
+            m.score(X, labels)
+
+
 def test_feature_names_come_from_the_table_and_only_from_there(rng):
     import pandas as pd
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
 from ..data import check_classes, check_weights
 from ..data.input_types import VectorLike
@@ -153,9 +153,16 @@ def predictor_of_rows(problem: Problem, beta: np.ndarray) -> np.ndarray:
 def share_correct(y: VectorLike, predicted: np.ndarray, sample_weight: VectorLike | None) -> float:
     """Compute the share of labels that are predicted correctly."""
     n = len(predicted)
-    check_classes(y, n)
+    classes, codes = check_classes(y, n)
     weight = check_weights(sample_weight, n)
-    return float(accuracy_score(y, predicted, sample_weight=weight))
+    text = isinstance(classes[0], str) != isinstance(predicted[0], str)
+    fractions = classes.dtype.kind == "f" and (classes % 1.0).any()
+    if text or (fractions and not np.isin(classes, predicted).any()):
+        raise DataError(
+            f"y has labels such as {classes[:1].tolist()[0]!r}, which are not like the model's "
+            f"classes, such as {predicted[:1].tolist()[0]!r}. Give y the labels of the fit."
+        )
+    return float(np.average(classes[codes] == predicted, weights=weight))
 
 
 def auc(y: np.ndarray, eta: np.ndarray, weight: np.ndarray) -> float:
