@@ -67,8 +67,7 @@ class ClassDesign:
         self.scale = X.scale[self.source]
         # The parts of `ChannelRows` that only a baseline has.
         self.baseline = DenseBlock(np.zeros((0, 0)), np.zeros(0), np.ones(0))
-        self.own, self.along = np.ones(self.p), np.zeros(self.p)
-        self.rest, self.rest_at = np.zeros((0, 0)), np.full(self.p, -1)
+        self.own, self.rest = np.ones(self.p), np.zeros((0, 0))
 
     @property
     def n_eta(self) -> int:

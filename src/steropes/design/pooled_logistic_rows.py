@@ -24,9 +24,7 @@ class ChannelColumns(Protocol):
     baseline: DenseBlock
     source: np.ndarray
     own: np.ndarray
-    along: np.ndarray
     rest: np.ndarray
-    rest_at: np.ndarray
 
     @property
     def n_eta(self) -> int:

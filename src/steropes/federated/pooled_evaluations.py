@@ -77,7 +77,7 @@ class Evaluations(ABC):
     whole = EVALUATION.max_full_hessian
 
     def __init__(self, plan: FederatedPlan, center: np.ndarray, l1: np.ndarray) -> None:
-        self.plan, self.center, self.l1 = plan, center, l1
+        self.center, self.l1 = center, l1
         self.head = len(plan.intercepts)
         self.P = self.head + len(center)
         self.known: list[KnownPoint] = []

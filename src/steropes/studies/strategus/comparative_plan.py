@@ -59,14 +59,6 @@ class ComparativePlan:
     thresholds: DiagnosticThresholds
     verdicts: tuple[PartVerdict, ...]
 
-    @property
-    def cohorts(self) -> set[int]:
-        """Ids of all cohorts that the plan uses."""
-        ids = {a.nesting for a in self.analyses}
-        for q in self.questions:
-            ids |= {q.target, q.comparator, q.nesting, *(o.id for o in q.outcomes)}
-        return {i for i in ids if i is not None}
-
     def spec(self, **settings: Any) -> GridSpec | None:
         """Create the specification of the grid; None if no question or no analysis runs.
 

@@ -57,18 +57,6 @@ class SeriesPlan:
     thresholds: Thresholds
     verdicts: tuple[PartVerdict, ...]
 
-    @property
-    def cohorts(self) -> set[int]:
-        """Ids of all cohorts that the plan uses."""
-        ids: set[int | None] = {
-            c for q in self.questions for c in (q.exposure, q.outcome, q.nesting)
-        }
-        for a in self.analyses:
-            ids |= {a.settings.get("nesting_cohort"), a.settings.get("restrict_to_exposure")}
-            windows = (*a.windows, *([a.control] if a.control else []))
-            ids |= {i for w in windows for i in (*(w.eras or ()), *w.exclude)}
-        return {i for i in ids if i is not None}
-
     def spec(self, **settings: Any) -> CaseSeriesGrid | None:
         """Create the specification of the grid; None if no question or no analysis runs.
 
