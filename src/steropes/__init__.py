@@ -11,6 +11,7 @@ Names are imported when they are first used, so that ``import steropes`` is quic
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from .errors import DataError, MonotoneLikelihoodWarning, SeparationError
@@ -162,8 +163,8 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 # Subpackages that users reach as attributes, such as ``steropes.plots.forest``.
 _SUBPACKAGES = ("datasets", "federated", "plots", "studies")
 
-# The names of `steropes.studies` are left out here and in ``dir``, because ``import *`` and
-# ``help(steropes)`` look up every name, and those need the packages of the extra study.
+# The names of `steropes.studies` are left out, because ``import *`` looks up every name, and those
+# need the packages of the extra study. ``dir`` has them where these packages are installed.
 __all__ = [
     "AalenJohansen",
     "AssumptionCheck",
@@ -246,5 +247,6 @@ if not TYPE_CHECKING:  # type checkers would accept any name if they saw __getat
 
 
 def __dir__() -> list[str]:
-    listed = {name for name, home in _HOME.items() if home != "studies"}
+    complete = all(importlib.util.find_spec(name) for name in ("duckdb", "pydantic"))
+    listed = {name for name, home in _HOME.items() if complete or home != "studies"}
     return sorted({*globals(), *listed, *_SUBPACKAGES})
