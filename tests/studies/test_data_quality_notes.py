@@ -13,6 +13,7 @@ from steropes.studies.database.data_quality_notes import (
     DataNote,
     distinct,
     note_rows,
+    published_notes,
     released_notes,
     table_sentences,
 )
@@ -68,7 +69,7 @@ def settings(least):
     return StudySettings(TARGET, COMPARATOR, OUTCOME, min_cell=least, descendants=False)
 
 
-@pytest.mark.parametrize(("least", "count"), [(5, "14"), (20, "<20")])
+@pytest.mark.parametrize(("least", "count"), [(5, "15"), (20, "<20")])
 def test_a_comparative_study_says_them(database, capsys, least, count):
     study = comparative_study(database, settings(least))
     assert [n.count for n in study.data_notes] == [14]
@@ -80,25 +81,25 @@ def test_a_comparative_study_says_them(database, capsys, least, count):
     assert said in told
     [note] = json.loads(json.dumps(study.to_dict()))["data_notes"]
     assert note["topic"] == "joined_periods"
-    assert note["count"] == (14 if least == 5 else count)
+    assert note["count"] == (15 if least == 5 else count)
     assert said in note["note"]
 
 
-@pytest.mark.parametrize(("least", "count"), [(5, "14"), (20, "<20")])
+@pytest.mark.parametrize(("least", "count"), [(5, "15"), (20, "<20")])
 def test_a_case_series_says_them(database, capsys, least, count):
     asked = case_series_settings(OUTCOME, TARGET, min_cell=least, descendants=False)
     study = case_series(database, asked)
     said = f"(people: {count})"
     assert said.replace("<", "&lt;") in study.page()
     table = study.tables()["data_note"]
-    assert table["count"].tolist() == [14 if least == 5 else -20]
+    assert table["count"].tolist() == [15 if least == 5 else -20]
     print_series(study, [])
     told = " ".join(capsys.readouterr().out.split())
     assert JOINED in told
     assert said in told
 
 
-@pytest.mark.parametrize(("least", "count"), [(5, "14"), (20, "<20")])
+@pytest.mark.parametrize(("least", "count"), [(5, "15"), (20, "<20")])
 @pytest.mark.parametrize(("command", "text"), [("grid", GRID), ("sccs-grid", SERIES)])
 def test_a_grid_says_them(database, tmp_path, capsys, command, text, least, count):
     path, folder = tmp_path / "grid.toml", tmp_path / "out"
@@ -110,7 +111,7 @@ def test_a_grid_says_them(database, tmp_path, capsys, command, text, least, coun
     assert f"(people: {count.replace('<', '&lt;')})" in page
     with zipfile.ZipFile(next(folder.rglob("results.zip"))) as archive:
         table = pd.read_csv(archive.open("data_note.csv"))
-    assert table["count"].tolist() == [14 if least == 5 else -20]
+    assert table["count"].tolist() == [15 if least == 5 else -20]
 
 
 def test_a_note_that_analyses_share_is_listed_once_with_its_largest_count():
@@ -119,8 +120,18 @@ def test_a_note_that_analyses_share_is_listed_once_with_its_largest_count():
     assert [n.topic for n in distinct(notes)] == ["b", "a", "a", "a"]
     rows = pd.DataFrame(note_rows(notes, {"analysis_id": 1}))
     table = released_notes(rows, DisclosureRules("ohdsi", 5))
-    assert table["count"].tolist()[:3] == [-5, 40, 7]
+    assert table["count"].tolist()[:3] == [-5, 40, 5]
     assert table_sentences(table) == [
         ("Nothing is known.", True),
         ("Much was joined (people: 40).", False),
     ]
+
+
+def test_a_suppressed_count_is_not_that_of_all_records_less_the_others():
+    counts = {"target": 3, "comparator": 5, "all": 8}
+    notes = [DataNote("reversed_eras", f"Eras of {of}", n, "records") for of, n in counts.items()]
+    rules = DisclosureRules("ohdsi", 5)
+    found = [note["count"] for note in published_notes(notes, rules)]
+    assert [str(n) for n in found] == ["<5", "5", "10"]
+    table = released_notes(pd.DataFrame(note_rows(notes, {})), rules)
+    assert table["count"].tolist() == [-5, 5, 10]

@@ -49,9 +49,15 @@ class DataNote:
         """Write the note as a sentence, with its count as far as the rules release it."""
         if self.count is None:
             return f"{self.text}."
-        count = rules.count(self.count)
+        count = _released(self.count, rules)
         text = str(count) if isinstance(count, Bound) else f"{count:,}"
         return f"{self.text} ({self.counted}: {text})."
+
+
+def _released(count: int, rules: DisclosureRules) -> int | Bound:
+    """Release a count, rounded because notes on a cohort and on all people can be subtracted."""
+    bound = rules.count(count)
+    return bound if isinstance(bound, Bound) else rules.coarse(count)
 
 
 def published_notes(notes: Iterable[DataNote], rules: DisclosureRules) -> list[dict[str, object]]:
@@ -67,7 +73,7 @@ def published_notes(notes: Iterable[DataNote], rules: DisclosureRules) -> list[d
             "topic": note.topic,
             "note": note.sentence(rules),
             "counted": None if note.count is None else note.counted,
-            "count": None if note.count is None else rules.count(note.count),
+            "count": None if note.count is None else _released(note.count, rules),
             "warning": note.warning,
         }
         for note in notes
@@ -96,7 +102,7 @@ def released_notes(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
         """Return a count or minus its bound."""
         if count is None or pd.isna(count):
             return None
-        found = rules.count(int(count))
+        found = _released(int(count), rules)
         return -int(found.limit) if isinstance(found, Bound) else found
 
     counts = [released(count) for count in table["count"]]
