@@ -157,6 +157,20 @@ def test_people_born_after_their_start_are_counted(omop, rule):
     assert groups.loc[3] == 5  # aged 0 to 4
 
 
+@pytest.mark.parametrize(("analyses", "age"), [((1, 3), ""), ((2,), "with the age 0")])
+def test_people_without_a_year_of_birth_are_counted(omop, analyses, age):
+    for _ in range(12):
+        omop.person(born=2010)
+    path = omop.write()
+    with duckdb.connect(str(path)) as con:
+        con.execute("UPDATE person SET year_of_birth = NULL WHERE person_id <= 7")
+    entries = pd.DataFrame({"person_id": range(1, 13), "start": [pd.Timestamp(day(0))] * 12})
+    with OmopDatabase(path) as db:
+        [note] = extract_features(db, entries, FeatureRules(analyses=analyses)).notes
+    assert (note.topic, note.count) == ("no_year_of_birth", 7)
+    assert age in note.text
+
+
 @pytest.mark.parametrize("changed", [{}, {"gender_concept_id": 8540, "year_of_birth": 1990}])
 def test_people_that_are_there_twice_count_once(people, changed):
     path = people.write()

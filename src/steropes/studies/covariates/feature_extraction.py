@@ -27,10 +27,10 @@ from steropes.studies.database.concept_descendants import Descendants, recorded_
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.dates_and_ages import as_days
 from steropes.studies.database.irregular_rows import (
-    born_after_start,
     irregular_eras,
     repeated_people,
     repeated_visits,
+    unknown_ages,
 )
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.execution.settings_classes import Settings
@@ -47,6 +47,7 @@ from steropes.studies.execution.validated_types import (
 __all__ = ["FeatureRules", "Features", "extract_features"]
 
 ALONE = "list the descendants too and set descendants=False of the covariates (features)"
+AGE = 2  # The analysis of the age in years.
 # The table that the statements of an analysis fill, and the query that reads it.
 EMPTY = "CREATE OR REPLACE TEMP TABLE features (covariate_id BIGINT, row_id INTEGER, value DOUBLE)"
 SORTED = (
@@ -385,8 +386,9 @@ def _irregular(db: OmopDatabase, work: Workspace, rules: FeatureRules) -> list[D
     people = "SELECT person_id FROM people"
     read = [ANALYSES[number] for number in rules.analyses]
     found = [*repeated_people(db, work, people)]
-    if any(a.kind == "demographic" for a in read):
-        found += born_after_start(db, work, "SELECT person_id, start FROM people")
+    if any(a.kind == "demographic" for a in read) or AGE in rules.analyses:
+        start = "SELECT person_id, start FROM people"
+        found += unknown_ages(db, work, start, AGE in rules.analyses)
     dates = {a.table: (a.first, a.last) for a in read if a.table}
     # An analysis of starts reads no last day, which another of the same table may read.
     dates |= {a.table: (a.first, a.last) for a in read if a.first != a.last}

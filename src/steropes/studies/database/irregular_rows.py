@@ -12,12 +12,12 @@ from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
 __all__ = [
-    "born_after_start",
     "distinct_people",
     "irregular_eras",
     "last_day",
     "repeated_people",
     "repeated_visits",
+    "unknown_ages",
 ]
 
 
@@ -86,21 +86,30 @@ def distinct_people(db: OmopDatabase, people: str) -> str:
     )
 
 
-def born_after_start(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:
-    """Count the people born after their start, who have no age group.
+def unknown_ages(
+    db: OmopDatabase, work: Workspace, people: str, as_number: bool
+) -> tuple[DataNote, ...]:
+    """Count the people without a year of birth, and those born after their start.
 
     Parameters
     ----------
     people : str
         A SELECT of ``person_id`` and ``start``.
+    as_number : bool
+        Whether a covariate is the age in years, in which an unknown age is zero.
     """
-    [(count,)] = work.rows(
-        f"SELECT count(DISTINCT person_id) FROM ({people}) "
-        f"JOIN {distinct_people(db, f'SELECT person_id FROM ({people})')} USING (person_id) "
-        "WHERE born > start"
+    [(late, unknown)] = work.rows(
+        "SELECT count(DISTINCT person_id) FILTER (born > start), "
+        f"count(DISTINCT person_id) FILTER (born IS NULL) FROM ({people}) "
+        f"JOIN {distinct_people(db, f'SELECT person_id FROM ({people})')} USING (person_id)"
     )
-    text = "People born after their start have no age group among the covariates, and stay in"
-    return (DataNote("born_after_start", text, int(count)),) if count else ()
+    rest = "have no age group among the covariates, and stay in"
+    zero = ", with the age 0 in the covariate of years" if as_number else ""
+    found = {
+        "born_after_start": (late, f"People born after their start {rest}"),
+        "no_year_of_birth": (unknown, f"People without a year of birth {rest}{zero}"),
+    }
+    return tuple(DataNote(topic, text, int(n)) for topic, (n, text) in found.items() if n)
 
 
 def repeated_people(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:
