@@ -25,7 +25,11 @@ def block(kind):
 def test_the_specification_is_read(tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(block("toml"))
+    definitions = re.findall(r"\w+\.json", block("toml"))
+    for name in definitions:
+        (tmp_path / name).write_text('{"ConceptSets": [], "PrimaryCriteria": {}}')
     spec = read_spec(path)
+    assert len(definitions) == 4
     assert spec.analysis[0].outcome_model.interval_used == "profile"
 
 
