@@ -48,7 +48,9 @@ class ConditionalLogisticLikelihood(Likelihood):
     grouped = True
     has_third_derivative = True
     whole_strata = True
-    # An empirical bound: in 20,000 random strata of up to eight rows the smallest ratio was 0.74.
+    # The approximation has a_i <= 2 v_i with v_i = π_i (1 − π_i), and the covariance was at least
+    # diag(v) − v v' / Σ v in 20,000 strata drawn at random. The smallest ratio in strata of up to
+    # 80 rows, some of them sought by minimisation, was 0.72.
     min_curvature_ratio = 0.5
 
     def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Backend) -> None:
