@@ -15,6 +15,7 @@ from scipy.special import ndtri
 
 from steropes.errors import DataError
 
+from .aalen_johansen_variance import IncidenceSteps, incidence_variances
 from .group_checks_and_counts import check_groups, count_people
 from .html_representations import facts_html
 from .input_types import LabelsLike, VectorLike
@@ -46,6 +47,8 @@ class AalenJohansen:
         Sum of the weights of people at risk just before t.
     events : ndarray, shape (m, K)
         Sum of the weights of people with event k at t.
+    variance : ndarray, shape (m, K)
+        Variance of F_k at the times; see `standard_error`.
 
     See Also
     --------
@@ -69,6 +72,7 @@ class AalenJohansen:
     survival: Floats
     at_risk: Floats
     events: Floats
+    variance: Floats
 
     def __repr__(self) -> str:
         """Show the number of events of each cause; times of single people stay out of logs."""
@@ -112,11 +116,10 @@ class AalenJohansen:
     def standard_error(self, times: ArrayLike) -> pd.DataFrame:
         """Compute standard errors of F at some times.
 
-        The delta method on the multinomial counts of each time,
-        Var F_k(t) = Σ_u [F_k(t) − F_k(u)]² d/(n (n − d)) + S(u−)² d_k (n − d_k)/n³
-        − 2 [F_k(t) − F_k(u)] S(u−) d_k/n² with all events d and those at risk n: Greenwood's
-        formula where there is one cause, and without late entry the same as the infinitesimal
-        jackknife of R's ``survival::survfit``.
+        The infinitesimal jackknife, as in R's ``survival::survfit``: the root of the sum of squared
+        influences of people on F, with late entry too. A row whose weight is a whole number counts
+        as that many people, each with an influence of its own. If any weight has a fraction, as
+        inverse probabilities have, each row is one person, and its weight multiplies its influence.
 
         Parameters
         ----------
@@ -133,7 +136,7 @@ class AalenJohansen:
         DataError
             If a time is missing.
         """
-        return self._table(times, np.sqrt(self._variance))
+        return self._table(times, np.sqrt(self.variance))
 
     def interval(self, level: float = 0.95) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Compute pointwise confidence limits of F at ``times`` on the log(−log) scale.
@@ -160,7 +163,7 @@ class AalenJohansen:
         z = float(ndtri(0.5 + check_level(level) / 2))
         inside = (F > 0) & (F < 1)
         log_F = np.log(np.where(inside, F, 0.5))
-        width = np.where(inside, z * np.sqrt(self._variance) / (np.where(inside, F, 1) * log_F), 0)
+        width = np.where(inside, z * np.sqrt(self.variance) / (np.where(inside, F, 1) * log_F), 0)
         limits = (np.where(inside, np.exp(log_F * np.exp(s * width)), F) for s in (-1, 1))
         lower, upper = (pd.DataFrame(x, self._index(self.times), self.causes) for x in limits)
         return lower, upper
@@ -204,7 +207,7 @@ class AalenJohansen:
         before = np.searchsorted(self.times, t, side="left")
         sums = np.concatenate([np.zeros((1, len(self.causes))), np.cumsum(self.events, axis=0)])
         curves = {
-            "incidence": self.incidence, "se": np.sqrt(self._variance),
+            "incidence": self.incidence, "se": np.sqrt(self.variance),
             "lower": lower, "upper": upper,
         }  # fmt: skip
         table = {
@@ -230,28 +233,6 @@ class AalenJohansen:
             out[t > self.times[-1]] = np.nan
         return pd.DataFrame(out, self._index(t), self.causes)
 
-    @property
-    def _variance(self) -> Floats:
-        """Variances of F_k at the times, (m, K)."""
-        F = self.incidence
-        n = np.where(self.at_risk > 0, self.at_risk, 1.0)[:, None]
-        d_k = self.events
-        d = d_k.sum(axis=1, keepdims=True)
-        before = np.append(1.0, self.survival[:-1])[:, None]
-        # Once the survival is zero nothing changes any more. People without an event, n − d, are
-        # derived from the curve, because the difference itself may consist of rounding errors.
-        left = self.survival[:, None] > 0
-        stay = n * np.where(left, self.survival[:, None] / np.where(before > 0, before, 1.0), 1.0)
-        a = np.where(left, d / n / stay, 0.0)
-        b = before * d_k / n**2
-        # Expand (F(t) − F(u))² into sums over u of 1, F(u) and F(u)².
-        total = (
-            F**2 * np.cumsum(a, axis=0)
-            - 2 * F * np.cumsum(a * F + b, axis=0)
-            + np.cumsum(a * F**2 + 2 * b * F + before**2 * d_k * (n - d_k) / n**3, axis=0)
-        )
-        return np.maximum(total, 0.0)
-
 
 @overload
 def aalen_johansen(
@@ -273,7 +254,8 @@ def aalen_johansen(
     groups : (n,) labels, optional
         Any hashable labels.
     sample_weight : (n,) array, optional
-        Number of people that a row represents; rows with 0 are ignored.
+        Number of people that a row represents, or its weight if it is not a whole number (see
+        `AalenJohansen.standard_error`); rows with 0 are ignored.
 
     Returns
     -------
@@ -288,8 +270,8 @@ def aalen_johansen(
 
     References
     ----------
-    Aalen and Johansen (1978), Scand J Stat 5:141–150. Betensky and Schoenfeld (2001), Biometrics
-    57:282–286 (the variance).
+    Aalen and Johansen (1978), Scand J Stat 5:141–150. Therneau, Crowson and
+    Atkinson (2024), vignette "Multi-state models and competing risks" of R's survival (variance).
 
     Examples
     --------
@@ -320,7 +302,12 @@ def aalen_johansen(
             events, whole.at_risk[:, None], out=np.zeros_like(events), where=events > 0
         )
         incidence = np.cumsum(before[:, None] * share, axis=0)
-        return AalenJohansen(whole.times, causes, incidence, whole.survival, whole.at_risk, events)
+        steps = IncidenceSteps(whole.times, whole.survival, whole.at_risk, incidence, events)
+        cause = np.where(e > 0, np.searchsorted(causes, e), -1)
+        V = incidence_variances(steps, place, cause, None if entry is None else entry[at], w)
+        return AalenJohansen(
+            whole.times, causes, incidence, whole.survival, whole.at_risk, events, V
+        )
 
     if groups is None:
         return curves(np.arange(n))

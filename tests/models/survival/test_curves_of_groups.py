@@ -203,6 +203,8 @@ def test_one_cause_is_kaplan_meier(rng):
     y = late_entry(rng, causes=1)
     one, two = aalen_johansen(y), kaplan_meier(y)
     np.testing.assert_allclose(one.incidence[:, 0], 1 - two.survival, atol=1e-13)
+    y = Surv(y["time"], y["event"])  # Greenwood's formula is the jackknife's without late entry
+    one, two = aalen_johansen(y), kaplan_meier(y)
     se = one.standard_error(two.times)[1]
     np.testing.assert_allclose(se, np.sqrt(two.variance), atol=1e-10)
 
@@ -217,20 +219,30 @@ def test_incidences_and_survival_add_up_to_one_and_weights_are_repeats(rng):
     pd.testing.assert_frame_equal(one.standard_error(times), many.standard_error(times), atol=1e-10)
 
 
-def test_standard_error_is_the_jackknife_s_without_late_entry(rng):
+@pytest.mark.parametrize("weights", ["ones", "whole", "fractions"])
+@pytest.mark.parametrize("late", [False, True])
+def test_standard_error_is_the_infinitesimal_jackknife_s(rng, late, weights):
+    """R's formula: derivatives of the curves in the weights, squared and summed over people."""
     n = 60
-    time, code = rng.integers(1, 10, n) * 1.0, rng.integers(0, 3, n)
-    whole = aalen_johansen(Surv(time, code))
+    time, code = rng.integers(3, 10, n) * 1.0, rng.integers(0, 3, n)
+    entry = rng.integers(0, 3, n) * 1.0 if late else None
+    if late:
+        entry[:8], time[:8] = time[:8] - 1.0, time[:8] + 2.0  # at risk between other events
+    whole, fractions = rng.integers(1, 4, n) * 1.0, rng.uniform(0.3, 3, n)
+    weight = {"ones": np.ones(n), "whole": whole, "fractions": fractions}[weights]
+    y, at = Surv(time, code, entry), [3, 6, 9]
     influence = []
     for i in range(n):
         ends = []
         for step in (-1e-5, 1e-5):
-            w = np.ones(n)
+            w = weight.copy()
             w[i] += step
-            ends.append(aalen_johansen(Surv(time, code), sample_weight=w).at([3, 6]).to_numpy())
+            ends.append(aalen_johansen(y, sample_weight=w).at(at).to_numpy())
         influence.append((ends[1] - ends[0]) / 2e-5)
-    expected = np.sqrt((np.array(influence) ** 2).sum(axis=0))
-    np.testing.assert_allclose(whole.standard_error([3, 6]), expected, rtol=1e-6)
+    share = (weight**2 if weights == "fractions" else weight)[:, None, None]
+    expected = np.sqrt((share * np.array(influence) ** 2).sum(axis=0))
+    found = aalen_johansen(y, sample_weight=weight).standard_error(at)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_incidence_outside_of_what_was_seen():
