@@ -44,10 +44,14 @@ def wide(rng, n=80, p=120):
 
 
 def straight_line(X, v, r, beta, j, penalty):
-    """Equations 5 to 9 of van de Geer and others (2014), with standardised columns."""
+    """Equations 5 to 9 of van de Geer and others (2014), with standardised columns.
+
+    The penalty is in units of the norm of column j.
+    """
     n = len(X)
     Z = np.sqrt(v)[:, None] * (X - np.average(X, axis=0, weights=v))
     s = np.sqrt((Z**2).mean(axis=0))
+    penalty = penalty * s[j]
     others = np.delete(np.arange(X.shape[1]), j)
     lasso = Lasso(alpha=penalty, fit_intercept=False, tol=1e-13, max_iter=200_000)
     gamma = np.zeros(X.shape[1])
@@ -109,7 +113,7 @@ def test_cox_agrees_with_regressions_over_the_risk_sets(rng):
     for name, j in (("x0", 0), ("x2", 2)):
         others = np.delete(np.arange(X.shape[1]), j)
         # scikit-learn divides the sum of squares by the number of rows of Z, ours by events
-        lasso = Lasso(penalty * d / len(Z), fit_intercept=False, tol=1e-13, max_iter=200_000)
+        lasso = Lasso(penalty * s[j] * d / len(Z), fit_intercept=False, tol=1e-13, max_iter=200_000)
         gamma = lasso.fit(Z[:, others] / s[others], Z[:, j]).coef_ / s[others]
         direction = np.zeros(X.shape[1])
         direction[others], direction[j] = -gamma, 1.0
@@ -168,6 +172,24 @@ def test_thousands_of_sparse_columns_are_not_made_dense(rng):
     assert (found.nodewise.correlation <= np.sqrt(2 * np.log(p) / n)).all()
     V = model.debiased_lasso("x1").vcov
     np.testing.assert_allclose(found.vcov.loc["x1", "x1"], V.iloc[0, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("penalty", [None, 0.2])
+def test_units_of_the_column_change_nothing_but_its_unit(penalty, rng):
+    """A given penalty was once absolute, so that intervals depended on the unit of the column."""
+    X, eta = wide(rng)
+    y = (rng.random(len(X)) < 1 / (1 + np.exp(-eta))).astype(int)
+    unit = np.ones(X.shape[1])
+    unit[0] = 50.0
+    one, two = (
+        LogisticRegression(prior=Laplace(0.02, exclude=[0]), tol=1e-10)
+        .fit(x, y)
+        .debiased_lasso("x0", nodewise_penalty=penalty)
+        for x in (X, X * unit)
+    )
+    np.testing.assert_allclose(two.summary()["se"] * 50.0, one.summary()["se"], rtol=1e-5)
+    np.testing.assert_allclose(two.coef * 50.0, one.coef, rtol=1e-5)
+    np.testing.assert_allclose(two.nodewise["penalty"], one.nodewise["penalty"], rtol=1e-6)
 
 
 def test_an_elastic_net_is_debiased_with_the_same_formula(rng):

@@ -53,9 +53,24 @@ def test_an_automatic_path_begins_where_the_first_coefficient_leaves_zero(linear
     largest = np.abs((X - X.mean(0)).T @ (y - y.mean())).max()  # the λ that glmnet starts from
     lam = np.sqrt(2 / path.index)
     assert lam[-1] / lam[0] == pytest.approx(0.01)
-    assert largest / 1.5 < lam[0] < largest
-    assert (path.iloc[0] != 0).sum() == 1
+    assert lam[0] == pytest.approx(largest)
+    assert np.abs(path.iloc[0]).max() < 1e-6
+    assert (path.iloc[1] != 0).sum() == 1
     assert (path.iloc[-1, :3] != 0).all()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_first_variance_is_the_threshold_in_every_family(name, rng):
+    """A little below it all penalised coefficients are zero, and a little above one is not."""
+    c = case(name, rng)
+    first = coefficient_path(c.make(prior=Laplace(1.0)), c.X, c.y, n_variances=2, **c.extras).index[
+        0
+    ]
+    below, above = coefficient_path(
+        c.make(prior=Laplace(1.0)), c.X, c.y, [first * 0.98, first * 1.02], **c.extras
+    ).to_numpy()
+    assert not below.any()
+    assert above.any()
 
 
 def test_a_path_is_that_of_scikit_learn(linear):

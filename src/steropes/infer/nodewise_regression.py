@@ -3,11 +3,12 @@
 With the information matrix H = X' H_η X at a fit, from which an intercept has been eliminated, and
 s_k = √(H_kk / n), the regression of column j is
 
-    γ̂ = argmin ½ (x_j − X γ)' H_η (x_j − X γ) / n + λ_j Σ_k s_k |γ_k|,   γ_j = 0
+    γ̂ = argmin ½ (x_j − X γ)' H_η (x_j − X γ) / n + λ_j s_j Σ_k s_k |γ_k|,   γ_j = 0
 
 (van de Geer, Bühlmann, Ritov and Dezeure 2014, eq. 7 and section 3.1, for generalised linear
-models, in which H_η is diagonal). It is a penalised fit like any other, to which the solver applies
-its working sets and certificates; X is not copied and no matrix over all columns exists.
+models, in which H_η is diagonal). The factor s_j makes λ_j independent of the unit of x_j. It is a
+penalised fit like any other, to which the solver applies its working sets and certificates; X is
+not copied and no matrix over all columns exists.
 """
 
 from __future__ import annotations
@@ -208,9 +209,9 @@ class NodewiseRegressions:
         Parameters
         ----------
         penalty : float or None
-            λ_j; by default it is chosen as by Zhang and Zhang (2014), Table 1: the largest
-            correlation with another column is reduced to √(2 log p / n), and further as long as
-            the noise factor increases by less than a quarter.
+            λ_j, in units of √(H_jj / n); by default it is chosen as by Zhang and Zhang (2014),
+            Table 1: the largest correlation with another column is reduced to √(2 log p / n), and
+            further as long as the noise factor increases by less than a quarter.
 
         Raises
         ------
@@ -286,6 +287,7 @@ class _Path:
             final_penalty=None,
         )
         self.size = np.sqrt(of.information / of.n)  # s_k
+        self.unit = float(self.size[j])  # s_j
         self.size[np.setdiff1d(of.free, j)] = 0.0
         self.size[j] = 0.0
         self.empty = of.information <= 0
@@ -310,15 +312,15 @@ class _Path:
         return fit.beta
 
     def largest(self) -> float:
-        """Return the smallest λ_j at which all penalised γ̂_k are zero."""
+        """Return the smallest λ_j at which all penalised γ̂_k are zero, in units of √(H_jj / n)."""
         self._solve(np.where(self.size > 0, INFINITE_PENALTY, 0.0))
         some = self.size > 0
         g = np.abs(self.batch.gradients()[:, 0] * self.of.scale)
-        return float(np.max(g[some] / self.size[some], initial=0.0) / self.of.n)
+        return float(np.max(g[some] / self.size[some], initial=0.0) / self.of.n / self.unit)
 
     def at(self, penalty: float) -> Nodewise:
-        """Fit at a value of λ_j."""
-        l1 = self.of.n * penalty * self.size
+        """Fit at a value of λ_j, in units of √(H_jj / n)."""
+        l1 = self.of.n * penalty * self.unit * self.size
         if penalty == 0.0:
             l2, held = np.zeros(len(l1)), np.flatnonzero(self.empty)
             l1[held] = l1[self.j] = INFINITE_PENALTY

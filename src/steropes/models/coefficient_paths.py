@@ -47,8 +47,9 @@ def coefficient_path(
         Outcome, as in the estimator's ``fit``.
     variances : (m,) array, optional
         Positive numbers, one for the coefficients at a single λ. By default ``n_variances`` values
-        from the one at which the first coefficient leaves zero (a ridge: at which coefficients are
-        nearly zero) to the one with a λ of one hundredth; λ is proportional to variance^(−1/2).
+        from the one at which the first coefficient leaves zero, glmnet's largest λ (a ridge: at
+        which coefficients are nearly zero), to the one with a λ of one hundredth; λ is
+        proportional to variance^(−1/2).
     n_variances : int
         Length of a path without ``variances``, default 50.
     relax : bool
@@ -133,7 +134,7 @@ def _automatic_variances(
     problem = model._problem
     if not isinstance(problem, Problem):
         raise DataError(f"{type(model).__name__} has no automatic path here; list variances.")
-    first, _ = beginning(problem, prior, problem.batch())
+    first, _ = beginning(problem, prior, problem.batch(), beyond=1.0)
     return np.geomspace(first, first / LAST_LAMBDA**2, number)
 
 

@@ -23,6 +23,7 @@ def first_variance(
     penalties: Callable[[Prior], tuple[np.ndarray, np.ndarray]],
     gradient: Callable[[np.ndarray], np.ndarray],
     information: Callable[[np.ndarray], np.ndarray],
+    beyond: float = DEFAULT.step_ratio,
 ) -> float:
     """Return the variance at which the first penalised coefficient leaves zero, or nearly so.
 
@@ -41,6 +42,9 @@ def first_variance(
     information : callable
         Takes numbers of columns and returns the curvature of the loss along each at that fit, with
         the columns without penalty eliminated, in the units of κ.
+    beyond : float
+        Ratio of the result to the variance at which the first coefficient leaves zero, for λ. By
+        default it is a step of a search, which needs no fits in which all coefficients are zero.
 
     Raises
     ------
@@ -59,8 +63,7 @@ def first_variance(
         largest = float((data / unit).max())
         if not largest > 0:
             return 1.0
-        # The path starts one step beyond the threshold.
-        first, target = DEFAULT.step_ratio / largest**2, DEFAULT.step_ratio**0.5
+        first, target = beyond / largest**2, beyond**0.5
     else:
         columns = np.flatnonzero(penalised)
         columns = columns[

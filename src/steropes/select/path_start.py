@@ -18,7 +18,9 @@ __all__ = ["beginning", "smooth_curvature"]
 GRADIENT_NOISE = 1e-5
 
 
-def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float]:
+def beginning(
+    problem: Problem, prior: Prior, full: Batch, beyond: float = DEFAULT.step_ratio
+) -> tuple[float, float]:
     """Return the first variance of a path.
 
     Parameters
@@ -27,6 +29,8 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
         The prior with the variance to choose.
     full : Batch
         A batch of one replicate. It ends at the fit of the columns without penalty.
+    beyond : float
+        See `first_variance`.
 
     Returns
     -------
@@ -63,7 +67,7 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
     def information(columns: np.ndarray) -> np.ndarray:
         return _information(problem, full, free, columns)
 
-    first = first_variance(prior, penalties, gradient, information)
+    first = first_variance(prior, penalties, gradient, information, beyond)
     # Scores of a ridge are flat where it begins, before its coefficients reach half their size.
     ridge = smooth is not None or not (l1 > 0).any()
     return first, first / DEFAULT.ridge_start if ridge else 0.0
