@@ -33,9 +33,10 @@ device: $(VENV)/.test-gpu
 # One or two files of each package; about 45 seconds of processor time with compiled kernels.
 QUICK := $(addprefix tests/,$(addsuffix .py,\
   data/test_outcome data/test_kaplan_meier design/test_conversion likelihoods/test_cox_likelihood \
-  solve/test_certificate priors/test_priors infer/test_calibration_tables fit/test_result_folder \
-  models/test_coefficient_tables models/test_fixed_coefficients federated/test_federated_masks \
-  studies/test_cohorts studies/test_matching studies/test_disclosure studies/test_imports))
+  solve/test_certificate priors/test_priors infer/test_calibration_tables fit/test_fit_checkpoints \
+  models/test_coefficient_tables models/test_fixed_and_initial_coefficients \
+  federated/test_federated_masks studies/test_cohorts studies/test_matching studies/test_disclosure \
+  studies/test_imports))
 quick: $(VENV)/.test
 	$(BIN)/python -m pytest $(QUICK)
 

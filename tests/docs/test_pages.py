@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import MethodType
 
 import pytest
 
@@ -38,6 +39,11 @@ def test_a_page_runs_and_prints_what_it_shows(page, capsys, tmp_path, monkeypatc
         assert lines(shown) <= lines(printed)
     for fact in FACTS.get(page, []):
         assert eval(fact, names), fact
+    # Where the text names an attribute of an object of the page, a method has parentheses.
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    for code, name, attribute in re.findall(r"`(([a-z]\w*)\.([a-z]\w*))`", prose):
+        value = getattr(names.get(name), attribute, None)
+        assert not isinstance(value, MethodType), code
 
 
 def test_all_pages_are_there():

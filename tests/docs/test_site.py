@@ -1,6 +1,9 @@
-"""The documentation site lists every public name."""
+"""The documentation site lists every public name, and pages and the Makefile name real files."""
 
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -67,3 +70,30 @@ def test_the_architecture_names_files_and_classes_that_exist(page):
     names = {name for name in code if re.fullmatch(r"[A-Z]\w*[a-z]\w*(\.\w+)?", name)}
     assert {name.partition(".")[0] for name in names} <= CLASSES
     assert {name.partition(".")[2] for name in names} - {""} <= MEMBERS
+
+
+PATH = re.compile(r"(?<![\w/.])((?:tests|docs|benchmarks|examples|requirements|src)/[\w./*-]*\w)")
+
+
+def _missing(text):
+    # These are made by `make site`.
+    made = {"docs/api/generated", "docs/gallery", "docs/images/benchmarks"}
+    return {path for path in {*PATH.findall(text)} - made if not [*ROOT.glob(path)]}
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_targets_of_the_makefile_name_files_that_exist():
+    (phony,) = re.findall(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    # A dry run prints the commands of all targets, with variables expanded.
+    command = ["make", "--dry-run", "--always-make", *phony.split()]
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    run = subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True, check=True)
+    assert len({*PATH.findall(run.stdout)}) > 20
+    assert _missing(run.stdout) == set()
+
+
+def test_pages_and_settings_name_files_that_exist():
+    files = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")]
+    files += [ROOT / "pyproject.toml", ROOT / "Dockerfile", ROOT / ".ci" / "run"]
+    missing = {f.name: _missing(f.read_text("utf-8")) for f in files}
+    assert {name: paths for name, paths in missing.items() if paths} == {}

@@ -170,7 +170,8 @@ class PenalizedModel(FitSteps):
         y : (n,) array
             Outcome; see the class.
         sample_weight : (n,) array, optional
-            Nonnegative row weights; a weight of 2 equals the row given twice. Default 1.
+            Nonnegative row weights. A weight of 2 equals the row given twice; with Efron's ties it
+            is one event, and not two tied ones, as in R's ``coxph``. Default 1.
         offset : (n,) array, optional
             Known term of the linear predictor. Default 0.
         exposure : (n,) array, optional

@@ -72,10 +72,12 @@ class GammaRegression(MeanRegression):
         Logarithms of ratios of means.
     dispersion_ : float
         Dispersion φ, the squared coefficient of variation: Pearson's Σ w (y / μ − 1)² divided by
-        ``df_resid_``, as in R's ``summary(glm(…))``. It multiplies the covariance matrix.
+        ``df_resid_``, without weights as in R's ``summary(glm(…))``. It multiplies the covariance
+        matrix.
     df_resid_ : float
         Σ w minus the number of coefficients that are not zero (the intercept counted), the degrees
-        of freedom of the t tests in ``summary()``.
+        of freedom of the t tests in ``summary()``. R's is the number of rows minus that of the
+        coefficients, also with weights.
     log_likelihood_ : float
         Log-likelihood at the coefficients, without the prior, and at the dispersion with the
         largest likelihood (R's ``logLik`` has the mean deviance as dispersion).

@@ -60,7 +60,8 @@ class LinearRegression(MeanRegression):
         Intercept, 0 without ``fit_intercept``.
     sigma2_ : float
         Residual variance: Σ w (y − η)² divided by Σ w minus the number of coefficients that are
-        not zero (the intercept counted).
+        not zero (the intercept counted). R's ``lm`` divides by the number of rows minus that of
+        the coefficients, because it takes weights for precisions.
     df_resid_ : float
         That divisor, the degrees of freedom of the t tests in ``summary()``.
     optimality_ : float
