@@ -2,9 +2,24 @@
 
 import dataclasses
 
+import pandas as pd
 import pytest
 
-from steropes.studies import StudySettings, comparative_study, run_grid
+from steropes.studies import (
+    FeatureRules,
+    Match,
+    OutcomeModel,
+    Question,
+    Stratify,
+    StudyAnalysis,
+    StudySettings,
+    Workbench,
+    comparative_study,
+    condition_cohorts,
+    read_cohorts,
+    run_grid,
+    synthetic_database,
+)
 from steropes.studies.comparative.study_specification import study_specification
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics import diagnostic_catalogue
@@ -100,3 +115,28 @@ def test_one_that_guards_nothing_hides_nothing(people, monkeypatch):
     without = comparative_study(people, SETTINGS)
     assert found.keys() - diagnostics_of(without).keys() == {KEY}
     assert with_it == without.diagnostics.unblind
+
+
+@pytest.mark.parametrize("adjustment", ["matching", "strata", "weights", "none"])
+def test_it_gets_the_people_of_the_result_with_scores_sets_and_weights(monkeypatch, adjustment):
+    seen = []
+    spy = dataclasses.replace(
+        MEN, guards="nothing", measure=lambda compared: seen.append(compared.people) or 0.0
+    )
+    monkeypatch.setattr(diagnostic_catalogue, "DIAGNOSTICS", (*OWN, spy))
+    db = synthetic_database(400)
+    cohorts = read_cohorts(db) + condition_cohorts(db, {3: 192671})
+    rules = FeatureRules(analyses=(1, 3))
+    settings, columns = {
+        "matching": ({"features": rules, "match": Match()}, {"score", "preference", "set"}),
+        "strata": ({"features": rules, "stratify": Stratify()}, {"score", "preference", "set"}),
+        "weights": (
+            {"features": rules, "outcome_model": OutcomeModel(weighted=True)},
+            {"score", "preference", "weight"},
+        ),
+        "none": ({"features": None, "propensity": None, "unadjusted": True}, set()),
+    }[adjustment]
+    result = Workbench(db, cohorts).run(Question(1, 2, (3,)), 3, StudyAnalysis(1, **settings))
+    (people,) = seen
+    pd.testing.assert_frame_equal(people, result.people)
+    assert columns == {"score", "preference", "set", "weight"} & {*people.columns}

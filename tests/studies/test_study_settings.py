@@ -24,6 +24,7 @@ from steropes.studies import (
     read_study,
     synthetic_database,
 )
+from steropes.studies.cli.cohort_options import listed_concepts
 from steropes.studies.cli.command_line import run
 from steropes.studies.comparative.question_cohorts import make_question_cohorts
 from steropes.studies.disclosure.one_question_release import publish
@@ -236,6 +237,29 @@ def test_the_command_runs_a_file_with_controls_listed_in_a_csv(tmp_path, capsys)
     assert "negative controls" in (out / "release" / "report.html").read_text()
     header = (out / "release" / "tables" / "outcomes.csv").read_text().splitlines()[0]
     assert header.startswith("outcome,role,target_subjects")
+
+
+def test_of_a_list_that_repeats_controls_the_rows_of_the_comparison_are_read(tmp_path):
+    listed = tmp_path / "NegativeControls.csv"
+    listed.write_text(
+        "outcomeId,targetId,comparatorId,type\n"
+        "81151,1,2,Outcome\n81151,1,9,Outcome\n78272,1,9,Outcome\n"
+        "4113008,1,2,Outcome\n4113008,1,2,Outcome\n77,1,2,Exposure\n"
+    )
+    assert listed_concepts(["5", str(listed)], 1, 2) == (5, 81151, 4113008)
+    assert listed_concepts([str(listed)], 1, 9) == (81151, 78272)
+    with pytest.raises(DataError, match=r"no row lists an outcome for 2 against 1"):
+        listed_concepts([str(listed)], 2, 1)
+
+
+def test_the_comparison_of_a_list_of_controls_may_be_in_the_file_of_settings(tmp_path, capsys):
+    listed = tmp_path / "controls.csv"
+    listed.write_text("outcomeId,target_id,comparator_id\n5,1,9\n")
+    settings = tmp_path / "study.toml"
+    settings.write_text("target = 1\ncomparator = 2\noutcome = 3\n")
+    command = ["study", "x", "--specification", str(settings), "--control", str(listed)]
+    assert run(command) != 0
+    assert "no row lists an outcome for 1 against 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ def small_archive(
     covariates: int = 3,
     cohorts: dict[int, str] | None = None,
     truth: dict[int, float] | None = None,
+    definition: str = '{"outcome_model": {"kind": "cox"}}',
 ) -> Path:
     """Write an archive and return its path.
 
@@ -38,6 +39,8 @@ def small_archive(
         Names of cohorts.
     truth : dict of int to float, optional
         The known ratios of control outcomes.
+    definition : str
+        Settings of all analyses, as JSON.
     """
     truth = truth or {}
     key = {"target_comparator_id": COMPARISON, "database_id": database}
@@ -110,7 +113,7 @@ def small_archive(
     for analysis in dict.fromkeys(r[1] for r in results):
         tables["cm_analysis"].append(
             {"analysis_id": analysis, "description": f"analysis {analysis}",
-             "definition": '{"outcome_model": {"kind": "cox"}}'}
+             "definition": definition}
         )  # fmt: skip
     tables["cohort"] += [{"cohort_id": i, "name": name} for i, name in named.items()]
     tables["database"].append({"database_id": database, "name": f"{database} hospital"})

@@ -3,6 +3,7 @@
 import json
 import shutil
 import zipfile
+from typing import get_args
 
 import pytest
 from tests.studies.viewer.small_archives import small_archive
@@ -13,12 +14,16 @@ from steropes.studies import (
     StudySettings,
     case_series,
     case_series_settings,
+    combine_archives,
     comparative_study,
     synthetic_database,
 )
 from steropes.studies.diagnostics.archive_blinding import blinded_archive
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.release_folder import write_release
+from steropes.studies.outcomes.settings import Kind
+from steropes.studies.report.formatting import title_case
+from steropes.studies.results.ratios import RATIO_NAMES
 from steropes.studies.viewer.result_names import database_labels
 from steropes.studies.viewer.result_sources import read_sources
 from steropes.studies.viewer.results_page import results_views
@@ -222,3 +227,46 @@ def test_outcomes_of_interest_come_before_controls_in_cohort_studies(tmp_path):
     for name in ("estimates", "follow-up", "curves"):
         (table,) = [v.table for v in found if v.name == name]
         assert table["outcome_id"].drop_duplicates().tolist() == [4, 3], name
+
+
+@pytest.mark.parametrize(
+    "name", ["NA", "null", "None", "nan", "N/A", "NULL", '"NA"', ',"NA",', "n/a"]
+)
+def test_names_that_mean_missing_elsewhere_are_kept(tmp_path, name):
+    archive = small_archive(tmp_path, "NA", RESULTS, cohorts={3: name})
+    sources = read_sources([archive])
+    views = {view.name: view.table for view in results_views(sources, DisclosureRules())}
+    assert views["estimates"]["outcome"].tolist() == [title_case(name)]
+    assert views["estimates"]["database"].tolist() == ["NA"]
+
+
+def test_databases_that_are_named_as_missing_values_are_combined(tmp_path):
+    paths = [small_archive(tmp_path / name, name, RESULTS) for name in ("NA", "null")]
+    table = combine_archives(paths)
+    assert set(table["databases"]) == {2}
+    assert not table["note"].fillna("").any()
+
+
+def test_files_of_r_have_na_without_quotes_for_missing_values(tmp_path):
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "cg_cohort_definition.csv").write_text(
+        'cohort_definition_id,cohort_name,description,json\n1,"NA",NA,"x\n""NA""\n"\n2,NA,,null\n'
+    )
+    (source,) = read_sources([folder])
+    table = source.tables["cg_cohort_definition"].astype(object)
+    table = table.where(table.notna(), None)
+    assert table["cohort_name"].tolist() == ["NA", None]
+    assert table["description"].tolist() == [None, None]
+    assert table["json"].tolist() == ['x\n"NA"\n', "null"]
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_the_kind_of_ratio_is_named_as_on_the_page_of_a_grid(tmp_path, kind):
+    definition = json.dumps({"outcome_model": {"kind": kind}})
+    archive = small_archive(tmp_path, "north", RESULTS, definition=definition)
+    other = small_archive(tmp_path, "south", RESULTS, definition=definition)
+    sources = read_sources([archive, other])
+    views = {view.name: view.table for view in results_views(sources, DisclosureRules())}
+    for name in ("estimates", "synthesis"):
+        assert set(views[name]["kind"]) == {RATIO_NAMES[kind]}

@@ -43,7 +43,6 @@ from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import applied_rules, site_rules
 from steropes.studies.execution.cohort_sources import CohortSources
 from steropes.studies.execution.setting_fields import setting_fields
-from steropes.studies.execution.specification import ControlSet
 from steropes.studies.federation.federate_commands import federate_app
 from steropes.studies.sccs.sccs_command import sccs, sccs_grid
 from steropes.version import __version__
@@ -129,7 +128,10 @@ def study(
     ] = False,
     control: Annotated[
         list[str] | None,
-        typer.Option(help="Negative control: a concept id, or a CSV file of ids. Repeatable."),
+        typer.Option(
+            help="Negative control: a concept id, or a CSV file of ids, of which the rows of this "
+            "comparison are read if it names comparisons. Repeatable."
+        ),
     ] = None,
     cohort_table: CohortTableName = None,
     definition: Definition = None,
@@ -160,20 +162,19 @@ def _asked(
 ) -> StudySettings:
     """Combine the options of a study with a file of settings, if there is one."""
     at_risk = {n: options.pop(f"risk_{n}") for n in RISK_PARTS if f"risk_{n}" in options}
-    concepts = listed_concepts(control or ())
     if specification is not None:
-        tables = {"at_risk": at_risk, "controls": {"concepts": concepts} if concepts else {}}
-        tables["cohorts"] = {} if cohorts is None else asdict(cohorts)
-        return read_study(specification, options | {k: v for k, v in tables.items() if v})
-    missing = [f"--{name}" for name in ("target", "comparator", "outcome") if name not in options]
-    if missing:
-        raise DataError(f"give {', '.join(missing)}, or a file of settings (--specification)")
-    return StudySettings(
-        **options,
-        at_risk=TimeAtRisk(**at_risk),
-        controls=ControlSet(concepts=concepts),
-        cohorts=cohorts,
-    )
+        tables = {"at_risk": at_risk, "cohorts": {} if cohorts is None else asdict(cohorts)}
+        asked = read_study(specification, options | {k: v for k, v in tables.items() if v})
+    else:
+        names = ("target", "comparator", "outcome")
+        missing = [f"--{name}" for name in names if name not in options]
+        if missing:
+            raise DataError(f"give {', '.join(missing)}, or a file of settings (--specification)")
+        asked = StudySettings(**options, at_risk=TimeAtRisk(**at_risk), cohorts=cohorts)
+    concepts = listed_concepts(control or (), asked.target, asked.comparator)
+    if not concepts:
+        return asked
+    return replace(asked, controls=replace(asked.controls, concepts=concepts))
 
 
 @app.command()

@@ -226,6 +226,7 @@ class Prepared:
         if analysis.adjusts and not note and self._covariates is not None:
             balance = balance_of(self._covariates, people, adjusted, self.thresholds)
         counts, weights = arm_counts(compared), _curve_weights(compared, adjusted)
+        annotated = People(_annotated(compared, adjusted, shared))
         absolute = AbsoluteEffect()
         if not note:
             absolute = absolute_effect(
@@ -239,7 +240,7 @@ class Prepared:
             outcome=outcome,
             analysis=analysis,
             names={**self.comparison.names, "outcome": population.name},
-            people=People(_annotated(compared, people, adjusted, shared)),
+            people=annotated,
             attrition=adjusted.attrition,
             estimand=adjusted.estimand,
             estimate=estimate,
@@ -255,7 +256,7 @@ class Prepared:
             curves=curve_table(compared, weights),
             balance=balance,
             shared=shared,
-            diagnostics=self._diagnose(people, compared, counts, adjusted, balance, estimate),
+            diagnostics=self._diagnose(people, annotated, counts, adjusted, balance, estimate),
         )
 
     def _estimate(
@@ -405,9 +406,7 @@ def _curve_weights(compared: pd.DataFrame, adjusted: Adjusted) -> NDArray | None
     return None if (weights == 1).all() else weights
 
 
-def _annotated(
-    compared: pd.DataFrame, people: pd.DataFrame, adjusted: Adjusted, shared: Shared
-) -> pd.DataFrame:
+def _annotated(compared: pd.DataFrame, adjusted: Adjusted, shared: Shared) -> pd.DataFrame:
     """Add scores, matched sets and weights to the table of people."""
     added: dict[str, NDArray] = {}
     if shared.scores is not None:

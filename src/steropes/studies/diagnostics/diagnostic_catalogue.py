@@ -44,9 +44,12 @@ class ComparedPeople:
     Attributes
     ----------
     people : DataFrame
-        As ``AnalysisResult.people``.
+        As ``AnalysisResult.people``: one row per person who is compared, with ``score``,
+        ``preference``, ``set`` and ``weight`` if the analysis has them.
     balance : Balance or None
         Balance of all covariates among the people of the outcome.
+    scores : PropensityScores or None
+        The fit of the propensity model, with the scores of everybody before the adjustment.
     """
 
     people: pd.DataFrame

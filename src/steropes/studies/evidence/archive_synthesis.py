@@ -17,6 +17,8 @@ from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_result
 from steropes.studies.disclosure.release_folder import released_rules
 from steropes.studies.evidence.evidence_synthesis import COUNTS, DatabaseResult, synthesis_rows
 from steropes.studies.evidence.names_of_archive_ids import ArchiveNames
+from steropes.studies.results.result_csv import read_result_csv
+from steropes.studies.results.table_layouts import TABLES
 
 __all__ = ["combine_archives", "combine_tables"]
 
@@ -197,7 +199,7 @@ def _read(path: Path) -> Tables:
                     raise DataError(f"{path} has no {table}.csv; it is not an archive of results")
                 _refuse_large(path, archive.getinfo(names[f"{table}.csv"]))
                 with archive.open(names[f"{table}.csv"]) as file:
-                    found = pd.read_csv(file, dtype={DATABASE: str})
+                    found = read_result_csv(file.read(), texts=_texts(table))
                 needed = OPTIONAL.get(table, (*KEY, DATABASE, *numbers))
                 gone = [c for c in needed if c not in found]
                 if gone and table in OPTIONAL:
@@ -211,6 +213,11 @@ def _read(path: Path) -> Tables:
     except (OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         # pandas raises ValueError for text that it cannot parse.
         raise DataError(f"{path} is not an archive of results: {error}") from None
+
+
+def _texts(table: str) -> list[str]:
+    """List the columns of text of a table."""
+    return [c for c, kind in TABLES[table].items() if kind == "VARCHAR"]
 
 
 def _with_kinds(tables: Tables) -> pd.DataFrame:

@@ -13,17 +13,11 @@ from steropes.studies.diagnostics.result_blinding import redacted_tables
 from steropes.studies.execution.comparative_grid_run import GridResults
 from steropes.studies.report.formatting import title_case
 from steropes.studies.report.svg_canvas import Picture
+from steropes.studies.results.ratios import RATIO_NAMES
 
-__all__ = ["KEY", "UNITS", "Comparison", "View"]
+__all__ = ["KEY", "Comparison", "View"]
 
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
-UNITS = {
-    "cox": "hazard ratio",
-    "fine-gray": "subdistribution hazard ratio",
-    "logistic": "odds ratio",
-    "poisson": "rate ratio",
-    "pooled logistic": "odds ratio by period",
-}
 
 
 @dataclass(frozen=True)
@@ -91,7 +85,7 @@ class View:
 
     def unit(self, number: int) -> str:
         """Name the kind of ratio that an analysis estimates."""
-        return UNITS[self.analysis(number).outcome_model.kind]
+        return RATIO_NAMES[self.analysis(number).outcome_model.kind]
 
     def name(self, cohort: int) -> str:
         """Return the name of a cohort."""

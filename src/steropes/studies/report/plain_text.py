@@ -11,6 +11,7 @@ __all__ = ["csv_text", "plain_text", "without_credentials"]
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Characters that spreadsheets take for the start of a formula, or strip before they look for one.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+QUOTED_NA = "\x1aNA"  # Other text has no control characters when it is written.
 HIDDEN = "***"
 # "scheme://user:password@", also with a single slash, a common typing error.
 CREDENTIALS = re.compile(r"([A-Za-z][\w+.-]*:/{1,2})[^/\s]*@")
@@ -31,14 +32,15 @@ def csv_text(table: pd.DataFrame) -> str:
     """Write a table as CSV whose cells no spreadsheet takes for formulas.
 
     Text that begins like a formula and is not a number gets an apostrophe in front, as OWASP
-    advises against CSV injection. Numbers are unchanged.
+    advises against CSV injection. Numbers are unchanged. The text "NA" is quoted, as in files of R,
+    where NA without quotes is a missing value.
     """
     safe = table.copy()
     for place, kind in enumerate(table.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
             safe.isetitem(place, table.iloc[:, place].map(_safe_cell))
     safe.columns = pd.Index([_safe_cell(name) for name in table.columns])
-    return str(safe.to_csv(index=False, lineterminator="\n"))
+    return str(safe.to_csv(index=False, lineterminator="\n")).replace(QUOTED_NA, '"NA"')
 
 
 def _safe_cell(value: object) -> object:
@@ -46,6 +48,8 @@ def _safe_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     value = plain_text(value)
+    if value == "NA":
+        return QUOTED_NA
     if not value.lstrip(" ").startswith(FORMULA):
         return value
     try:

@@ -1,10 +1,19 @@
-"""Ratios from their logarithms."""
+"""Ratios from their logarithms, and their names."""
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["ratio_of"]
+__all__ = ["RATIO_NAMES", "ratio_of"]
+
+# The ratio that each kind of outcome model estimates.
+RATIO_NAMES = {
+    "cox": "hazard ratio",
+    "fine-gray": "subdistribution hazard ratio",
+    "logistic": "odds ratio",
+    "poisson": "rate ratio",
+    "pooled logistic": "odds ratio by period",
+}
 
 
 def ratio_of(log_ratio: float) -> float:

@@ -20,6 +20,7 @@ from steropes.studies.evidence.meta_analysis import combine_normal, combine_prof
 from steropes.studies.evidence.random_effects import random_effects
 from steropes.studies.results.calibrated_results import calibrate_group
 from steropes.studies.results.ratios import ratio_of
+from steropes.studies.results.result_csv import read_result_csv
 from steropes.studies.strategus.synthesis_plan import (
     SynthesisAnalysis,
     SynthesisPlan,
@@ -200,7 +201,7 @@ def _read(folder: Path, source: _Source, name: str) -> pd.DataFrame:
     """Read a table of a module."""
     path = folder / source.folder / f"{source.prefix}_{name}.csv"
     try:
-        return pd.read_csv(path)
+        return read_result_csv(path.read_bytes(), texts=["database_id"])
     except (OSError, ValueError, UnicodeDecodeError):
         raise DataError(f"cannot read {path}: name a folder with results by module") from None
 

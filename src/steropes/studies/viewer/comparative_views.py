@@ -11,7 +11,7 @@ from steropes.studies.diagnostics.diagnostic_catalogue import SHY, declared_diag
 from steropes.studies.report.formatting import title_case
 from steropes.studies.viewer.adjustment_views import adjustment_views, with_covariates
 from steropes.studies.viewer.display_tables import NamedTables, gathered
-from steropes.studies.viewer.result_names import ratio_kind
+from steropes.studies.viewer.result_names import ratio_kinds
 from steropes.studies.viewer.view_columns import (
     CALIBRATED,
     COUNTS,
@@ -66,16 +66,7 @@ def _estimates(sources: Sequence[NamedTables]) -> View:
             columns = [*KEY, "note", "e_value", "e_value_limit", "proportional_p", "unconverged"]
             notes = source.tables["note"].reindex(columns=columns).drop_duplicates(KEY)
             found = found.merge(notes, on=KEY, how="left")
-        definitions = source.tables.get("cm_analysis")
-        kinds = {}
-        if definitions is not None and "definition" in definitions:
-            kinds = dict(
-                zip(
-                    definitions["analysis_id"], map(ratio_kind, definitions["definition"]),
-                    strict=True,
-                )
-            )  # fmt: skip
-        found["kind"] = found["analysis_id"].map(kinds).fillna("ratio")
+        found["kind"] = ratio_kinds(found, [source.tables])
         return found.assign(role=role_of(found["true_effect_size"]), status=shown_of(found))
 
     table = gathered(sources, "cm_result", more)

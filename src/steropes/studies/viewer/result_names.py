@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from steropes.studies.report.formatting import title_case
+from steropes.studies.results.ratios import RATIO_NAMES
 from steropes.studies.viewer.result_sources import ResultSource
 
-__all__ = ["ResultNames", "database_labels", "ratio_kind"]
+__all__ = ["ResultNames", "database_labels", "ratio_kinds"]
 
 Tables = Mapping[str, pd.DataFrame]
 # Tables with names of cohorts, and their columns of ids and names; the first one wins.
@@ -25,12 +26,7 @@ COHORTS = (
     ("prediction", "outcome_id", "outcome_name"),
 )
 ERAS = (("question_name", "era_id", "exposure_name"), ("sccs_era", "era_id", "era_name"))
-RATIOS = {
-    "cox": "hazard ratio",
-    "fine-gray": "subdistribution hazard ratio",
-    "logistic": "odds ratio",
-    "poisson": "rate ratio",
-}
+RATIO = "ratio"  # The name of a ratio whose kind is not known.
 
 
 class ResultNames:
@@ -85,15 +81,31 @@ def database_labels(sources: Sequence[ResultSource]) -> list[dict[str, str]]:
     return labels
 
 
-def ratio_kind(definition: object) -> str:
+def ratio_kinds(results: pd.DataFrame, sources: Sequence[Tables]) -> pd.Series:
+    """Name the kind of ratio of each row of comparative results, by the settings of its analysis.
+
+    Parameters
+    ----------
+    sources : sequence of mapping of str to DataFrame
+        Tables; those with ``cm_analysis`` have the settings.
+    """
+    kinds: dict[object, str] = {}
+    for tables in sources:
+        for i, text in _pairs(tables, "cm_analysis", "analysis_id", "definition"):
+            kinds.setdefault(i, _ratio_kind(text))
+    analyses = results.get("analysis_id", pd.Series(index=results.index, dtype=float))
+    return analyses.map(kinds).fillna(RATIO)
+
+
+def _ratio_kind(definition: str) -> str:
     """Name the ratio that an analysis estimates, by its settings in JSON."""
     try:
-        read = json.loads(str(definition))
+        read = json.loads(definition)
         ours, theirs = read.get("outcome_model"), read.get("fitOutcomeModelArgs")
         kind = ours["kind"] if isinstance(ours, dict) else theirs["modelType"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return "ratio"
-    return RATIOS.get(str(kind), "ratio")
+        return RATIO
+    return RATIO_NAMES.get(str(kind), RATIO)
 
 
 def _own_labels(tables: Tables) -> dict[str, str]:

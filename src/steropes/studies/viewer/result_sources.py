@@ -7,7 +7,6 @@ opened: of a folder with results only its folder ``release`` is used.
 
 from __future__ import annotations
 
-import io
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.disclosure.release_folder import EXACT_NOTE, RELEASE, released_rules
+from steropes.studies.results.result_csv import read_result_csv
 from steropes.studies.results.table_layouts import TABLES as COMPARATIVE
 from steropes.studies.sccs.sccs_results_schema import TABLES as SERIES
 from steropes.studies.strategus.results_model import FILE_PREFIXES, results_model
@@ -211,11 +211,10 @@ def _read_table(name: str, content: bytes, where: str) -> Tables:
     layouts = _layouts()[name]
     layout = {c: kind for one in layouts for c, kind in one.items()}
     try:
-        found = pd.read_csv(
-            io.BytesIO(content),
-            usecols=lambda c: c in layout,
-            dtype={c: str for c, kind in layout.items() if kind not in NUMERIC},
-            low_memory=False,
+        found = read_result_csv(
+            content,
+            columns=lambda c: c in layout,
+            texts=[c for c, kind in layout.items() if kind not in NUMERIC],
         )
         numbers = [c for c in found if layout[c] in NUMERIC]
         found = found.assign(**{c: pd.to_numeric(found[c]) for c in numbers})

@@ -63,6 +63,11 @@ class _StudyFile:
         return str(self.numbers["names"]["outcome"])
 
     @property
+    def definition(self) -> str:
+        """The settings of all analyses, which are Cox models."""
+        return json.dumps({**self.numbers["settings"], "outcome_model": {"kind": "cox"}})
+
+    @property
     def passes(self) -> bool:
         """Whether the question passes all diagnostics that decide on showing it."""
         checks = self.numbers["diagnostics"]
@@ -88,7 +93,11 @@ class _StudyFile:
                 *self._controls(),
             ],
             "cm_analysis": [
-                {"analysis_id": n, "description": analysis_name(name)}
+                {
+                    "analysis_id": n,
+                    "description": analysis_name(name),
+                    "definition": self.definition,
+                }
                 for name, n in self.analyses.items()
             ],
             "cm_result": [

@@ -18,6 +18,7 @@ from steropes.studies.evidence.archive_synthesis import combine_tables
 from steropes.studies.evidence.series_synthesis import combine_series_tables
 from steropes.studies.report.formatting import title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered
+from steropes.studies.viewer.result_names import ratio_kinds
 from steropes.studies.viewer.view_columns import CALIBRATED, COUNTS, EFFECT, shown_of
 from steropes.studies.viewer.views import VERDICT, Column, View, checks, column, ids, texts
 
@@ -64,12 +65,16 @@ def synthesis_views(sources: Sequence[NamedTables], *, combine: bool, unblind: b
 def _combined(sources: Sequence[NamedTables], unblind: bool) -> View | None:
     """Combine the outcomes of interest over sources of one study; None if there are none."""
     studies = _studies(sources, NEEDED, "cm")
-    parts = [_of_study(study, unblind) for study in studies]
-    parts = [part for part in parts if part is not None and len(part)]
+    parts = []
+    for study in studies:
+        part = _of_study(study, unblind)
+        if part is not None and len(part):
+            kinds = ratio_kinds(part, [source.tables for source in study])
+            parts.append(part.assign(kind=kinds))
     if not parts:
         return None
     table = _with_databases(pd.concat(parts, ignore_index=True), "databases")
-    table = _labelled(table, "ratio")
+    table = _labelled(table, table["kind"])
     table["status"] = shown_of(table)
     return View(
         "synthesis",
@@ -180,7 +185,7 @@ def _not_combined(sources: Sequence[NamedTables], why: str) -> pd.DataFrame:
     return pd.DataFrame({"method": [""], "rr": [math.nan], "note": [note], HIDDEN: [False]})
 
 
-def _labelled(table: pd.DataFrame, kind: str) -> pd.DataFrame:
+def _labelled(table: pd.DataFrame, kind: str | pd.Series) -> pd.DataFrame:
     """Name the kind of the ratios, and their methods in place of a database."""
     of = ("combined: " + table["method"]).where(table["method"].ne(""), "combined")
     return table.assign(kind=kind, database=of)
@@ -239,7 +244,9 @@ def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) ->
         if f"{name}_diagnostic" in table:
             table[f"{name}{VERDICT}"] = table[f"{name}_diagnostic"]
             declared.append((name, title))
-    table["status"], table["kind"] = shown_of(table), "ratio"
+    table["status"], table["kind"] = shown_of(table), "rate ratio"
+    if design == "cm":
+        table["kind"] = ratio_kinds(table, [source.tables for source in sources])
     table["database"] = "combined: " + table.get("method", pd.Series("", table.index)).fillna("")
     names = ("target", "comparator", "outcome") if design == "cm" else ("exposure", "outcome")
     first = ("target_id", "comparator_id") if design == "cm" else ("exposures_outcome_set_id",)
