@@ -310,3 +310,22 @@ def test_r2_of_classes_is_relative_to_intercepts_and_offsets():
     groups = np.where(y == 2, np.arange(N) % 2, np.arange(N) % 3)  # one group lacks a class
     table = validate_by_group(MultinomialLogisticRegression(), X, y, groups, offset=offset)
     assert table["r2"].isna().tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("call", ["validate", "calibration_curve"])
+def test_repeated_cross_validations_show_their_progress(call, capsys):
+    """Nobody asked for them; with an explicit setting a silent model is silent."""
+    model = LogisticRegression(prior=Laplace(), cv=3, random_state=1).fit(X, Y)
+
+    def shown(**given):
+        getattr(model, call)(n=3, random_state=1, **given)
+        return capsys.readouterr().err
+
+    text = shown()
+    assert "cross-validations of the draws (reselect=False leaves them out): 100%" in text
+    assert "measures of the draws" in text
+    assert not shown(reselect=False)
+    assert not shown(reselect=True)
+    model.verbose = 1
+    assert "bootstrap: 100%" in shown(reselect=False)
+    assert "reselect=False" not in shown()

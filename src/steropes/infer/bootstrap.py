@@ -147,6 +147,7 @@ def fit_draws_reselecting(
         Called with the name of the task and the share of it that is done.
     """
     n = len(draws.seeds)
+    report = progress or (lambda what, share: None)
     out = DrawnFits(np.full((n, problem.design.p), np.nan), np.zeros(n, bool), np.full(n, np.nan))
     for k in range(n):
         part = replace(problem, weights=draws.one(k))
@@ -155,6 +156,7 @@ def fit_draws_reselecting(
             chosen = choose(part, seed)
         except (DataError, SeparationError):  # caused by the draw, as the full data's choice worked
             out.converged[k] = True
+            report("bootstrap", (k + 1) / n)
             continue
         fit, part = certified_fit_under_prior(
             part, chosen.batch, chosen.prior, max(tol, BOOTSTRAP.tol), max_iter, None, "after"
@@ -166,8 +168,7 @@ def fit_draws_reselecting(
         out.converged[k] = fit.converged or marks is not None
         assert out.variance is not None
         out.variance[k] = chosen.variance
-        if progress is not None:
-            progress("bootstrap", (k + 1) / n)
+        report("bootstrap", (k + 1) / n)
     return out
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Progress", "counted_steps", "shares_to"]
+__all__ = ["Progress", "counted_steps", "shares_to", "shown_shares"]
 
 Listener = Callable[[float], None]
 # A context variable, because a study reports the progress of fits that are many calls below it.
@@ -43,6 +43,28 @@ def counted_steps(total: int) -> Iterator[Callable[[int], None]]:
         yield report
 
 
+@contextmanager
+def shown_shares(what: str) -> Iterator[None]:
+    """Show the progress of the fits in this context on standard error, of silent models too.
+
+    Parameters
+    ----------
+    what : str
+        Name of the task.
+    """
+    outer = _listener.get()
+    with Progress(1) as line:
+
+        def show(share: float) -> None:
+            """Write the share, and pass it on."""
+            if outer is not None:
+                outer(share)
+            line.write(f"{what}: {share:4.0%}", final=share >= 1)
+
+        with shares_to(show):
+            yield
+
+
 class Progress:
     """Report the progress of a fit: nothing if verbose is 0, else one line that is rewritten."""
 
@@ -62,13 +84,13 @@ class Progress:
     def report(self, what: str, share: float) -> None:
         """Report a share of the work on one item."""
         _report_share(share)
-        self._write(f"{what}: {share:4.0%}", final=share >= 1)
+        self.write(f"{what}: {share:4.0%}", final=share >= 1)
 
     def step(self, iteration: int, violation: float) -> None:
         """Report a Newton step."""
-        self._write(f"step {iteration}: largest KKT violation {violation:.2e}", final=False)
+        self.write(f"step {iteration}: largest KKT violation {violation:.2e}", final=False)
 
-    def _write(self, text: str, final: bool) -> None:
+    def write(self, text: str, final: bool) -> None:
         """Rewrite the line, at most ten times a second unless it is final."""
         now = time.monotonic()
         if not self.verbose or (now - self.last < 0.1 and not final):
