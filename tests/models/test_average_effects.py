@@ -1,5 +1,7 @@
 """Average marginal effects agree with statsmodels, and with differences of predicted means."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -169,3 +171,64 @@ def test_a_missing_value_is_named_by_its_column_and_row(kind):
     data.loc[7, "x"] = pd.NA
     with pytest.raises(DataError, match="x is missing in row 7"):
         model.average_effects(data)
+
+
+MODELS = [LogisticRegression, MultinomialLogisticRegression]
+
+
+def three_arms(rng, n=200):
+    """Data with labels, an indicator and a count, and an outcome of the classes 0 and 1."""
+    data = pd.DataFrame({
+        "arm": np.array(["p", "q", "r"])[rng.integers(0, 3, n)],
+        "treated": rng.integers(0, 2, n),
+        "visits": rng.integers(0, 5, n),
+    })  # fmt: skip
+    eta = 0.8 * (data["arm"] == "r") + 0.3 * data["visits"] - 1.0
+    return data.assign(y=(rng.random(n) < 1 / (1 + np.exp(-eta))) * 1)
+
+
+@pytest.mark.parametrize("by_formula", [False, True])
+@pytest.mark.parametrize("categories", [False, True])
+@pytest.mark.parametrize("model", MODELS)
+def test_effects_on_some_rows_have_the_labels_and_kinds_of_the_fit(
+    model, categories, by_formula, rng
+):
+    """arm[r] was r against q in rows without p, and a count of 0 and 1 became a difference."""
+    data = three_arms(rng)
+    if categories:
+        data["arm"] = pd.Categorical(data["arm"], ["q", "r", "p"])
+    X = data.drop(columns="y")
+    if by_formula:
+        m = model.from_formula("y ~ arm + treated + visits", data)
+    else:
+        m = model().fit(X, data["y"])
+    whole = m.average_effects(X)
+    first = "arm[q]" if not categories else "arm[r]"
+    assert first in whole.index.get_level_values(0)
+    for rows in (data["arm"] != ("q" if categories else "p"), data["arm"] == "r",
+                 (data["treated"] == 1) & (data["visits"] < 2)):  # fmt: skip
+        some = X[rows]
+        if categories:
+            some = some.assign(arm=some["arm"].cat.remove_unused_categories())
+        found = m.average_effects(some)
+        assert list(found.index) == list(whole.index)
+        # An average over all rows is one over these rows and one over the others.
+        share = rows.mean()
+        rest = m.average_effects(X[~rows])
+        expected = share * found["effect"] + (1 - share) * rest["effect"]
+        np.testing.assert_allclose(whole["effect"], expected, rtol=1e-4, atol=1e-7)
+    with pytest.raises(DataError, match="not seen"):
+        m.average_effects(X.assign(arm=pd.Series(["z", *data["arm"][1:]])), "arm")
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csc_array, pd.DataFrame])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_column_is_an_indicator_if_it_was_one_in_the_fit(model, storage, rng):
+    data = three_arms(rng)
+    X = data[["treated", "visits"]].to_numpy(float)
+    m = model().fit(storage(X), data["y"])
+    m = pickle.loads(pickle.dumps((m.vcov(), m)[1]))  # without the data
+    rows = (X[:, 1] < 2) & (X[:, 0] == 1)
+    whole, some, rest = (m.average_effects(storage(X[at])) for at in (X[:, 0] < 9, rows, ~rows))
+    expected = rows.mean() * some["effect"] + (~rows).mean() * rest["effect"]
+    np.testing.assert_allclose(whole["effect"], expected, rtol=1e-4, atol=1e-7)

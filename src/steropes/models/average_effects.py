@@ -16,6 +16,7 @@ from ..design import Design, has_names
 from ..errors import DataError, listed
 from ..fit.shards import ShardedDesign
 from .coefficient_tables import critical_value
+from .fitted_variables import FittedVariable, fitted_variable
 from .formula_data_types import as_pandas_table
 from .formula_evaluation import missing_value_error
 from .linear_prediction import dense_matrix
@@ -52,7 +53,8 @@ class AverageEffects(PredictionTables):
 
         The effect of a number is the derivative of each row's mean, that of a variable of zeros
         and ones the difference of the means if all rows had 1 and 0, and that of labels the
-        difference from the first label. Effects are averaged over the rows of X.
+        difference from the first label. Labels, and whether a variable has zeros and ones only,
+        are those of the fit. Effects are averaged over the rows of X.
 
         Parameters
         ----------
@@ -164,9 +166,9 @@ class AverageEffects(PredictionTables):
         self, table: pd.DataFrame, names: list[str], weights: np.ndarray, offset: VectorLike | None
     ) -> Iterator[Effect]:
         """Yield the effects of variables, which may determine several columns of X."""
-        categories = self._formula.categories if self._is_formula_table(table) else ()
         for name in names:
-            for label, high, low, width in variable_changes(name, table[name], name in categories):
+            known = self._known_variable(name)
+            for label, high, low, width in variable_changes(name, table[name], known):
                 try:
                     first, slope = self._mean_and_gradient(table, name, high, weights, offset)
                     second, base = self._mean_and_gradient(table, name, low, weights, offset)
@@ -180,6 +182,11 @@ class AverageEffects(PredictionTables):
                     second, base = self._mean_and_gradient(table, name, ends[1], own, offset)
                 yield label, (first - second) / width, (slope - base) / width
 
+    def _known_variable(self, name: str) -> FittedVariable | None:
+        """Return the values that a variable of a table had in the fit."""
+        source = "labels" if getattr(self, "_formula", None) is None else "formula"
+        return fitted_variable(self, name, -1, source)
+
     def _effects_of_columns(
         self, X: Matrix, columns: list[tuple[str, int]], eta: np.ndarray, weights: np.ndarray
     ) -> Iterator[Effect]:
@@ -188,7 +195,8 @@ class AverageEffects(PredictionTables):
         kept = slice(None) if self._fixed is None else self._fixed.kept
         for name, j in columns:
             x = X[:, j] if isinstance(X, np.ndarray) else X[:, [j]].toarray()[:, 0]
-            for label, high, low, width in variable_changes(name, pd.Series(x)):
+            known = fitted_variable(self, name, j, "matrix")
+            for label, high, low, width in variable_changes(name, pd.Series(x), known):
                 ends = [eta + self.coef_[j] * (np.asarray(v, float) - x) for v in (high, low)]
                 mean = share @ (self._mean(ends[0]) - self._mean(ends[1]))
                 slope, base = (share * self._mean_slope(end) for end in ends)
@@ -220,22 +228,25 @@ class AverageEffects(PredictionTables):
 
 
 def variable_changes(
-    name: str, column: pd.Series, category: bool = False
+    name: str, column: pd.Series, known: FittedVariable | None
 ) -> Iterator[tuple[str, object, object, float]]:
-    """Yield the name of each effect of a variable, both values to compare, and their distance."""
+    """Yield the name of each effect of a variable, both values to compare, and their distance.
+
+    Labels, their reference and the kind of a variable are those of the fit, if these are known.
+    """
     if column.isna().any():
         raise missing_value_error(name, pd.DataFrame({name: column}))
-    kinds = pd.api.types
-    if category or not (kinds.is_numeric_dtype(column) or kinds.is_bool_dtype(column)):
-        there = column.unique()
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            labels = [label for label in column.cat.categories if label in set(there)]
-        else:
-            labels = sorted(there)
-        first, *others = (_constant(column, label) for label in labels)
-        for label, values in zip(labels[1:], others, strict=True):
-            yield f"{name}[{label}]", values, first, 1.0
-    elif column.isin((0, 1)).all():
+    if known is not None and known.labels:
+        known.refuse_unseen(name, column)
+        reference, *others = known.values
+        for label in others:
+            yield (
+                f"{name}[{label}]",
+                known.constant(label, column),
+                known.constant(reference, column),
+                1.0,
+            )
+    elif known.binary if known is not None else column.isin((0, 1)).all():
         kind = column.dtype.type
         yield name, kind(1), kind(0), 1.0
     else:
@@ -264,12 +275,6 @@ def changes_inside(
     inner, outer = low.clip(lower=column.min()), high.clip(upper=column.max())
     width = np.asarray(outer - inner, np.float64)
     return (outer, inner, width) if (width > 0).all() else None
-
-
-def _constant(column: pd.Series, label: object) -> pd.Series:
-    """Return a column of the same type that has the label in all rows."""
-    row = int(np.flatnonzero(np.asarray(column == label, bool))[0])
-    return column.iloc[np.full(len(column), row)].set_axis(column.index)
 
 
 def _step(x: np.ndarray) -> float:

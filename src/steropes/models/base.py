@@ -12,6 +12,7 @@ from ..priors import Prior
 from .display import fit_html, fit_mimebundle, fit_text
 from .estimator_copies import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from .fit_steps import FitSteps
+from .fitted_variables import values_of_columns
 from .row_arguments import FitInputs
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 
@@ -267,7 +268,9 @@ class PenalizedModel(FitSteps):
         """Return the state without the data of the fit."""
         state: dict[str, object] = super().__getstate__()
         if self.__sklearn_is_fitted__():
-            state = {**state, "_shrinks": self._has_sparse_prior()}  # which needs the data
+            # These need the data.
+            state = {**state, "_shrinks": self._has_sparse_prior()}
+            state["_column_values"] = values_of_columns(self)
         return {name: value for name, value in state.items() if name not in self._data}
 
     def __copy__(self) -> Self:

@@ -22,6 +22,7 @@ from ..infer.hazard_with_variance import HazardWithVariance
 from ..infer.standardized_curves import Population
 from .coefficient_tables import coefficient_positions
 from .counterfactual_tables import MAX_GROUPS, column_of_table, formula_column, tables_by_value
+from .fitted_variables import FittedVariable, fitted_variable
 from .fixed_and_initial_coefficients import FixedCoefficients
 from .formula_data_types import as_pandas_table
 from .formula_parsing import Formula
@@ -147,12 +148,16 @@ class CounterfactualGroups(WaldInference):
             self._check_columns(X)
             data = as_pandas_table(X)
             column = column_of_table(by, data)
-            return column, tables_by_value(column, data)
+            known = fitted_variable(self, column, -1, "labels")
+            return column, tables_by_value(column, data, known)
         if by is None or not self._is_formula_table(X):
             return by, None
         data = as_pandas_table(X)
         name = formula_column(by, data, self._formula)
-        return (by, None) if name is None else (name, tables_by_value(name, data))
+        if name is None:
+            return by, None
+        known = fitted_variable(self, name, -1, "formula")
+        return name, tables_by_value(name, data, known)
 
     def _grouping_column(self, X: MatrixLike, by: str | int, backend: Backend) -> GroupingColumn:
         """Find the column of X, among all columns that the user gave, that ``by`` refers to."""
@@ -161,7 +166,9 @@ class CounterfactualGroups(WaldInference):
             effects = self._estimated[:, None]
         else:
             effects = self._effects.by_interval(self._estimated, design.p)
-        return GroupingColumn.of(by, design, self._fixed, effects, backend)
+        j = coefficient_positions(by, design.names)[0]
+        known = fitted_variable(self, design.names[j], j, "matrix")
+        return GroupingColumn.of(j, design, self._fixed, effects, backend, known)
 
 
 class PeopleToAverage(NamedTuple):
@@ -226,7 +233,7 @@ def group_populations(
         }
     ((label, design),) = designs.items()
     groups: dict[Hashable, Population] = {}
-    for value in np.unique(column.x):
+    for value in column.values:
         eta = etas[label] + np.outer(value - column.x, column.effect) - state.center_predictor
         given = {} if column.place is None else {column.place: float(value)}
         groups[_plain(value)] = Population(eta, total_of(design, given))
@@ -241,6 +248,8 @@ class GroupingColumn:
     ----------
     x : (n,) array
         Its values.
+    values : array
+        Values that define groups: those of the fit, if they are known.
     effect : (Q,) array
         Its effect in each interval of time.
     place : int or None
@@ -249,19 +258,21 @@ class GroupingColumn:
     """
 
     x: np.ndarray
+    values: np.ndarray
     effect: np.ndarray
     place: int | None
 
     @classmethod
     def of(
         cls,
-        by: str | int,
+        j: int,
         design: Design,
         fixed: FixedCoefficients | None,
         effects: np.ndarray,
         backend: Backend,
+        known: FittedVariable | None,
     ) -> GroupingColumn:
-        """Find the column by its name or its position among all columns of X.
+        """Read the column at a position among all columns of X.
 
         Parameters
         ----------
@@ -271,23 +282,24 @@ class GroupingColumn:
         Raises
         ------
         DataError
-            If there is no such column, or it has too many values.
+            If the column has too many values.
         """
-        j = coefficient_positions(by, design.names)[0]
         unit = np.zeros((design.p, 1))
         unit[j] = design.scale[j]
         x = design.matmul(unit, backend)[:, 0] + design.center[j]
-        if (count := len(np.unique(x))) > MAX_GROUPS:
+        values = np.unique(x) if known is None else np.array(known.values)
+        if not 0 < len(values) <= MAX_GROUPS:
+            count = max(len(np.unique(x)), MAX_GROUPS + 1)
             raise DataError(
                 f"Column {design.names[j]!r} has {count} values, too many for groups. Give "
                 "the values that are meant: by={'low': X_low, 'high': X_high}."
             )
         if fixed is None:
-            return cls(x, effects[j], j)
+            return cls(x, values, effects[j], j)
         row = int(fixed.row[j])
         if row < 0:
-            return cls(x, np.full(effects.shape[1], fixed.values[j]), None)
-        return cls(x, effects[row], row)
+            return cls(x, values, np.full(effects.shape[1], fixed.values[j]), None)
+        return cls(x, values, effects[row], row)
 
 
 def _plain(value: float) -> float | int:

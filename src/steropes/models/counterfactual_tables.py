@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
+from .fitted_variables import FittedVariable
 from .formula_parsing import Formula
+from .variable_ranges import MAX_GROUPS
 
 __all__ = ["MAX_GROUPS", "column_of_table", "formula_column", "tables_by_value"]
-
-# A covariate with more values than this cannot define groups.
-MAX_GROUPS = 20
 
 
 def formula_column(by: str | int, data: pd.DataFrame, formula: Formula) -> str | None:
@@ -58,18 +57,22 @@ def column_of_table(by: str | int, data: pd.DataFrame) -> str:
     return columns[int(by)]
 
 
-def tables_by_value(name: str, data: pd.DataFrame) -> dict[Hashable, pd.DataFrame]:
+def tables_by_value(
+    name: str, data: pd.DataFrame, known: FittedVariable | None
+) -> dict[Hashable, pd.DataFrame]:
     """Copy the table with a column set to each of its values.
 
     Parameters
     ----------
     name : str
         A column without missing values.
+    known : FittedVariable, optional
+        Its values in the fit; by default those of the data define the groups.
 
     Returns
     -------
     dict of DataFrame
-        By value, in ascending order.
+        By value, in ascending order or that of the labels.
 
     Raises
     ------
@@ -77,6 +80,11 @@ def tables_by_value(name: str, data: pd.DataFrame) -> dict[Hashable, pd.DataFram
         If the column has too many values for groups.
     """
     column = data[name]
+    if known is not None:
+        if known.labels:
+            known.refuse_unseen(name, column)
+        groups = known.groups(name, column)
+        return {label: data.assign(**{name: same}) for label, same in groups.items()}
     values = column.drop_duplicates()
     if len(values) > MAX_GROUPS:
         raise DataError(
@@ -84,10 +92,10 @@ def tables_by_value(name: str, data: pd.DataFrame) -> dict[Hashable, pd.DataFram
             "are meant: by={'low': data_low, 'high': data_high}."
         )
     # Repeating a row of the column preserves its type, including categories.
-    groups: dict[Hashable, pd.DataFrame] = {}
+    out: dict[Hashable, pd.DataFrame] = {}
     for value in values.sort_values():
         row = int(np.flatnonzero(np.asarray(column == value))[0])
         same = column.iloc[np.full(len(column), row)].set_axis(data.index)
         label = value.item() if isinstance(value, np.generic) else value
-        groups[label] = data.assign(**{name: same})
-    return groups
+        out[label] = data.assign(**{name: same})
+    return out

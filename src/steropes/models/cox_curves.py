@@ -186,8 +186,9 @@ class CoxCurves(CounterfactualGroups):
             Positive. Default those of ``unique_times_``. NaN after the last time at which anyone
             (of some stratum) was under observation.
         by : name or position of a column of X, or mapping, optional
-            The column that defines the groups: everyone is assigned each of its values (at most
-            20) in turn, and the smallest value is the reference of differences and ratios. A
+            The column that defines the groups: everyone is assigned each of its values in the fit
+            (at most 20) in turn, and the smallest value, or first label, is the reference of
+            differences and ratios. A
             position counts the columns of X as they were given to ``fit``; the coefficient may
             be fixed. If X is a table of data, ``by`` is a column of that table, and the formula
             recomputes all of its terms. For a covariate that enters several columns of X, a

@@ -16,6 +16,7 @@ from ..data.input_types import LabelsLike, VectorLike
 from ..errors import DataError
 from .average_effects import AverageEffects, Matrix, changes_inside, variable_changes
 from .coefficient_tables import critical_value
+from .fitted_variables import fitted_variable
 from .linear_prediction import dense_matrix
 from .multinomial_predictions import MultinomialPredictions
 from .setting_types import Kind, MatrixLike
@@ -124,7 +125,6 @@ class MultinomialEffects(MultinomialPredictions, AverageEffects):
         self, table: pd.DataFrame, names: list[str], share: np.ndarray, offset: VectorLike | None
     ) -> Iterator[ClassEffect]:
         """Yield the effects of variables, which may determine several columns of X."""
-        categories = self._formula.categories if self._is_formula_table(table) else ()
 
         def change(name: str, high: object, low: object, share: np.ndarray) -> Any:
             """Compute the change of mean probabilities between two values, with its slope."""
@@ -137,7 +137,8 @@ class MultinomialEffects(MultinomialPredictions, AverageEffects):
             return first - second, slope - base
 
         for name in names:
-            for label, high, low, width in variable_changes(name, table[name], name in categories):
+            known = self._known_variable(name)
+            for label, high, low, width in variable_changes(name, table[name], known):
                 try:
                     effect, gradient = change(name, high, low, share / width)
                 except DataError:
@@ -153,7 +154,8 @@ class MultinomialEffects(MultinomialPredictions, AverageEffects):
         """Yield the effects of columns of X, which change each η_c by their coefficient."""
         for name, j in columns:
             x = X[:, j] if isinstance(X, np.ndarray) else X[:, [j]].toarray()[:, 0]
-            for label, high, low, width in variable_changes(name, pd.Series(x)):
+            known = fitted_variable(self, name, j, "matrix")
+            for label, high, low, width in variable_changes(name, pd.Series(x), known):
                 ends = []
                 for values in (high, low):
                     v = np.broadcast_to(np.asarray(values, np.float64), x.shape)

@@ -16,12 +16,16 @@ from ..design.category_coding import CategoryCoding
 from ..errors import DataError, listed
 from .linear_prediction import dense_matrix
 
-__all__ = ["FormulaVariable", "summarize_columns", "summarize_variables", "typical_rows"]
+__all__ = [
+    "MAX_GROUPS", "FormulaVariable", "summarize_columns", "summarize_variables", "typical_rows",
+]  # fmt: skip
 
 # Ranges extend between these quantiles, so that they show no values of single people.
 QUANTILES = (0.05, 0.95)
 # A numeric variable with at most this many distinct values is described by all of them.
 MAX_LEVELS = 10
+# A covariate with more values than this cannot define groups.
+MAX_GROUPS = 20
 # Number of points of the range of a numeric variable.
 POINTS = 50
 # Models of more columns than this have no typical row that anyone could choose values for.
@@ -42,12 +46,15 @@ class FormulaVariable:
         The median, or the most frequent level.
     dtype : object
         Type of the column.
+    levels : tuple or None
+        All distinct values if they are few enough for groups, else empty; None if unknown.
     """
 
     numeric: bool
     values: tuple[Any, ...]
     center: Any
     dtype: Any
+    levels: tuple[Any, ...] | None = None
 
 
 def summarize_variables(
@@ -71,12 +78,16 @@ def summarize_variables(
             center = float(column.median()) if numeric else levels.index[0]
             if numeric and center not in found:  # the middle between two levels
                 center = levels.index[0]
-            out[str(name)] = FormulaVariable(numeric, tuple(found), center, column.dtype)
+            out[str(name)] = FormulaVariable(
+                numeric, tuple(found), center, column.dtype, tuple(found)
+            )
             continue
         x = column.to_numpy(np.float64)
         low, high = np.quantile(x, QUANTILES)
         grid = np.linspace(low, high, POINTS) if low < high else np.unique(x)[:POINTS]
-        out[str(name)] = FormulaVariable(True, tuple(grid), float(np.median(x)), column.dtype)
+        few = tuple(sorted(levels.index)) if len(levels) <= MAX_GROUPS else ()
+        center = float(np.median(x))
+        out[str(name)] = FormulaVariable(True, tuple(grid), center, column.dtype, few)
     return out
 
 

@@ -244,3 +244,35 @@ def test_an_event_at_time_zero_is_left_out_of_the_default_times():
         FineGrayRegression().fit(X, y).standardized_incidence(X).incidence,
     ):
         assert found["time"].tolist() == [2, 4, 5]
+
+
+@pytest.mark.parametrize("by_formula", [False, True])
+@pytest.mark.parametrize("by", ["arm", "drug", "dose"])
+@pytest.mark.parametrize("model", [CoxRegression, FineGrayRegression])
+def test_groups_and_reference_are_those_of_the_fit(model, by, by_formula, rng):
+    """Rows of one arm are averaged over all arms of the fit, against its first label."""
+    n = 120
+    data = pd.DataFrame({
+        "arm": pd.Categorical(rng.choice(list("pqr"), n), ["q", "r", "p"]),
+        "drug": rng.integers(0, 2, n) * 1.0, "dose": rng.integers(0, 12, n),
+        "age": rng.normal(size=n) + 5,
+    })  # fmt: skip
+    data["time"], data["event"] = rng.exponential(np.exp(-0.7 * data["drug"])), 1
+    X = data[["arm", "drug", "dose", "age"]]
+    if by_formula:
+        m = model.from_formula("Surv(time, event) ~ arm + drug + dose + age", data)
+    else:
+        m = model().fit(X, Surv(data["time"], data["event"]))
+    name = "standardized_survival" if model is CoxRegression else "standardized_incidence"
+    rows = np.flatnonzero((data["arm"] == "r") & (data["drug"] == 1))
+    some = X.iloc[rows].assign(arm=["r"] * len(rows))
+    found = getattr(m, name)(some, AT, by=by)
+    values = list(data[by].cat.categories) if by == "arm" else sorted(set(data[by]))
+    tables = {}
+    for value in values:
+        column = pd.Categorical([value] * len(rows), ["q", "r", "p"]) if by == "arm" else value
+        tables[value] = X.iloc[rows].assign(**{by: column})
+    expected = getattr(m, name)(some, AT, by=tables)
+    for ours, theirs in zip(vars(found).values(), vars(expected).values(), strict=True):
+        pd.testing.assert_frame_equal(ours.rename(columns={by: "group"}), theirs, rtol=1e-9)
+    assert set(found.differences["reference"]) == {values[0]}
