@@ -14,8 +14,14 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
+from steropes.studies.disclosure.complementary_suppression import (
+    beside,
+    nested_splits,
+    withheld_counts,
+)
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.person_time import released_sums
 
 __all__ = [
     "released_baseline",
@@ -36,6 +42,8 @@ STATISTICS = {
 # Numbers of outcomes, with the number of people who have them, before and after exclusions.
 EVENTS = {"outcomes_pe": "person_outcomes_pe", "outcomes": "person_outcomes"}
 PEOPLE = ("persons_at_risk_pe", "persons_at_risk", *EVENTS.values())
+RATES_OF = ["target_cohort_definition_id", "tar_id", "outcome_id"]
+STRATA = ["age_group_id", "gender_id", "start_year"]
 # Numbers of people with dechallenges and rechallenges, with the number that each is a share of.
 CHALLENGES = {
     "dechallenge_attempt": "num_cases",
@@ -91,6 +99,11 @@ def released_statistics(
 def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str) -> pd.DataFrame:
     """Return incidence rates for release; proportions and rates follow from rounded counts.
 
+    Days are those of the released number of people, and are withheld beside a suppressed stratum.
+    Where few people have the outcome, days before exclusions stand for those after them, because
+    the difference counts these people. Strata of few people are left out, and so are counts of
+    strata from which a suppressed one would follow.
+
     Parameters
     ----------
     rates : DataFrame
@@ -99,23 +112,34 @@ def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str
     made = rates.assign(database_id=database_id, source_name=database_id)
     if rules.open:
         return _with_ratios(made)
-    few = made["persons_at_risk"].map(rules.small) | made["persons_at_risk_pe"].map(rules.small)
-    for name, people in EVENTS.items():
-        pairs = zip(made[name], made[people], strict=True)
-        made[name] = [_of_people(n, of, rules) for n, of in pairs]
+    few = made[PEOPLE[0]].map(rules.small).to_numpy(bool)
+    inside = np.zeros(len(made), bool)
+    for parts, totals in nested_splits(made, RATES_OF, STRATA):
+        inside[parts] |= few[totals]
+    exact = made[~inside]
+    splits = nested_splits(exact, RATES_OF, STRATA)
+    made = exact.copy()
     for name in PEOPLE:
-        made[name] = made[name].map(rules.coarse)
-    for name in ("person_days_pe", "person_days"):
-        made[name] = made[name].map(_three_digits).mask(few)
+        made[name] = exact[name].map(rules.coarse)
+    for name, people in EVENTS.items():
+        pairs = zip(exact[name], exact[people], strict=True)
+        made[name] = [_of_people(n, of, rules) for n, of in pairs]
+    without = beside(made[[*PEOPLE[:2]]].lt(0).any(axis=1).to_numpy(), splits)
+    for names in (PEOPLE[:2], (*EVENTS.values(), *EVENTS)):
+        gone = np.zeros(len(made), bool)
+        for name in names:
+            gone |= withheld_counts(made[name].to_numpy(), splits, rules, name in EVENTS)
+        for name in names if gone.any() else ():
+            made[name] = made[name].mask(gone)
+    rare = exact[[*EVENTS.values()]].map(rules.small).any(axis=1)
+    for suffix in ("_pe", ""):
+        people, days = f"persons_at_risk{suffix}", f"person_days{suffix}"
+        sums = released_sums(exact[days], exact[people], made[people], rules)
+        if not suffix:
+            longer = released_sums(exact["person_days_pe"], exact[PEOPLE[0]], made[people], rules)
+            sums = sums.mask(rare, longer)
+        made[days] = sums.mask(without)
     return _with_ratios(made)
-
-
-def _three_digits(days: float) -> float:
-    """Round days to three significant digits."""
-    if not days:
-        return 0.0
-    unit = 10.0 ** max(0, math.floor(math.log10(abs(days))) - 2)
-    return unit * round(days / unit)
 
 
 def _with_ratios(rates: pd.DataFrame) -> pd.DataFrame:

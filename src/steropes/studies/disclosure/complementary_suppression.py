@@ -1,0 +1,163 @@
+"""Withholding of further counts where those of strata and their total narrow a suppressed one.
+
+A rounded count stands for a range of exact ones. Where strata add up to a total, these ranges can
+leave a suppressed count few values: two strata of "fewer than 5" of a total of 10 have 4 people
+each, because the total is at least 8.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.studies.disclosure.disclosure_rules import OPENSAFELY_ROUNDING, DisclosureRules
+
+__all__ = ["Split", "beside", "nested_splits", "part_split", "withheld_counts"]
+
+# Positions of strata in a table, and for each of them the position of its total.
+Split = tuple[NDArray, NDArray]
+ROUNDS = 50  # More rounds narrow ranges of nested strata no further.
+
+
+def nested_splits(table: pd.DataFrame, keys: Sequence[str], strata: Sequence[str]) -> list[Split]:
+    """Find all strata of a table with their totals.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows for combinations of strata; a missing stratum stands for all of its values.
+    keys : sequence of str
+        Columns that identify independent parts of the table.
+    strata : sequence of str
+        Columns of the strata.
+
+    Returns
+    -------
+    list of (ndarray, ndarray)
+        Positions of the rows that differ in one stratum, and of their totals.
+    """
+    known = table[[*strata]].notna().to_numpy()
+    found = []
+    for n in range(1, len(strata) + 1):
+        for used in itertools.combinations(range(len(strata)), n):
+            for split in used:
+                rest = [i for i in used if i != split]
+                parts, whole = (
+                    np.flatnonzero((known == np.isin(range(len(strata)), of)).all(axis=1))
+                    for of in (used, rest)
+                )
+                by = [*keys, *(strata[i] for i in rest)]
+                totals = table.iloc[whole][by].assign(whole=whole)
+                at = table.iloc[parts][by].merge(totals, on=by, how="left")["whole"]
+                there = at.notna().to_numpy()
+                found.append((parts[there], at[there].to_numpy(np.int64)))
+    return [split for split in found if len(split[0])]
+
+
+def part_split(rows: int, parts: int) -> Split:
+    """Return the split of tables of which each row has a total and then so many parts of it."""
+    positions = np.arange(rows * (parts + 1)).reshape(rows, parts + 1)
+    return positions[:, 1:].ravel(), positions[:, :1].repeat(parts, axis=1).ravel()
+
+
+def beside(marked: NDArray, splits: Sequence[Split]) -> NDArray:
+    """Mark the strata of totals that have a marked stratum."""
+    found = np.zeros(len(marked), bool)
+    for parts, totals in splits:
+        found[parts] |= np.isin(totals, totals[marked[parts]])
+    return found
+
+
+def withheld_counts(
+    shown: NDArray, splits: Sequence[Split], rules: DisclosureRules, entries: bool = False
+) -> NDArray:
+    """Mark the counts that are withheld, so that released ones narrow no suppressed count.
+
+    All strata of a total are withheld together, so that nobody can tell the small ones among them.
+    That they are withheld must not reveal that suppressed counts have their largest values, as two
+    strata of a total of 10 have. Therefore strata are also withheld if one of them is suppressed
+    and all of them could be small.
+
+    Parameters
+    ----------
+    shown : ndarray, shape (n,)
+        Counts as `DisclosureRules.coarse` releases them.
+    splits : sequence of (ndarray, ndarray)
+        Positions of strata, and of the total of each; see `nested_splits`.
+    entries : bool, default False
+        Whether these are numbers of events or entries. A suppressed one may be large, but it is no
+        smaller than the number of people.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+    """
+    withheld = np.zeros(len(shown), bool)
+    if rules.open or not splits:
+        return withheld
+    hidden = shown == -rules.least
+    for parts, totals in splits:
+        strata = np.bincount(totals, minlength=len(shown))
+        few = shown[totals] <= rules.least * strata[totals]
+        withheld[parts] |= few & np.isin(totals, totals[hidden[parts] & few])
+    while True:
+        low, high = _propagated(*_ranges(shown, withheld, rules, entries), splits)
+        lowest = np.ones(len(low)) if entries else low
+        values = np.minimum(high, rules.least - 1) - lowest + 1
+        narrow = hidden & ~withheld & (values < rules.least - 1)
+        further = beside(narrow, splits)
+        for parts, totals in splits:  # The strata of a suppressed total narrow it.
+            further[parts] |= narrow[totals]
+        if not (further & ~withheld).any():
+            return withheld
+        withheld |= further
+
+
+def _ranges(
+    shown: NDArray, withheld: NDArray, rules: DisclosureRules, entries: bool
+) -> tuple[NDArray, NDArray]:
+    """Return the lowest and highest counts for which each released count can stand."""
+    n, least = shown.astype(float), rules.least
+    above = OPENSAFELY_ROUNDING // 2 if rules.rounds else least // 2
+    below = above - 1 if rules.rounds else above
+    low = np.where(n > 0, np.maximum(n - below, least), 0.0)
+    high = np.where(n > 0, n + above, 0.0)
+    few = n == -least
+    low = np.where(few, 1.0, low)
+    high = np.where(few, np.inf if entries else least - 1.0, high)
+    return np.where(withheld, 0.0, low), np.where(withheld, np.inf, high)
+
+
+def _propagated(low: NDArray, high: NDArray, splits: Sequence[Split]) -> tuple[NDArray, NDArray]:
+    """Narrow ranges by all totals.
+
+    People with several entries can belong to several years or ages. Where strata cannot add up to
+    their total they say nothing about it.
+    """
+    n = len(low)
+    for _ in range(ROUNDS):
+        before = low, high
+        for parts, totals in splits:
+            endless = np.isinf(high[parts])
+            finite = np.where(endless, 0.0, high[parts])
+            least, most, open_ = (np.bincount(totals, x, n) for x in (low[parts], finite, endless))
+            highest = np.where(open_ > 0, np.inf, most)
+            sums = (least <= high) & (highest >= low)
+            whole = np.zeros(n, bool)
+            whole[totals] = True
+            whole &= sums
+            own = sums[totals]
+            others = open_[totals] > endless
+            below = np.where(others, -np.inf, low[totals] - (most[totals] - finite))
+            above = high[totals] - (least[totals] - low[parts])
+            low = np.where(whole, np.maximum(low, least), low)
+            high = np.where(whole, np.minimum(high, highest), high)
+            low[parts] = np.where(own, np.maximum(low[parts], below), low[parts])
+            high[parts] = np.where(own, np.minimum(high[parts], above), high[parts])
+        if np.array_equal(low, before[0]) and np.array_equal(high, before[1]):
+            break
+    return low, high

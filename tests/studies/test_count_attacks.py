@@ -1,0 +1,110 @@
+"""No suppressed count follows from person-time, or from the counts of strata and totals."""
+
+import itertools
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from tests.studies.count_attacks import STRATA, attack_rates, exact_rates, people_of
+
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.complementary_suppression import part_split, withheld_counts
+from steropes.studies.disclosure.strategus_tables import released_rates
+
+RULES = [DisclosureRules(), DisclosureRules("opensafely", 8)]
+LENGTH = 30  # Days at risk of everybody who stays.
+
+
+def random_rates(seed):
+    """Exact rates of 8 to 150 people with one, two or three kinds of strata."""
+    rng = np.random.default_rng(seed)
+    people = people_of(rng, int(rng.integers(8, 150)), LENGTH)
+    return exact_rates(people, STRATA[: rng.integers(1, 4)])
+
+
+def attacked(seeds, rules):
+    """Count what the attacker finds in the released rates of random databases."""
+    found = Counter()
+    for seed in seeds:
+        exact = random_rates(seed)
+        found += attack_rates(released_rates(exact, rules, "x"), exact, rules, LENGTH)
+    assert found["suppressed"] > 10 * len(seeds)
+    return found
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_no_suppressed_count_of_incidence_rates_has_a_single_possible_value(rules):
+    assert attacked(range(3), rules)["exact"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_no_suppressed_count_of_many_incidence_rates_has_a_single_possible_value(rules):
+    found = attacked(range(200), rules)
+    assert found["exact"] == 0
+    assert found["two"] < found["suppressed"] / 50
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_days_at_risk_divided_by_their_length_count_nobody(rules):
+    """Everybody has 30 days, so that exact days are 30 times the number of people."""
+    suppressed, right = 0, 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        people = people_of(rng, 40, LENGTH).assign(days=LENGTH, excluded=0)
+        exact = exact_rates(people, STRATA[:2])
+        shown = released_rates(exact, rules, "x").reindex(exact.index)
+        of = np.rint(shown["person_days_pe"] / LENGTH)
+        whole = exact[STRATA].isna()
+        total = of[whole.all(axis=1)].iloc[0]
+        for stratum in STRATA[:2]:
+            parts = ~whole[stratum] & whole[[s for s in STRATA if s != stratum]].all(axis=1)
+            exact_parts, known = exact.loc[parts, "persons_at_risk"], of[parts]
+            few = exact_parts.between(1, rules.least - 1)
+            suppressed += few.sum()
+            if few.sum() == 1 and known[~few].notna().all():
+                right += total - known.sum() == exact_parts[few].iloc[0]
+    assert suppressed > 10
+    assert right == 0
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_days_reveal_no_outcomes_by_the_clean_windows_that_they_exclude(rules):
+    """Every outcome excludes ten days, so that exact days differ by ten times the outcomes."""
+    people = people_of(np.random.default_rng(1), 90, LENGTH).assign(days=LENGTH)
+    found = []
+    for cases in range(1, rules.least):
+        outcome = np.arange(90) < cases
+        exact = exact_rates(people.assign(outcome=outcome, excluded=np.where(outcome, 10, 0)), [])
+        found.append(released_rates(exact, rules, "x"))
+    for other in found[1:]:
+        assert found[0].equals(other)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("strata", [2, 3])
+def test_an_attacker_who_knows_the_rules_finds_no_exact_count_of_strata(rules, strata):
+    """All counts that give the same release are enumerated, so that withholding tells nothing."""
+    most = 26 if rules.rounds else 22
+    split = [part_split(1, strata)]
+    by_release = defaultdict(list)
+    for counts in itertools.product(range(1, most), repeat=strata):
+        shown = np.array([rules.coarse(n) for n in (sum(counts), *counts)], float)
+        shown[withheld_counts(shown, split, rules)] = np.nan
+        by_release[shown.tobytes()].append(counts)
+    suppressed = 0
+    for release, counts in by_release.items():
+        for shown, own in zip(np.frombuffer(release)[1:], np.transpose(counts), strict=True):
+            if not shown > 0:
+                suppressed += 1
+                assert len({*own.tolist()}) > 1, (np.frombuffer(release), counts)
+    assert suppressed
+
+
+def test_two_small_strata_of_a_small_total_are_withheld():
+    shown = np.array([10.0, -5.0, -5.0, 500.0, -5.0, 495.0])
+    gone = withheld_counts(shown, [part_split(2, 2)], DisclosureRules())
+    assert gone.tolist() == [False, True, True, False, False, False]
+    # Strata that overlap say nothing about their total.
+    shown = np.array([100.0, 90.0, 80.0, -5.0])
+    assert not withheld_counts(shown, [part_split(1, 3)], DisclosureRules()).any()
