@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pytest
 from tests.studies.strategus.small_specification import (
     CHARACTERIZATION,
@@ -214,6 +215,28 @@ def test_a_cohort_that_cannot_be_generated_leaves_the_others(db, tmp_path):
     status = found.tables["CohortGeneratorModule"]["cg_cohort_generation"]
     by_id = dict(zip(status["cohort_id"], status["generation_status"], strict=True))
     assert by_id == {1: "COMPLETE", 2: "COMPLETE", 3: "FAILED", 1001: "COMPLETE", 2001: "COMPLETE"}
+
+
+def test_verdicts_after_a_run_name_the_modules_and_parts_that_failed(db, tmp_path):
+    given = new_specification([81151])
+    given["moduleSpecifications"] += [CHARACTERIZATION, INCIDENCE, PREDICTION]
+    given["moduleSpecifications"] += [{"module": "TreatmentPatternsModule"}]
+    for cohort in given["sharedResources"][0]["cohortDefinitions"]:
+        definition = json.loads(cohort["cohortDefinition"])
+        definition["PrimaryCriteria"]["CriteriaList"] = [{"Specimen": {"CodesetId": 0}}]
+        cohort["cohortDefinition"] = json.dumps(definition)
+    found = run_specification(db, specification_plan(given), tmp_path)
+    table = pd.read_csv(found.folder / "verdicts.csv", keep_default_na=False)
+    of = table.set_index("module")
+    for name in ("CharacterizationModule", "CohortIncidenceModule", "PatientLevelPredictionModule"):
+        assert {*of.loc[[name], "verdict"]} == {"failed"}
+        assert of.loc[[name], "text"].str.len().min() > 0
+        assert not (found.folder / name).exists()
+    assert "specimen" in of.loc["CohortIncidenceModule", "text"].lower()
+    assert "specimen" in of.loc["PatientLevelPredictionModule", "text"].lower()
+    failed = table[(table["verdict"] == "failed") & (table["module"] == "CohortGeneratorModule")]
+    assert {"cohort 1", "cohort 2", "cohort 3"} <= {*failed["part"]}
+    assert of.loc["TreatmentPatternsModule", "verdict"] == "does not run"
 
 
 def test_a_run_is_repeated_to_the_byte_and_another_one_refused(db, tmp_path):

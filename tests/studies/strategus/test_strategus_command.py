@@ -6,6 +6,9 @@ import pytest
 from tests.studies.strategus.small_specification import module, new_specification, write_database
 
 from steropes.studies.cli.command_line import run
+from steropes.studies.sccs.grid_settings import SeriesQuestion
+from steropes.studies.strategus.specification_plan import specification_plan
+from steropes.studies.strategus.subset_definitions import SubsetDefinition
 
 
 @pytest.fixture
@@ -52,3 +55,41 @@ def test_concepts_are_looked_up_in_a_database(specification, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "covariates excluded from 1 against 2: 1 of 3 are not in the vocabulary" in said
     assert "(99999999)" in said
+
+
+def test_the_check_names_a_missing_package_that_stops_the_run(
+    specification, tmp_path, capsys, monkeypatch
+):
+    import steropes.studies._optional_packages as extras
+
+    given = specification()
+    folder = write_database(tmp_path / "database", 20)
+    found = extras.importlib.import_module
+
+    def missing(module):
+        if module == "duckcdm":
+            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+        return found(module)
+
+    monkeypatch.setattr(extras.importlib, "import_module", missing)
+    assert run(["strategus", given, "--check"]) == 1
+    said = capsys.readouterr().out
+    assert (
+        '3 defined cohorts: does not run: circe needs the package duckcdm: pip install "s' in said
+    )
+    output = tmp_path / "results"
+    assert run(["strategus", given, "--database", folder, "--output", str(output)]) == 2
+    assert "circe needs the package duckcdm" in capsys.readouterr().err
+    assert not [*output.glob("*")]
+
+
+def test_the_time_of_a_check_grows_with_the_number_of_questions_and_cohorts(monkeypatch):
+    """Each question and cohort was compared with all others, which took half a minute."""
+    hashed, named = [], []
+    number, name = SeriesQuestion.number.fget, SubsetDefinition.cohort_name
+    monkeypatch.setattr(SeriesQuestion, "number", property(lambda q: hashed.append(q) or number(q)))
+    monkeypatch.setattr(SubsetDefinition, "cohort_name", lambda *a: named.append(a) or name(*a))
+    given = new_specification([*range(100_000, 100_200)])
+    plan = specification_plan(given)
+    assert len(plan.series.questions) == len(hashed) == 201
+    assert len(named) == len(plan.cohorts.subsets) == 2

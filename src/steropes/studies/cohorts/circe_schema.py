@@ -6,6 +6,7 @@ kind of criterion does not have, would define a different cohort from the intend
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
@@ -176,7 +177,7 @@ def check_definition(cohort: int, expression: object) -> None:
         if not isinstance(found, int) or isinstance(found, bool):
             place = f"ConceptSets[{number}].id"
             raise DataError(f"{prefix}: {place} must be a whole number, not {found!r}")
-    twice = next((s for s in sets if sets.count(s) > 1), None)
+    twice = next((s for s, n in Counter(sets).items() if n > 1), None)
     if twice is not None:
         raise DataError(f"{prefix}: two concept sets have the id {twice}")
     for problem in _problems("definition", expression, "", {*sets}):

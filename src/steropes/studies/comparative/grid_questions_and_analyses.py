@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import field, replace
 from typing import Annotated, Literal
 
@@ -130,7 +131,7 @@ class Question(Settings):
         if not self.outcomes:
             raise DataError("a question needs an outcome")
         ids = [o.id for o in self.outcomes]
-        twice = next((i for i in ids if ids.count(i) > 1), None)
+        twice = next((i for i, n in Counter(ids).items() if n > 1), None)
         if twice is not None:
             raise DataError(f"outcome {twice} is listed twice in a question")
         if {self.target, self.comparator} & {*ids}:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
 from typing import Annotated
@@ -60,7 +61,7 @@ class ControlSet(Settings):
     def __post_init__(self) -> None:
         """Refuse repeated controls."""
         listed = [*self.cohorts, *self.concepts]
-        twice = next((c for c in listed if listed.count(c) > 1), None)
+        twice = next((c for c, n in Counter(listed).items() if n > 1), None)
         if twice is not None:
             raise DataError(f"negative control {twice} is listed twice")
 
@@ -204,7 +205,7 @@ class GridSpec(Settings):
         if len({*ids}) < len(ids):
             raise DataError(f"two analyses have the id {next(i for i in ids if ids.count(i) > 1)}")
         pairs = [(q.target, q.comparator, q.nesting) for q in self.question]
-        twice = next((p for p in pairs if pairs.count(p) > 1), None)
+        twice = next((p for p, n in Counter(pairs).items() if n > 1), None)
         if twice is not None:
             raise DataError(
                 f"two questions compare cohorts {twice[0]} and {twice[1]}; list the outcomes of "

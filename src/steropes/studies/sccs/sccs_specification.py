@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
@@ -165,7 +166,7 @@ def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
 def _questions(spec: CaseSeriesSpecification, source: Source) -> tuple[SeriesQuestion, ...]:
     """Add the negative controls of every exposure to the questions."""
     place = source.where(("controls",))
-    twice = next((c for c in spec.controls if spec.controls.count(c) > 1), None)
+    twice = next((c for c, n in Counter(spec.controls).items() if n > 1), None)
     if twice is not None:
         raise DataError(f"{place}: negative control {twice} is listed twice")
     listed = {(q.exposure, q.outcome): q.true_ratio for q in spec.question}

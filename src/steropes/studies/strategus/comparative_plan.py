@@ -149,6 +149,7 @@ def _questions(
 ) -> tuple[Question, ...]:
     """Translate the questions one by one and add their verdicts."""
     found: list[Question] = []
+    compared: set[tuple[int, int, int | None]] = set()
     for i, values in enumerate(given.target_comparator_outcomes_list):
         part = f"question {i + 1}"
         try:
@@ -156,8 +157,9 @@ def _questions(
             part = f"question {i + 1} ({read.target_id} against {read.comparator_id})"
             made, differences = _question(read, (*path, i), cohorts)
             key = (made.target, made.comparator, made.nesting)
-            if any((q.target, q.comparator, q.nesting) == key for q in found):
+            if key in compared:
                 raise DataError(f"{json_path((*path, i))}: these cohorts are compared before")
+            compared.add(key)
         except DataError as error:
             verdicts.append(skipped(COHORT_METHOD, part, str(error)))
             continue

@@ -1,13 +1,16 @@
-"""Verdicts on the parts of a specification: runs, runs with differences, or does not run."""
+"""Verdicts on the parts of a specification: runs, runs with differences, or does not run.
+
+After a run, parts that should have run and could not have failed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from steropes.studies.report.plain_text import plain_text
 
-__all__ = ["PartVerdict", "runs", "skipped"]
+__all__ = ["PartVerdict", "runs", "skipped", "verdicts_after"]
 
 
 @dataclass(frozen=True)
@@ -24,18 +27,21 @@ class PartVerdict:
         What differs from R, as sentences without full stop.
     reason : str
         Reason why the part does not run; "" if it runs.
+    failed : bool
+        Whether it should have run, and failed for the reason.
     """
 
     module: str
     part: str
     differences: tuple[str, ...] = ()
     reason: str = ""
+    failed: bool = False
 
     @property
     def word(self) -> str:
         """The verdict in words."""
         if self.reason:
-            return "does not run"
+            return "failed" if self.failed else "does not run"
         return "runs with a difference" if self.differences else "runs"
 
     def line(self) -> str:
@@ -53,3 +59,28 @@ def runs(module: str, part: str, differences: Sequence[str] = ()) -> PartVerdict
 def skipped(module: str, part: str, reason: str) -> PartVerdict:
     """Create the verdict of a part that does not run."""
     return PartVerdict(module, part, (), reason)
+
+
+def verdicts_after(
+    verdicts: Iterable[PartVerdict], failed: Mapping[str, str], otherwise: str
+) -> list[PartVerdict]:
+    """Return the verdicts after a run.
+
+    Parameters
+    ----------
+    failed : mapping of str to str
+        The reasons of what failed: a module, a part of one as "module, part", or another part.
+    otherwise : str
+        The module of other parts.
+    """
+    left = dict(failed)
+    found = []
+    for v in verdicts:
+        part = f"{v.module}, {v.part}"
+        keys = [k for k in failed if k == v.module or k == part or part.startswith(f"{k} ")]
+        if keys and not v.reason:
+            v = replace(v, reason=failed[keys[0]], failed=True)
+        for k in keys:
+            left.pop(k, None)
+        found.append(v)
+    return found + [PartVerdict(otherwise, k, (), why, True) for k, why in left.items()]

@@ -148,11 +148,14 @@ def _questions(
     """Translate the questions; those that do not run are grouped by their reasons."""
     found: list[SeriesQuestion] = []
     reasons: dict[str, int] = {}
+    numbers: set[int] = set()
     for i, values in enumerate(given.exposures_outcome_list):
         try:
             made = _question(values, (*path, i), cohorts)
-            if any((q.number) == made.number for q in found):
+            number = made.number
+            if number in numbers:
                 raise DataError(f"{json_path((*path, i))}: this question is asked before")
+            numbers.add(number)
             found.append(made)
         except DataError as error:
             reasons[str(error)] = reasons.get(str(error), 0) + 1

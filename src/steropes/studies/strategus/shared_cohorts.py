@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict
 
 from steropes.errors import DataError
+from steropes.studies._optional_packages import need
 from steropes.studies.cohorts.circe_schema import check_definition
 from steropes.studies.strategus.r_values import (
     Flag,
@@ -128,7 +130,7 @@ class SharedCohorts:
         """Return the cohorts with the faults that concern several of them."""
         return replace(self, faults={**self._collisions(), **self.faults})
 
-    @property
+    @cached_property
     def names(self) -> dict[int, str]:
         """Names of all cohorts by id."""
         names = {c.id: c.name for c in self.defined}
@@ -141,15 +143,23 @@ class SharedCohorts:
 
     def fault(self, cohort: int) -> str:
         """Return the reason why a cohort cannot be made; "" if it can."""
-        if cohort in self.faults:
-            return self.faults[cohort]
-        for subset in self.subsets:
-            if subset.id == cohort:
-                needed = (subset.target, *self._needed(subset.definition))
-                return next((w for c in needed if (w := self.fault(c))), "")
-        return (
-            "" if cohort in self.names else f"cohort {cohort} is not defined in the specification"
-        )
+        found = self._faults_of_all.get(cohort)
+        return f"cohort {cohort} is not defined in the specification" if found is None else found
+
+    @cached_property
+    def _faults_of_all(self) -> dict[int, str]:
+        """The fault of every cohort, "" for none; a subset has those of the cohorts it needs."""
+        found = {i: self.faults.get(i, "") for i in (*self.names, *self.faults)}
+        for subset in self.subsets:  # They refer to cohorts that are made before them.
+            for needed in (subset.target, *self._needed(subset.definition)):
+                undefined = f"cohort {needed} is not defined in the specification"
+                found[subset.id] = found[subset.id] or found.get(needed, undefined)
+        return found
+
+    def need_packages(self) -> None:
+        """Raise `MissingExtraError` if a package is missing that generates the cohorts."""
+        if any(not self.fault(c.id) for c in self.defined):
+            need("duckcdm", "circe")
 
     @staticmethod
     def _needed(definition: SubsetDefinition) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from steropes.data.html_representations import FieldsInHtml
 from steropes.errors import DataError
+from steropes.studies._optional_packages import MissingExtraError
 from steropes.studies.report.plain_text import plain_text
 from steropes.studies.strategus.atlas_export import atlas_plan, is_atlas_export
 from steropes.studies.strategus.characterization_plan import (
@@ -292,6 +293,11 @@ def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> N
 def _cohort_verdicts(cohorts: SharedCohorts) -> list[PartVerdict]:
     """Return the verdicts on cohorts: one per origin and one per fault."""
     found = []
+    try:
+        cohorts.need_packages()
+        gone = ""
+    except MissingExtraError as error:
+        gone = str(error)
     origins = {
         "defined cohort": [c.id for c in cohorts.defined],
         "subset": [c.id for c in cohorts.subsets],
@@ -301,7 +307,8 @@ def _cohort_verdicts(cohorts: SharedCohorts) -> list[PartVerdict]:
         good = [i for i in ids if not cohorts.fault(i)]
         if good:
             part = f"{len(good):,} {origin}{'s' if len(good) > 1 else ''}"
-            found.append(runs(COHORTS, part))
+            absent = gone if origin == "defined cohort" else ""
+            found.append(skipped(COHORTS, part, absent) if absent else runs(COHORTS, part))
     every = dict.fromkeys(i for listed in origins.values() for i in listed)
     found += [skipped(COHORTS, f"cohort {i}", why) for i in every if (why := cohorts.fault(i))]
     return found

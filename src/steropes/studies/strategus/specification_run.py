@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from steropes.studies.strategus.database_description import DATABASE, database_t
 from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
 from steropes.studies.strategus.incidence_plan import INCIDENCE
 from steropes.studies.strategus.incidence_rates import incidence_tables
+from steropes.studies.strategus.part_verdicts import verdicts_after
 from steropes.studies.strategus.prediction_models import predicted_designs
 from steropes.studies.strategus.prediction_plan import PREDICTION
 from steropes.studies.strategus.prediction_result_tables import prediction_tables
@@ -144,6 +145,8 @@ def run_specification(
     DataError
         The database cannot be used, or the folder has results of another specification. A module
         that fails is in ``failed``, and the others run.
+    ImportError
+        A package that generates the cohorts is missing.
 
     See Also
     --------
@@ -164,6 +167,7 @@ def run_specification(
     False
     """
     say = progress or (lambda _: None)
+    plan.cohorts.need_packages()
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     _claim(folder, plan, database_id, schema)
@@ -193,14 +197,16 @@ def run_specification(
                 continue
             if found is not None:
                 tables[module] = found
+            elif _should_run(plan, module) and not any(k.startswith(module) for k in failed):
+                failed[module] = "none of its parts can run with the cohorts of this database"
     if plan.synthesis is not None:
         failed[SYNTHESIS] = "it combines the results of several databases: give --results"
     say("writing the results")
-    texts = {VERDICTS: csv_text(_verdicts(plan))}
+    reasons = {part: released_text(why, rules) for part, why in failed.items()}
+    texts = {VERDICTS: csv_text(_verdicts(plan, reasons))}
     for module, of in tables.items():
         texts |= module_files(module, of)
     write_release(folder, texts, rules, exact=True)
-    reasons = {part: released_text(why, rules) for part, why in failed.items()}
     return SpecificationResults(folder / RELEASE, tables, reasons, plan)
 
 
@@ -360,6 +366,10 @@ class _Run:
         plan, cohorts = self.plan.prediction, self.made.table
         if plan is None or cohorts is None:
             return None
+        for design in plan.designs:
+            for cohort in (design.target, design.outcome):
+                if cohort in self.made.refused:
+                    failed[f"{PREDICTION}, design {design.number}"] = self.made.refused[cohort]
         plan = plan.without(self.made.refused)
         results = predicted_designs(self.db, plan, cohorts, failed, self.say)
         if not results:
@@ -367,8 +377,13 @@ class _Run:
         return prediction_tables(results, self.plan.cohorts, database, self.rules)
 
 
-def _verdicts(plan: SpecificationPlan) -> pd.DataFrame:
-    """Return the verdicts on the parts of the specification as a table."""
+def _should_run(plan: SpecificationPlan, module: str) -> bool:
+    """Check whether a part of a module runs according to the plan."""
+    return any(v.module == module and not v.reason for v in plan.verdicts)
+
+
+def _verdicts(plan: SpecificationPlan, failed: Mapping[str, str]) -> pd.DataFrame:
+    """Return the verdicts on the parts of the specification after a run as a table."""
     rows = [
         {
             "module": v.module,
@@ -376,6 +391,6 @@ def _verdicts(plan: SpecificationPlan) -> pd.DataFrame:
             "verdict": v.word,
             "text": v.reason or "; ".join(v.differences),
         }
-        for v in plan.verdicts
+        for v in verdicts_after(plan.verdicts, failed, COHORTS)
     ]
     return pd.DataFrame(rows, columns=["module", "part", "verdict", "text"])
