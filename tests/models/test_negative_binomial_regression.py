@@ -295,3 +295,43 @@ def test_a_changed_setting_does_not_change_the_fit(drawn):
     aic = m.aic_
     m.set_params(dispersion=0.5)
     assert m.aic_ == aic
+
+
+SEPARATED = np.array([[0.0], [1.0], [0.8], [-0.4], [1.3]]), np.array([0.0, 0.0, 0.0, 0.0, 2.0])
+
+
+def test_separated_counts_are_refused_at_a_dispersion_of_zero():
+    """The unit of the certificate falls as fast as the score there, so that it proves nothing."""
+    with pytest.raises(SeparationError, match="'intercept', 'x0'"):
+        NegativeBinomialRegression().fit(*SEPARATED)
+
+
+def test_a_finite_maximum_exists_where_one_exists_with_poisson_s_distribution():
+    """Rows without events may not all lie on one side, whatever the dispersion is."""
+    found = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(4, 9))
+        X = np.round(rng.normal(size=(n, int(rng.integers(1, 3)))), 1)
+        y = rng.poisson(rng.gamma(0.5, 1.0, size=n) * 0.8) * 1.0
+        if not y.any():
+            continue
+        exists = []
+        for model in (NegativeBinomialRegression(), PoissonRegression()):
+            try:
+                exists.append(model.fit(X, y).converged_)
+            except SeparationError:
+                exists.append(False)
+        assert exists[0] == exists[1]
+        found.append(exists[0])
+    assert 10 < sum(found) < len(found) - 10
+
+
+def test_draws_with_separated_counts_have_infinite_coefficients():
+    X, y = np.arange(8.0)[:, None] % 4, np.array([0, 1, 0, 3, 0, 0, 1, 2.0])
+    model = NegativeBinomialRegression().fit(X, y)
+    assert model.dispersion_ == 0
+    ours = model.bootstrap(100, random_state=1).coef
+    theirs = PoissonRegression().fit(X, y).bootstrap(100, random_state=1).coef
+    np.testing.assert_array_equal(np.isfinite(ours), np.isfinite(theirs))
+    assert 0 < np.isinf(theirs[:, 1]).sum() < 100

@@ -34,7 +34,7 @@ from ..solve.data_term import (
 )
 from ..solve.group_penalty.group_penalty_batch import GroupPenaltyBatch
 from ..solve.information_determinant import LogDeterminant
-from ..solve.linear_predictor import bound_weights
+from ..solve.linear_predictor import bound_weights, linear_predictor
 from ..solve.quasi_newton.shared_hessian import SharedHessian
 from .multi_fit_constants import REPLICATES
 from .padded_smooth_term import ShiftedSmoothTerm
@@ -168,6 +168,14 @@ class Problem:
     def uncentered(self) -> Problem:
         """Return the problem with uncentred columns, so that the intercept refers to X = 0."""
         return replace(self, design=self.design.uncentered())
+
+    def with_known_dispersion(self, beta: np.ndarray) -> Problem:
+        """Return the problem with an estimated dispersion fixed at that for β (p,) in X's units."""
+        if not self.likelihood.dispersion_parameters:
+            return self
+        eta = linear_predictor(self, beta * self.design.scale)
+        known = self.likelihood.with_known_dispersion(eta, bound_weights(self))
+        return replace(self, likelihood=known)
 
     def without_offset(self) -> Self:
         """Return the problem with an offset of zero."""

@@ -181,6 +181,7 @@ def refuse_separated(
     eta : (rows of η, 1) array, optional
         Linear predictors at ``beta``, if they are known.
     """
+    problem = problem.with_known_dispersion(beta)
     free = np.flatnonzero((l1 == 0) & (l2 == 0))
     found = separating_direction(problem, beta, free, eta)
     if found is None:

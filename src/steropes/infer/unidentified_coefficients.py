@@ -44,7 +44,8 @@ class UnidentifiedCoefficients:
     """
 
     def __init__(self, problem: Problem, beta: np.ndarray, free: np.ndarray) -> None:
-        self.problem, self.free = problem, free
+        self.problem, self.free = problem.with_known_dispersion(beta), free
+        problem = self.problem
         likelihood = problem.likelihood
         self.rows = problem.design.by_rows(free, likelihood.order, likelihood.backend)
         self.h0 = np.diag(self._hessian(*self._state(problem, beta)))

@@ -111,6 +111,14 @@ class Likelihood(ABC):
         """Return the unbounded version of `dispersion`, which statistical tests use, (B,)."""
         return 1.0
 
+    def with_known_dispersion(self, eta: Array, weights: Bound) -> Likelihood:
+        """Return the likelihood with its dispersion, if it estimates one, fixed at that for η.
+
+        A profile likelihood is flat far out, because the best dispersion falls there. Whether the
+        coefficients have a finite maximum does not depend on the value of the dispersion.
+        """
+        return self
+
     @property
     def n_eta(self) -> int:
         """Number of rows of η; ``n`` unless a row of the model has several linear predictors."""

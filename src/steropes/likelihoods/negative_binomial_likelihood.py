@@ -26,6 +26,7 @@ from .base import Part, stack_outcomes
 from .curvature import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
 from .likelihood_constants import DISPERSION
+from .poisson_likelihood import PoissonLikelihood
 
 __all__ = ["CountWeights", "NegativeBinomialLikelihood"]
 
@@ -120,6 +121,15 @@ class NegativeBinomialLikelihood(IndependentRowsLikelihood):
             at = slice(lane, lane + 1)
             out.codes, out.log_factorial = self.codes[:, at], self.log_factorial[:, at]
         return out
+
+    def with_known_dispersion(self, eta: Array, weights: CountWeights) -> IndependentRowsLikelihood:
+        """See `Likelihood.with_known_dispersion`; at the lower bound it is Poisson's."""
+        if self.given is not None:
+            return self
+        y, alpha = self.backend.to_host(self.y)[:, 0], self.best_dispersion(eta, weights)[0]
+        if not alpha > DISPERSION.min_value:
+            return PoissonLikelihood(y, self.backend)
+        return NegativeBinomialLikelihood(y, self.backend, float(alpha))
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
         """See `Likelihood.parts`; None if all rows determine the dispersion."""

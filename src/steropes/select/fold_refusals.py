@@ -49,6 +49,7 @@ def refuse_loose_folds(
     if isinstance(problem.likelihood, NuisanceLikelihood):
         _refuse_with_nuisance(problem, folds, train, free)
         return
+    problem = problem.with_known_dispersion(np.zeros(problem.design.p))
     alone = len(free) == problem.n_free == 1 and problem.fold_label is not None
     if len(free) == 0 or (alone and problem.likelihood.quadratic):
         return
