@@ -1,0 +1,105 @@
+"""Every row of a page "coming from" that names two calls is run, and the numbers agree."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.docs import lifelines_rows, scikit_learn_rows
+
+import steropes
+
+DOCS = Path(__file__).parents[2] / "docs"
+ORM = DOCS.parent / "tests" / "models" / "cumulative" / "data" / "rms_orm.json"
+COMPARED = {
+    "coming_from_lifelines": lifelines_rows.ROWS,
+    "coming_from_scikit_learn": scikit_learn_rows.ROWS,
+}
+
+
+def rows(page):
+    """First texts of a page's rows: all, and those with code of a peer and of this library."""
+    every, both, here = set(), set(), True
+    for line in (DOCS / f"{page}.md").read_text("utf-8").splitlines():
+        cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
+        if not line.startswith("| "):
+            here = here or not line
+            continue
+        here = here and cells[1] != "why not, and what to use"
+        *theirs, ours = cells[:3] if page == "coming_from_lifelines" else cells[:2]
+        first = next(cell.removeprefix("| ") for cell in [*theirs, ours] if cell.strip("| "))
+        every.add(first)
+        if here and "`" in ours and "`" in "".join(theirs):
+            both.add(first)
+    return every, both
+
+
+@pytest.mark.parametrize("page", COMPARED)
+def test_every_row_with_two_calls_is_compared(page):
+    every, both = rows(page)
+    assert both - set(COMPARED[page]) == set()
+    assert set(COMPARED[page]) - every == set()
+    assert len(both) > 20
+
+
+@pytest.mark.parametrize(
+    "compare", [pytest.param(f, id=name) for page in COMPARED.values() for name, f in page.items()]
+)
+def test_both_calls_give_the_same_numbers(compare):
+    pairs = list(compare())
+    assert pairs
+    for ours, theirs, tolerance in pairs:
+        ours, theirs = np.asarray(ours, float), np.asarray(theirs, float)
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+def test_links_equal_the_families_of_rms_in_the_same_row():
+    """R's own numbers for each family are those of the link that the page names."""
+    recorded = json.loads(ORM.read_text("utf-8"))
+    X = np.column_stack([recorded["x1"], recorded["x2"]])
+    pairs = {}
+    for line in (DOCS / "coming_from_rms.md").read_text("utf-8").splitlines():
+        if line.startswith("| `family"):
+            theirs, ours, *_ = line[2:].split(" | ")
+            pairs |= dict(
+                zip(re.findall(r'"(\w+)"', theirs), re.findall(r'"(\w+)"', ours), strict=True)
+            )
+    assert set(pairs) == set(recorded["fits"])
+    for family, link in pairs.items():
+        model = steropes.CumulativeProbabilityModel(link=link).fit(X, recorded["y"])
+        assert model.log_likelihood_ == pytest.approx(recorded["fits"][family]["loglik"][0])
+        np.testing.assert_allclose(model.coef_, recorded["fits"][family]["beta"], rtol=1e-6)
+
+
+def test_names_of_loglog_and_cloglog_follow_the_formula_of_rms():
+    """rms has P(Y ≥ y) = F(α_y + xβ), with F = exp(−exp(−u)) for loglog and 1 − exp(−exp(u))."""
+    F = {"loglog": lambda u: np.exp(-np.exp(-u)), "cloglog": lambda u: 1 - np.exp(-np.exp(u))}
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(80, 2)), np.repeat(np.arange(4.0), 20)
+    for family, link in {"loglog": "cloglog", "cloglog": "loglog"}.items():
+        model = steropes.CumulativeProbabilityModel(link=link).fit(X, y)
+        at_least = F[family](-model.alpha_ + (X @ model.coef_)[:, None])
+        np.testing.assert_allclose(1 - model.predict_cdf(X, [0.0, 1.0, 2.0]), at_least, rtol=1e-9)
+
+
+PAGES_OF_R = ("survival", "glmnet", "rms", "cyclops")
+FORMULA = {"rcs", "ns", "bs", "tt", "step", "C", "I", "strata", "offset", "cluster", "treatment"}
+ELSEWHERE = {"exp", "log", "to_latex"}  # of NumPy and pandas
+
+
+@pytest.mark.parametrize("page", PAGES_OF_R)
+def test_calls_for_users_of_r_exist(page):
+    """Every call in the second column is a public name, a method or a function of formulas."""
+    known = {*steropes.__all__, *FORMULA, *ELSEWHERE}
+    for name in steropes.__all__:
+        value = getattr(steropes, name)
+        if isinstance(value, type) or name in ("plots", "datasets"):
+            known |= set(dir(value))
+    known |= set(dir(type(steropes.kaplan_meier(steropes.Surv([1.0, 2.0], [1, 1])))))
+    lines = (DOCS / f"coming_from_{page}.md").read_text("utf-8").splitlines()
+    ours = [line.split(" | ")[1] for line in lines if line.startswith("| ")]
+    calls = [c for cell in ours for code in re.findall(r"`([^`]+)`", cell)
+             for c in re.findall(r"(?<!np\.)\b([A-Za-z_]+)\(", code)]  # fmt: skip
+    assert len(calls) > 5
+    assert set(calls) - known == set()
