@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
@@ -51,6 +51,11 @@ class PenalizedModel(FitSteps):
         in every fit and a `CrossValidation` draws new ones.
     verbose : int
         Whether to show progress on standard error (1) or not (0, default).
+    formula : str, optional
+        Outcome and covariates, such as ``"y ~ drug + age"``, with which ``fit`` takes a table of
+        data in place of X and y; see `from_formula`.
+    trusted : bool
+        Whether to evaluate any Python in the formula, default no; see `from_formula`.
 
     Attributes
     ----------
@@ -122,6 +127,9 @@ class PenalizedModel(FitSteps):
     _data: ClassVar[frozenset[str]] = DATA_ATTRIBUTES
     # Names of the attributes that the fit has set.
     _fitted: frozenset[str]
+    # The settings of estimators that were pickled before these existed.
+    formula: str | None = None
+    trusted: bool = False
 
     def __init__(
         self,
@@ -135,6 +143,8 @@ class PenalizedModel(FitSteps):
         device: Device = "cpu",
         random_state: Seed = None,
         verbose: int | bool = 0,
+        formula: str | None = None,
+        trusted: bool = False,
     ) -> None:
         self.prior = prior
         self.cv = cv
@@ -145,13 +155,15 @@ class PenalizedModel(FitSteps):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+        self.formula = formula
+        self.trusted = trusted
 
     # -- fit -----------------------------------------------------------------------------------
 
     def fit(
         self,
         X: MatrixLike,
-        y: VectorLike,
+        y: VectorLike | None = None,
         *,
         sample_weight: VectorLike | None = None,
         offset: VectorLike | None = None,
@@ -167,9 +179,11 @@ class PenalizedModel(FitSteps):
         X : array, sparse matrix or array, data frame, Design or ShardedDesign, (n, p)
             Covariates. Inputs are never modified. A column of a table with categories or text has
             a coefficient for each level but the first; see `as_design`. Predictions code new
-            tables alike and refuse levels that the fit did not contain.
+            tables alike and refuse levels that the fit did not contain. An estimator with a
+            ``formula`` takes the table of data that the formula describes.
         y : (n,) array
-            Outcome; see the class.
+            Outcome; see the class. With a formula it is left out, unless the formula has no
+            outcome (``"~ drug + age"``).
         sample_weight : (n,) array, optional
             Nonnegative row weights. A weight of 2 equals the row given twice; with Efron's ties it
             is one event, and not two tied ones, as in R's ``coxph``. Default 1.
@@ -219,7 +233,9 @@ class PenalizedModel(FitSteps):
         """
         draft = self._unfitted_copy()
         unfitted = set(draft.__dict__)
-        inputs = FitInputs(y, sample_weight, offset, exposure, strata)
+        outcome: Any = y  # None is refused unless the formula has the outcome
+        inputs = FitInputs(outcome, sample_weight, offset, exposure, strata)
+        X, inputs = draft._read_fit_table(X, inputs)
         draft._fit(X, inputs, start_at, fixed)
         draft._fitted = frozenset(draft.__dict__) - unfitted
         self.__dict__ = draft.__dict__  # a single step, which an interrupt cannot split

@@ -10,6 +10,7 @@ from ..data.input_types import CoefficientsByColumn, LabelsLike, VectorLike
 from ..errors import DataError
 from ..likelihoods import CaseSeriesLikelihood
 from .conditional_regression import ConditionalPoissonRegression
+from .row_arguments import FitInputs
 from .setting_types import MatrixLike
 
 __all__ = ["SelfControlledCaseSeries"]
@@ -48,6 +49,11 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
         in every fit and a `CrossValidation` draws new ones.
     verbose : int
         Whether to show progress on standard error (1) or not (0, default).
+    formula : str, optional
+        Outcome and covariates, such as ``"y ~ drug + age"``, with which ``fit`` takes a table of
+        data in place of X and y; see `from_formula`.
+    trusted : bool
+        Whether to evaluate any Python in the formula, default no; see `from_formula`.
 
     Attributes
     ----------
@@ -117,7 +123,7 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
     def fit(
         self,
         X: MatrixLike,
-        y: VectorLike,
+        y: VectorLike | None = None,
         *,
         sample_weight: VectorLike | None = None,
         offset: VectorLike | None = None,
@@ -164,12 +170,22 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
             If the data do not determine the coefficients of some unpenalised columns, which the
             message names.
         """
-        if exposure is None and offset is None:
-            raise DataError(
-                "A self-controlled case series needs the lengths of the intervals: pass "
-                "exposure=days (numpy.ones(len(y)) where all are of equal length)."
-            )
         return super().fit(
             X, y, sample_weight=sample_weight, offset=offset, exposure=exposure, strata=strata,
             start_at=start_at, fixed=fixed,
         )  # fmt: skip
+
+    def _fit(
+        self,
+        X: MatrixLike,
+        inputs: FitInputs,
+        start_at: ArrayLike | CoefficientsByColumn | None,
+        fixed: CoefficientsByColumn | None,
+    ) -> None:
+        """Fit the model after a check that the lengths of the intervals are known."""
+        if inputs.exposure is None and inputs.offset is None:
+            raise DataError(
+                "A self-controlled case series needs the lengths of the intervals: pass "
+                "exposure=days (numpy.ones(len(y)) where all are of equal length)."
+            )
+        super()._fit(X, inputs, start_at, fixed)

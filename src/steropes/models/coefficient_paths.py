@@ -28,7 +28,7 @@ LAST_LAMBDA = 0.01
 def coefficient_path(
     estimator: PenalizedModel,
     X: MatrixLike,
-    y: VectorLike,
+    y: VectorLike | None = None,
     variances: ArrayLike | None = None,
     *,
     n_variances: int = 50,
@@ -42,7 +42,7 @@ def coefficient_path(
     estimator : estimator with a prior
         Its settings are used, except for the prior's variance and ``cv``; it is not modified.
     X : array, sparse matrix, data frame, Design or ShardedDesign, (n, p)
-        Covariates.
+        Covariates, or the table of data for the estimator's formula.
     y : (n,) array
         Outcome, as in the estimator's ``fit``.
     variances : (m,) array, optional
@@ -121,7 +121,11 @@ def coefficient_path(
 
 
 def _automatic_variances(
-    model: PenalizedModel, X: MatrixLike, y: VectorLike, number: int, fit_params: dict[str, object]
+    model: PenalizedModel,
+    X: MatrixLike,
+    y: VectorLike | None,
+    number: int,
+    fit_params: dict[str, object],
 ) -> np.ndarray:
     """Return variances from the smallest with a nonzero coefficient, evenly on a log scale."""
     if isinstance(number, bool) or not isinstance(number, Integral) or number < 2:
@@ -142,7 +146,7 @@ def _relaxed(
     path: pd.DataFrame,
     model: PenalizedModel,
     X: MatrixLike,
-    y: VectorLike,
+    y: VectorLike | None,
     fit_params: dict[str, Any],
 ) -> pd.DataFrame:
     """Replace the nonzero coefficients of each row by those of a fit without a prior."""

@@ -9,6 +9,7 @@ import numpy as np
 from ..data import check_exposure, check_offset, check_response, check_weights, refuse_other_order
 from ..data.input_types import VectorLike
 from ..errors import DataError
+from .formula_fits import outcome_of_table
 from .generalized_linear_model import MeanRegression
 from .row_arguments import FitInputs, OutcomeRows
 from .setting_types import MatrixLike
@@ -69,7 +70,7 @@ class CountRegression(MeanRegression):
     def score(
         self,
         X: MatrixLike,
-        y: VectorLike,
+        y: VectorLike | None = None,
         sample_weight: VectorLike | None = None,
         *,
         offset: VectorLike | None = None,
@@ -86,12 +87,13 @@ class CountRegression(MeanRegression):
             Covariates, with the columns of the fit.
         y : (n,) array
             Counts.
+            Default the outcome of the formula, of an estimator fitted by one.
         sample_weight : (n,) array, optional
             Nonnegative row weights. Default 1.
         offset : (n,) array, optional
             Known term of the linear predictor. Default 0.
         exposure : (n,) array, optional
-            Positive time at risk. Default one unit of it.
+            Positive time at risk. Default one unit of it, or the column that the fit named.
 
         Returns
         -------
@@ -99,7 +101,9 @@ class CountRegression(MeanRegression):
             If μ₀ equals y, 1 for a model that predicts y exactly and otherwise 0, as in
             scikit-learn's ``r2_score``.
         """
+        y = outcome_of_table(self, X, y)
         refuse_other_order(X, y=y, sample_weight=sample_weight, exposure=exposure)
+        exposure = self._formula_vector("exposure", X, exposure)
         eta = self.linear_predictor(X, offset)
         n = len(eta)
         y, w = check_response(y, n, minimum=0.0), check_weights(sample_weight, n)

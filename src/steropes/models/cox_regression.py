@@ -75,6 +75,11 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         in every fit and a `CrossValidation` draws new ones.
     verbose : int
         Whether to show progress on standard error (1) or not (0, default).
+    formula : str, optional
+        Outcome and covariates, such as ``"y ~ drug + age"``, with which ``fit`` takes a table of
+        data in place of X and y; see `from_formula`.
+    trusted : bool
+        Whether to evaluate any Python in the formula, default no; see `from_formula`.
 
     Attributes
     ----------
@@ -159,10 +164,13 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         device: Device = "cpu",
         random_state: Seed = None,
         verbose: int | bool = 0,
+        formula: str | None = None,
+        trusted: bool = False,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
-            device=device, random_state=random_state, verbose=verbose,
+            device=device, random_state=random_state, verbose=verbose, formula=formula,
+            trusted=trusted,
         )  # fmt: skip
         self.ties = ties
         self.time_varying = time_varying
@@ -193,7 +201,7 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         self, design: Design, inputs: FitInputs
     ) -> tuple[np.ndarray, StepEffects | None]:
         """Read ``time_varying``: the times at which effects change, and the step functions."""
-        if self.time_varying and self.solver == "ccd":
+        if self._changing_effects() and self.solver == "ccd":
             raise DataError("time_varying needs solver='newton'.")
 
         def event_times() -> np.ndarray:
@@ -209,7 +217,7 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
                 )
             return times
 
-        cuts, effects = read_step_effects(self.time_varying, design.names, event_times)
+        cuts, effects = read_step_effects(self._changing_effects(), design.names, event_times)
         functions = effects is not None and effects.values is not None
         if functions and self.device not in ("cpu", "auto"):
             raise DataError(
@@ -239,14 +247,15 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
 
     def _work(self, design: Design) -> float:
         """See `PenalizedModel`; zero for functions of time, which "auto" computes on the CPU."""
-        settings = self.time_varying.values() if isinstance(self.time_varying, Mapping) else ()
+        effects = self._changing_effects()
+        settings = effects.values() if isinstance(effects, Mapping) else ()
         if any(callable(setting) or isinstance(setting, str) for setting in settings):
             return 0.0
         return super()._work(design)
 
     def _has_varying_effects(self) -> bool:
         """Return whether some effects vary with time."""
-        return bool(self.time_varying)
+        return bool(self._changing_effects())
 
     def _coefficient_names(self) -> list[str]:
         """Return the names of the coefficients, including steps of effects."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from ..select.folds import Seed
 from ..select.variance_search import FoldScore
 from ..solve import Fit
 from .fixed_and_initial_coefficients import FixedCoefficients
-from .setting_types import Chooser, Device, MatrixLike, Solver
+from .setting_types import Chooser, Device, MatrixLike, RowVector, Solver
 from .single_threaded_methods import SingleThreadedMethods
 
 __all__ = ["FittedModel"]
@@ -91,7 +91,7 @@ class FittedModel(SingleThreadedMethods):
         def _is_formula_table(self, X: MatrixLike) -> bool: ...
         def _apply_formula(self, X: MatrixLike) -> MatrixLike: ...
         def _formula_vector(
-            self, name: Literal["strata", "offset"], X: MatrixLike, given: LabelsLike | None
+            self, name: RowVector, X: MatrixLike, given: LabelsLike | None
         ) -> LabelsLike | None: ...
         def _is_labelled_table(self, X: MatrixLike) -> bool: ...
         def _check_new(self, X: MatrixLike) -> Any: ...

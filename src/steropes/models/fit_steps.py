@@ -318,7 +318,9 @@ class FitSteps(
 
     def _wants_intercept(self) -> bool:
         """Return whether the settings ask for an intercept."""
-        return self._intercept and bool(getattr(self, "fit_intercept", True))
+        formula = getattr(self, "_formula", None)
+        left_out = formula is not None and not formula.has_intercept
+        return self._intercept and bool(getattr(self, "fit_intercept", True)) and not left_out
 
     def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Start | None]:
         """Choose the prior's variance by ``cv``; without it, keep the prior.

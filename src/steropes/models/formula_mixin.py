@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from inspect import signature
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from ..data.input_types import LabelsLike, TableLike
-from ..design import Design, has_names, null_design
+from ..design import Design, has_names
 from ..design.from_data import column_names
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
 from .estimator_mixin_base import FittedModel
-from .formula_data_types import (
-    as_pandas_table,
-    drop_unused_categories,
-    widen_numbers,
-    without_function_names,
-)
-from .formula_evaluation import evaluate_expression
-from .formula_parsing import Formula, read_formula
-from .formula_safety import MAX_CHARACTERS
-from .setting_types import MatrixLike
-from .variable_ranges import summarize_variables
+from .formula_data_types import as_pandas_table
+from .formula_fits import ROWS, read_table
+from .formula_parsing import Formula
+from .row_arguments import FitInputs
+from .setting_types import MatrixLike, RowVector
 
 __all__ = ["FormulaMixin"]
 
-# Arguments of `fit` with an entry for each row, and all arguments besides X and y.
-ROWS = ("sample_weight", "offset", "exposure", "strata")
+# All arguments of `fit` besides X and y.
 FIT = (*ROWS, "start_at", "fixed")
 
 
 class FormulaMixin(FittedModel):
     """Fitting from a formula, and designs of new data by the same formula."""
 
+    formula: str | None
     _intercept: bool
-    _fitted: frozenset[str]
+    _clusters: Any
     _formula: Formula
     formula_: str
     feature_names_in_: np.ndarray
@@ -48,6 +40,12 @@ class FormulaMixin(FittedModel):
         cls, formula: str, data: TableLike, *, trusted: bool = False, **fit: object
     ) -> Self:
         """Fit the model that a formula describes.
+
+        This is the short form of ``cls(formula=formula).fit(data)``. The formula is a setting of
+        the estimator, so that copies of it, such as those of ``cross_val_score`` and
+        `validate_by_group`, are fitted to tables. Each such fit determines knots, levels and
+        scales from its own rows. Draws of `bootstrap` and `validate` and the folds of ``cv`` share
+        the columns of the fit instead, as in R's rms.
 
         Parameters
         ----------
@@ -60,7 +58,7 @@ class FormulaMixin(FittedModel):
             ``bs(x, df=4)`` as in R, and mgcv's ``cr(x, df=3)`` and the cyclic ``cc(month, df=3)``,
             centred. ``step(x, [90, 180])`` has an effect of x in each period between these times,
             as R's ``x:strata(tgroup)`` after ``survSplit``, and ``tt(x, 'log')`` the effects ``x``
-            and ``x:log(t)``; they set ``time_varying`` and contain the constant effect of x. The
+            and ``x:log(t)``; they add to ``time_varying`` and contain the constant effect of x. The
             outcome may be ``Surv(time, event)`` or ``Surv(stop, event, entry=start)``.
             ``strata(a, b)`` and ``offset(x)`` are passed to ``fit``. ``cluster(id)`` are the
             clusters of robust errors and of the bootstrap; unlike R, ``summary()`` has robust
@@ -83,8 +81,8 @@ class FormulaMixin(FittedModel):
             strata and offset if the formula or the fit named them and they are not passed;
             other columns are ignored. A table without the columns of strata or offset, such as
             ``design_matrix(data)`` alone, is refused; arrays have the offset 0 if none is passed.
-            ``design_matrix(data)`` and ``design_vectors(data)``
-            return these.
+            ``design_matrix(data)`` and ``design_vectors(data)`` return these, and ``score(data)``
+            reads the outcome by the formula as well.
 
         Raises
         ------
@@ -105,60 +103,30 @@ class FormulaMixin(FittedModel):
         >>> m.coef_names_
         ['dose[T.low]@(0,3.5]', 'dose[T.low]@(3.5,inf)']
         """
-        whole = frame = table = drop_unused_categories(as_pandas_table(data))
-        if isinstance(formula, str) and (trusted or len(formula) <= MAX_CHARACTERS):
-            table = without_function_names(whole, formula)
-            frame = widen_numbers(table, formula)
-        read, has_intercept = read_formula(formula, frame, cls._intercept, trusted)
-        given = {name: fit.pop(name) for name in FIT if fit.get(name) is not None}
-        named: dict[str, str] = {}
-        for name, value in given.items():
-            if name in ROWS and isinstance(value, str):
-                if value not in whole.columns:
-                    raise DataError(f"{name}={value!r} is not a column of the data.")
-                given[name] = whole[value]
-                if name in ("strata", "offset"):
-                    named[name] = value
-        for name, value in read.vectors(table).items():
-            if name in given:
-                raise DataError(f"{name} is in the formula and among the arguments; give it once.")
-            given[name] = value
-        read.columns = named
-        used = set(map(str, read.spec.variables_by_source.get("data", ())))
-        read.variables = summarize_variables(frame, used, read.categories)
+        given = {name: fit[name] for name in FIT if fit.get(name) is not None}
         settings = {name: value for name, value in fit.items() if name not in FIT}
-        if cls._intercept and not has_intercept:
-            if settings.get("fit_intercept"):
-                raise DataError("The formula leaves the intercept out, and fit_intercept=True.")
-            settings["fit_intercept"] = False
-        outcome = evaluate_expression(read.outcome, frame)
-        X = read.matrix(frame)
-        if read.varying:
-            settings["time_varying"] = cls._with_time_effects(
-                settings.get("time_varying"), read.time_varying(list(X.columns))
-            )
-        model: Any = cls(**settings)
-        model.fit(X if X.shape[1] else null_design(len(X)), outcome, **given)
-        model._formula, model.formula_ = read, read.text
-        if read.cluster is not None:
-            model._clusters = evaluate_expression(read.cluster, table)
-        model._fitted |= {"_formula", "formula_", "_clusters"}
+        estimator: Any = cls
+        model = estimator(formula=formula, trusted=trusted, **settings)
+        model.fit(data, **given)
+        if settings.get("fit_intercept") and not model._formula.has_intercept:
+            raise DataError("The formula leaves the intercept out, and fit_intercept=True.")
         return model
 
-    @classmethod
-    def _with_time_effects(cls, given: object, effects: dict[str, object]) -> dict[object, object]:
-        """Combine the setting ``time_varying`` with the effects in the formula."""
-        if "time_varying" not in signature(cls).parameters:
-            raise DataError(
-                f"{cls.__name__} has no effects that change with time; leave step() and tt() out."
-            )
-        if given is not None and not isinstance(given, Mapping):
-            raise DataError("The formula has step() or tt(): leave time_varying out.")
-        own = dict(given or {})
-        twice = [name for name in own if name in effects]
-        if twice:
-            raise DataError(f"time_varying and the formula both have {twice[0]!r}; give it once.")
-        return own | effects
+    def _read_fit_table(self, X: MatrixLike, inputs: FitInputs) -> tuple[MatrixLike, FitInputs]:
+        """Compute the arguments of a fit from a table, if the model has a formula."""
+        if self.formula is None:
+            return X, inputs
+        found, inputs, self._formula = read_table(self, X, inputs)
+        self.formula_ = self._formula.text
+        if self._formula.cluster is not None:
+            self._clusters = self._formula.vector("cluster", as_pandas_table(X))
+        return found, inputs
+
+    def _changing_effects(self) -> Any:
+        """Return the setting ``time_varying``, with the effects in the formula of the fit."""
+        read = getattr(self, "_formula", None)
+        own = getattr(self, "time_varying", None)
+        return own if read is None or not read.effects else read.effects
 
     def _read_formula(self) -> Formula:
         """Return the formula of the fit; refuse if there is none."""
@@ -178,7 +146,7 @@ class FormulaMixin(FittedModel):
         return self._formula.matrix(as_pandas_table(X)) if self._is_formula_table(X) else X
 
     def _formula_vector(
-        self, name: Literal["strata", "offset"], X: MatrixLike, given: LabelsLike | None
+        self, name: RowVector, X: MatrixLike, given: LabelsLike | None
     ) -> LabelsLike | None:
         """Return strata or offset: those given, or computed by the formula from a table of data."""
         if given is not None or isinstance(X, Design | ShardedDesign) or not has_names(X):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -39,9 +39,10 @@ from .formula_evaluation import (
 from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
 from .formula_splines import short_name, transforms
 from .formula_time_effects import read_time_effect
+from .setting_types import RowVector
 from .variable_ranges import FormulaVariable
 
-__all__ = ["Formula", "read_formula"]
+__all__ = ["Formula", "outcome_of", "read_formula"]
 
 SPECIAL = re.compile(r"^(strata|offset|cluster)\((.*)\)$", re.DOTALL)
 # A column of labels, or its coding.
@@ -76,7 +77,7 @@ class Formula:
     Attributes
     ----------
     outcome : str
-        The left-hand side.
+        The left-hand side, which may be empty.
     spec : formulaic.ModelSpec
         Columns of X, with the state of splines and codings from the data of the fit.
     strata, cluster : str or None
@@ -84,11 +85,16 @@ class Formula:
     offsets : list of str
         Expressions.
     columns : dict
-        Names of columns that were passed as ``strata`` or ``offset`` in addition to the formula.
+        Names of columns that were passed as ``strata``, ``offset`` or ``exposure`` in addition to
+        the formula.
     variables : dict
         Ranges and typical values of the columns of data that the right-hand side uses.
     varying : dict
         Value of ``time_varying`` of each term with an effect that changes with time.
+    effects : dict
+        Those of the columns of X, with the setting ``time_varying`` of the estimator.
+    has_intercept : bool
+        Whether the right-hand side has an intercept.
     """
 
     text: str
@@ -100,6 +106,8 @@ class Formula:
     columns: dict[str, str] = field(default_factory=dict)
     variables: dict[str, FormulaVariable] = field(default_factory=dict)
     varying: dict[str, object] = field(default_factory=dict)
+    effects: dict[Any, object] = field(default_factory=dict)
+    has_intercept: bool = True
 
     def time_varying(self, names: Sequence[str]) -> dict[str, object]:
         """Return the setting ``time_varying`` by column, for the names of X's columns."""
@@ -143,23 +151,26 @@ class Formula:
         table = pd.DataFrame(X).drop(columns="Intercept", errors="ignore")
         return table.rename(columns=lambda name: short_name(name, factors))
 
-    def vector(self, name: Literal["strata", "offset"], data: pd.DataFrame) -> Evaluated | None:
-        """Compute strata or offset of new data; None if neither the formula nor the fit has any."""
+    def vector(self, name: RowVector, data: pd.DataFrame) -> Evaluated | None:
+        """Compute a vector of new data; None if neither the formula nor the fit has any."""
         if name in self.columns:
             return self._column_of_data(name, data)
+        if name == "exposure":
+            return None
         data = without_function_names(data, self.text)
         wide = widen_numbers(data, self.text)
         try:
-            if name == "strata":
-                return None if self.strata is None else evaluate_expression(self.strata, wide)
+            if name in ("strata", "cluster"):
+                text = self.strata if name == "strata" else self.cluster
+                return None if text is None else evaluate_expression(text, wide)
             if not self.offsets:
                 return None
             return np.sum([_offset(text, data, wide) for text in self.offsets], axis=0)
         except AbsentColumnError as error:
             raise DataError(f"{error} {_remedy(name)}") from None
 
-    def _column_of_data(self, name: Literal["strata", "offset"], data: pd.DataFrame) -> pd.Series:
-        """Return the column that the fit used as strata or offset; refuse missing values."""
+    def _column_of_data(self, name: RowVector, data: pd.DataFrame) -> pd.Series:
+        """Return the column that the fit used as a vector; refuse missing values."""
         column = self.columns[name]
         if column not in data:
             raise DataError(
@@ -176,8 +187,8 @@ class Formula:
         return {name: value for name, value in both.items() if value is not None}
 
 
-def _remedy(name: Literal["strata", "offset"]) -> str:
-    """Return advice for a table without the columns of strata or offset."""
+def _remedy(name: RowVector) -> str:
+    """Return advice for a table without the columns of a vector."""
     none = ", zeros for none" if name == "offset" else ""
     return f"Add it to the table, or pass {name}=… with an entry for each row{none}."
 
@@ -194,9 +205,7 @@ def _offset(text: str, data: pd.DataFrame, wide: pd.DataFrame) -> np.ndarray:
     return as_numbers(value, text).astype(np.float64)
 
 
-def read_formula(
-    text: str, data: pd.DataFrame, intercept: bool, trusted: bool = False
-) -> tuple[Formula, bool]:
+def read_formula(text: str, data: pd.DataFrame, intercept: bool, trusted: bool = False) -> Formula:
     """Read a formula.
 
     Parameters
@@ -208,8 +217,7 @@ def read_formula(
 
     Returns
     -------
-    formula : Formula
-    has_intercept : bool
+    Formula
 
     Raises
     ------
@@ -220,7 +228,8 @@ def read_formula(
     columns = frozenset(map(str, data.columns))
     if not trusted:
         refuse_unsafe_formula(text, len(DOT.findall(right)))
-        refuse_unsafe_expression(outcome, columns)
+        if outcome:
+            refuse_unsafe_expression(outcome, columns)
     foreign = CALL.search(re.sub("`[^`]*`", "", text))
     if foreign:
         raise DataError(f"There is no {foreign.group(1)}() here. {OF_R[foreign.group(1)]}")
@@ -251,10 +260,10 @@ def read_formula(
         if not columns_of_term:
             raise DataError(f"{part} has a single level and therefore no effect; leave it out.")
     strata, cluster = terms.labels.get("strata"), terms.labels.get("cluster")
-    read = Formula(
-        text, outcome, X.model_spec, strata, terms.offsets, cluster, varying=terms.varying
-    )
-    return read, terms.has_intercept
+    return Formula(
+        text, outcome, X.model_spec, strata, terms.offsets, cluster, varying=terms.varying,
+        has_intercept=terms.has_intercept,
+    )  # fmt: skip
 
 
 def _refuse_unlikely_labels(spec: Any, data: pd.DataFrame) -> None:
@@ -366,13 +375,16 @@ def _constant_term(term: Any, varying: dict[str, object]) -> Any:
     return plain
 
 
+def outcome_of(text: str) -> str:
+    """Return the left-hand side of a formula, which may be empty."""
+    return _sides(text)[0]
+
+
 def _sides(text: str) -> tuple[str, str]:
     """Split a formula into its outcome and its terms."""
     if not isinstance(text, str) or text.count("~") != 1:
         raise DataError(f"formula must be text with one '~', such as 'y ~ x1 + x2', not {text!r}.")
     outcome, right = (part.strip() for part in text.split("~"))
-    if not outcome:
-        raise DataError("The formula has no outcome before '~'.")
     if not right:
         raise DataError("The formula has nothing after '~'; a model without covariates is '~ 1'.")
     return outcome, right

@@ -63,6 +63,11 @@ class GammaRegression(MeanRegression):
         in every fit and a `CrossValidation` draws new ones.
     verbose : int
         Whether to show progress on standard error (1) or not (0, default).
+    formula : str, optional
+        Outcome and covariates, such as ``"y ~ drug + age"``, with which ``fit`` takes a table of
+        data in place of X and y; see `from_formula`.
+    trusted : bool
+        Whether to evaluate any Python in the formula, default no; see `from_formula`.
 
     Attributes
     ----------

@@ -11,6 +11,7 @@ from ..infer.response_moments import null_predictor
 from ..priors import Prior
 from .average_effects import AverageEffects
 from .base import PenalizedModel
+from .formula_fits import outcome_of_table
 from .residuals import GeneralizedResiduals
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from .sklearn_base import RegressorMixin
@@ -50,10 +51,13 @@ class GeneralizedLinearModel(AverageEffects, GeneralizedResiduals, PenalizedMode
         device: Device = "cpu",
         random_state: Seed = None,
         verbose: int | bool = 0,
+        formula: str | None = None,
+        trusted: bool = False,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
-            device=device, random_state=random_state, verbose=verbose,
+            device=device, random_state=random_state, verbose=verbose, formula=formula,
+            trusted=trusted,
         )  # fmt: skip
         self.fit_intercept = fit_intercept
 
@@ -85,7 +89,7 @@ class MeanRegression(RegressorMixin, GeneralizedLinearModel):
     def score(
         self,
         X: MatrixLike,
-        y: VectorLike,
+        y: VectorLike | None = None,
         sample_weight: VectorLike | None = None,
         *,
         offset: VectorLike | None = None,
@@ -98,6 +102,7 @@ class MeanRegression(RegressorMixin, GeneralizedLinearModel):
             The covariates, with the columns of ``fit``.
         y : (n,) array
             The outcomes.
+            Default the outcome of the formula, of an estimator fitted by one.
         sample_weight, offset : (n,) arrays, optional
             As in ``fit``.
 
@@ -108,6 +113,7 @@ class MeanRegression(RegressorMixin, GeneralizedLinearModel):
             with an offset, exp(offset) times the best factor, as in R and statsmodels. If μ₀ equals
             y, 1 if it is predicted exactly and otherwise 0.
         """
+        y = outcome_of_table(self, X, y)
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         eta = self.linear_predictor(X, offset)
         n = len(eta)

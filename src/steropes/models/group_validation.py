@@ -18,6 +18,7 @@ from ..data.survival_outcome import SurvivalOutcome
 from ..data.vector_checks import check_offset, label_strata
 from ..errors import DataError, SeparationError
 from .cumulative.ordinal_outcomes import read_new_outcome
+from .formula_fits import rows_of_table
 from .internal_validation import InternalValidation, refuse_without_measures
 from .multinomial_inputs import read_class_offset
 from .performance import CAUSE, COMPETING, ValidationData, performance
@@ -29,11 +30,11 @@ __all__ = ["validate_by_group"]
 def validate_by_group(
     model: InternalValidation,
     X: MatrixLike,
-    y: VectorLike,
-    groups: LabelsLike,
+    y: VectorLike | None = None,
+    groups: LabelsLike | None = None,
     *,
-    sample_weight: VectorLike | None = None,
-    offset: VectorLike | None = None,
+    sample_weight: VectorLike | str | None = None,
+    offset: VectorLike | str | None = None,
     strata: LabelsLike | None = None,
 ) -> pd.DataFrame:
     """Fit without one group at a time, and measure the performance in that group.
@@ -48,9 +49,11 @@ def validate_by_group(
         is cloned, and a ``cv`` chooses the prior's variance in each fit again. Weights of classes
         (``class_weight``) are those of the fit without the group, also in the measures.
     X : array, sparse matrix or data frame, (n, p)
-        Covariates.
+        Covariates, or the table of data for the model's formula. Knots, levels and scales of the
+        formula are then those of the rows of each fit, and the arguments below may be names of
+        columns.
     y : (n,) array
-        Outcome.
+        Outcome, as in the model's ``fit``.
     groups : (n,) labels
         Group of each row, at least two.
     sample_weight : (n,) array, optional
@@ -96,9 +99,15 @@ def validate_by_group(
     ['n', 'auc', 'r2', 'intercept', 'slope', 'brier']
     """
     refuse_without_measures(model)
-    refuse_other_order(
-        X, y=y, groups=groups, sample_weight=sample_weight, offset=offset, strata=strata
-    )
+    if groups is None:
+        raise DataError("validate_by_group() needs the group of each row: groups=…")
+    vectors: dict[str, Any] = {
+        "groups": groups, "sample_weight": sample_weight, "offset": offset, "strata": strata,
+    }  # fmt: skip
+    if getattr(model, "formula", None) is not None:
+        X, y, vectors = rows_of_table(model, X, y, vectors)
+    groups, sample_weight, offset, strata = vectors.values()
+    refuse_other_order(X, y=y, **vectors)
     family = str(model._performance_family)
     n = int(np.shape(X)[0])
     codes, labels = check_groups(groups, n)
@@ -127,9 +136,12 @@ def validate_by_group(
         own_data = {q: x[others] for q, x in given.items()}
         fitted = _fit_without(label, model, _safe_indexing(X, others), outcome[others], own_data)
         predict = fitted._predictors if several else fitted.linear_predictor
-        known = None if add is None else add[there]
-        eta = predict(_safe_indexing(X, there), known)
-        own = None if stratum is None else stratum[there]
+        new = _safe_indexing(X, there)
+        known = fitted._formula_vector("offset", new, None if add is None else add[there])
+        eta = predict(new, known)
+        own = fitted._formula_vector("strata", new, None if stratum is None else stratum[there])
+        own = None if own is None else label_strata(own, len(there))[0]
+        refuse_without_measures(fitted)  # a formula can have effects that change with time
         values = _outcome(family, fitted, outcome[there])
         data = ValidationData(family, fitted._without_prior(), values, own, known)
         lines.append(float(weight[there].sum()))

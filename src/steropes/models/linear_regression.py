@@ -13,6 +13,7 @@ from ..fit import Problem
 from ..infer.profile_fits import FromObjective
 from ..infer.response_moments import NormalResponse
 from ..likelihoods import Likelihood, LinearLikelihood
+from .formula_fits import outcome_of_table
 from .generalized_linear_model import MeanRegression
 from .row_arguments import FitInputs, OutcomeRows
 from .setting_types import MatrixLike
@@ -53,6 +54,11 @@ class LinearRegression(MeanRegression):
         in every fit and a `CrossValidation` draws new ones.
     verbose : int
         Whether to show progress on standard error (1) or not (0, default).
+    formula : str, optional
+        Outcome and covariates, such as ``"y ~ drug + age"``, with which ``fit`` takes a table of
+        data in place of X and y; see `from_formula`.
+    trusted : bool
+        Whether to evaluate any Python in the formula, default no; see `from_formula`.
 
     Attributes
     ----------
@@ -191,7 +197,7 @@ class LinearRegression(MeanRegression):
     def score(
         self,
         X: MatrixLike,
-        y: VectorLike,
+        y: VectorLike | None = None,
         sample_weight: VectorLike | None = None,
         *,
         offset: VectorLike | None = None,
@@ -204,6 +210,7 @@ class LinearRegression(MeanRegression):
             Covariates, with the columns of the fit.
         y : (n,) array
             Outcomes.
+            Default the outcome of the formula, of an estimator fitted by one.
         sample_weight : (n,) array, optional
             Nonnegative row weights. Default 1.
         offset : (n,) array, optional
@@ -215,6 +222,7 @@ class LinearRegression(MeanRegression):
         float
             R², 1 at best, and 0 for a prediction by the mean.
         """
+        y = outcome_of_table(self, X, y)
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         predicted = self.predict(X, offset)
         y = check_response(y, len(predicted))

@@ -16,6 +16,7 @@ from ..infer.response_moments import BinaryResponse
 from ..likelihoods import Likelihood, LogisticLikelihood
 from ..priors import Prior
 from .class_weights import ClassWeights
+from .formula_fits import outcome_of_table
 from .generalized_linear_model import GeneralizedLinearModel
 from .performance import share_correct
 from .row_arguments import FitInputs, OutcomeRows
@@ -65,6 +66,11 @@ class LogisticRegression(ClassWeights, ClassifierMixin, GeneralizedLinearModel):
         in every fit and a `CrossValidation` draws new ones.
     verbose : int
         Whether to show progress on standard error (1) or not (0, default).
+    formula : str, optional
+        Outcome and covariates, such as ``"y ~ drug + age"``, with which ``fit`` takes a table of
+        data in place of X and y; see `from_formula`.
+    trusted : bool
+        Whether to evaluate any Python in the formula, default no; see `from_formula`.
 
     Attributes
     ----------
@@ -159,11 +165,13 @@ class LogisticRegression(ClassWeights, ClassifierMixin, GeneralizedLinearModel):
         device: Device = "cpu",
         random_state: Seed = None,
         verbose: int | bool = 0,
+        formula: str | None = None,
+        trusted: bool = False,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, fit_intercept=fit_intercept, solver=solver, tol=tol,
             max_iter=max_iter, n_jobs=n_jobs, device=device, random_state=random_state,
-            verbose=verbose,
+            verbose=verbose, formula=formula, trusted=trusted,
         )  # fmt: skip
         self.class_weight = class_weight
 
@@ -280,7 +288,7 @@ class LogisticRegression(ClassWeights, ClassifierMixin, GeneralizedLinearModel):
     def score(
         self,
         X: MatrixLike,
-        y: VectorLike,
+        y: VectorLike | None = None,
         sample_weight: VectorLike | None = None,
         *,
         offset: VectorLike | None = None,
@@ -293,6 +301,7 @@ class LogisticRegression(ClassWeights, ClassifierMixin, GeneralizedLinearModel):
             Covariates, with the columns of the fit.
         y : (n,) array
             Labels.
+            Default the outcome of the formula, of an estimator fitted by one.
         sample_weight : (n,) array, optional
             Nonnegative row weights. Default 1.
         offset : (n,) array, optional
@@ -304,6 +313,7 @@ class LogisticRegression(ClassWeights, ClassifierMixin, GeneralizedLinearModel):
         float
             Share of correct predictions.
         """
+        y = outcome_of_table(self, X, y)
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         predicted = self.predict(X, offset)
         return share_correct(y, predicted, sample_weight)

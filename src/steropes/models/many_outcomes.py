@@ -30,6 +30,7 @@ from ..fit.parallel_tasks import has_parallel_backend, run_tasks
 from ..fit.shards import ShardedDesign
 from ..infer import refuse_separated, refuse_undetermined
 from .base import PenalizedModel
+from .formula_fits import without_formula
 from .progress import Progress
 from .row_arguments import FitInputs as FitInputs
 from .setting_checks import numerical_settings
@@ -70,7 +71,9 @@ def fit_many(
     estimator : estimator
         Its settings apply to all fits; it is not modified.
     X : array, sparse matrix, data frame, Design or ShardedDesign, (n, p)
-        Covariates of all outcomes.
+        Covariates of all outcomes, or the table of data for the estimator's formula. The outcome
+        of the formula is not used, and the arguments below may be names of columns. Knots, levels
+        and scales of the formula are those of all rows.
     outcomes : mapping or pandas, polars or pyarrow table
         Outcomes by name: y as in ``fit``, or a mapping with ``"y"`` and the outcome's own
         ``"sample_weight"``, ``"offset"``, ``"exposure"`` or ``"strata"``, which replace the
@@ -143,7 +146,13 @@ def fit_many(
     common: FitArguments = {
         "sample_weight": sample_weight, "offset": offset, "exposure": exposure, "strata": strata,
     }  # fmt: skip
+    of_formula: set[str] = set()
+    if estimator.formula is not None:
+        passed = {name for name, x in common.items() if x is not None}
+        estimator, X, common = without_formula(estimator, X, common)
+        of_formula = {name for name, x in common.items() if x is not None} - passed
     given = _read(outcomes, common)
+    _refuse_twice(given, common, of_formula)
     refuse_other_order(X, **{k: v for k, v in common.items() if v is not None})
     for name, part in given.items():
         _refuse_other_order(X, name, {k: v for k, v in part.items() if v is not common.get(k)})
@@ -292,6 +301,16 @@ def _read(outcomes: Outcomes, common: FitArguments) -> dict[str, FitArguments]:
             )
         out[str(name)] = {**common, **own}
     return out
+
+
+def _refuse_twice(
+    given: Mapping[str, FitArguments], common: FitArguments, of_formula: set[str]
+) -> None:
+    """Refuse an outcome's own strata or offset if the formula has some too."""
+    for name, part in given.items():
+        for key in sorted(of_formula):
+            if part[key] is not common[key]:
+                raise DataError(f"{key} is in the formula and of outcome {name!r}; give it once.")
 
 
 def _columns(table: TableLike) -> list[tuple[str, VectorLike]]:

@@ -14,6 +14,7 @@ from ..design import Design
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
 from .estimator_mixin_base import FittedModel
+from .formula_fits import outcome_of_table
 from .multinomial_inputs import read_class_offset
 from .performance import share_correct
 from .setting_types import MatrixLike
@@ -142,7 +143,7 @@ class MultinomialPredictions(FittedModel):
     def score(
         self,
         X: MatrixLike,
-        y: VectorLike,
+        y: VectorLike | None = None,
         sample_weight: VectorLike | None = None,
         *,
         offset: VectorLike | None = None,
@@ -155,6 +156,7 @@ class MultinomialPredictions(FittedModel):
             Covariates, with the columns of the fit.
         y : (n,) array
             Labels.
+            Default the outcome of the formula, of an estimator fitted by one.
         sample_weight : (n,) array, optional
             Nonnegative row weights. Default 1.
         offset : (n, K) array or table, optional
@@ -165,6 +167,7 @@ class MultinomialPredictions(FittedModel):
         float
             Share of correct predictions.
         """
+        y = outcome_of_table(self, X, y)
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         predicted = self.predict(X, offset)
         return share_correct(y, predicted, sample_weight)

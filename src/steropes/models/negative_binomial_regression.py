@@ -59,6 +59,11 @@ class NegativeBinomialRegression(CountRegression):
         in every fit and a `CrossValidation` draws new ones.
     verbose : int
         Whether to show progress on standard error (1) or not (0, default).
+    formula : str, optional
+        Outcome and covariates, such as ``"y ~ drug + age"``, with which ``fit`` takes a table of
+        data in place of X and y; see `from_formula`.
+    trusted : bool
+        Whether to evaluate any Python in the formula, default no; see `from_formula`.
 
     Attributes
     ----------
@@ -149,11 +154,13 @@ class NegativeBinomialRegression(CountRegression):
         device: Device = "cpu",
         random_state: Seed = None,
         verbose: int | bool = 0,
+        formula: str | None = None,
+        trusted: bool = False,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, fit_intercept=fit_intercept, solver=solver, tol=tol,
             max_iter=max_iter, n_jobs=n_jobs, device=device, random_state=random_state,
-            verbose=verbose,
+            verbose=verbose, formula=formula, trusted=trusted,
         )  # fmt: skip
         self.dispersion = dispersion
 

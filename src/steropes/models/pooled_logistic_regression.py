@@ -84,6 +84,11 @@ class PooledLogisticRegression(PooledPredictions, PooledResiduals, PenalizedMode
         in every fit and a `CrossValidation` draws new ones.
     verbose : int
         Whether to show progress on standard error (1) or not (0, default).
+    formula : str, optional
+        Outcome and covariates, such as ``"y ~ drug + age"``, with which ``fit`` takes a table of
+        data in place of X and y; see `from_formula`.
+    trusted : bool
+        Whether to evaluate any Python in the formula, default no; see `from_formula`.
 
     Attributes
     ----------
@@ -176,10 +181,13 @@ class PooledLogisticRegression(PooledPredictions, PooledResiduals, PenalizedMode
         device: Device = "cpu",
         random_state: Seed = None,
         verbose: int | bool = 0,
+        formula: str | None = None,
+        trusted: bool = False,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
-            device=device, random_state=random_state, verbose=verbose,
+            device=device, random_state=random_state, verbose=verbose, formula=formula,
+            trusted=trusted,
         )  # fmt: skip
         self.interval = interval
         self.breaks = breaks
@@ -215,7 +223,7 @@ class PooledLogisticRegression(PooledPredictions, PooledResiduals, PenalizedMode
             assert self.breaks is not None  # checked with the settings
             intervals = TimeIntervals.at(self.breaks, seen)
         self._time = time = DiscreteTime.of(
-            intervals, self.baseline, self.time_varying, design.names
+            intervals, self.baseline, self._changing_effects(), design.names
         )
         whole = time.design(design).centered(None if used.all() else used)
         at_risk = intervals.cut(outcome, used)
@@ -287,7 +295,7 @@ class PooledLogisticRegression(PooledPredictions, PooledResiduals, PenalizedMode
 
     def _has_varying_effects(self) -> bool:
         """Return whether some effects vary with time."""
-        return self.time_varying is not None
+        return self._changing_effects() is not None
 
     def _coefficient_names(self) -> list[str]:
         """Return the names of all coefficients, the baseline's first."""

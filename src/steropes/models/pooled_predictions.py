@@ -21,6 +21,7 @@ from .computed_attributes import computed_attribute
 from .discrete_time import DiscreteTime
 from .discrimination import auc_table, concordance_with_se, pair_weights, times_of_events
 from .estimator_mixin_base import FittedModel
+from .formula_fits import outcome_of_table
 from .setting_types import MatrixLike
 from .step_functions import StepFunction
 
@@ -357,7 +358,7 @@ class PooledPredictions(FittedModel):
     def score(
         self,
         X: MatrixLike,
-        y: VectorLike,
+        y: VectorLike | None = None,
         sample_weight: VectorLike | None = None,
         offset: VectorLike | None = None,
     ) -> float:
@@ -369,6 +370,7 @@ class PooledPredictions(FittedModel):
             Covariates, with the columns of the fit.
         y : structured array
             As in ``fit``.
+            Default the outcome of the formula, of an estimator fitted by one.
         sample_weight : (n,) array, optional
             Nonnegative row weights. Default 1.
         offset : (n,) array, optional
@@ -379,4 +381,5 @@ class PooledPredictions(FittedModel):
         float
             The concordance.
         """
+        y = outcome_of_table(self, X, y)
         return self.concordance(X, y, sample_weight, offset)

@@ -21,6 +21,7 @@ from ..priors import Prior
 from ..solve import Fit
 from .base import PenalizedModel
 from .computed_attributes import computed_attribute
+from .formula_fits import outcome_of_table
 from .late_entry_checks import refuse_unobserved_gap
 from .residuals import Params, SurvivalResidualKind, survival_residuals
 from .row_arguments import FitInputs
@@ -231,7 +232,7 @@ class ProportionalHazardsModel(PenalizedModel):
     def score(
         self,
         X: MatrixLike,
-        y: VectorLike,
+        y: VectorLike | None = None,
         sample_weight: VectorLike | None = None,
         strata: LabelsLike | None = None,
         offset: VectorLike | None = None,
@@ -245,6 +246,7 @@ class ProportionalHazardsModel(PenalizedModel):
             Covariates, with the columns of the fit.
         y : structured array
             As in ``fit``.
+            Default the outcome of the formula, of an estimator fitted by one.
         sample_weight : (n,) array, optional
             Nonnegative row weights. Default 1.
         strata : (n,) labels, optional
@@ -264,6 +266,7 @@ class ProportionalHazardsModel(PenalizedModel):
         The metadata routing of scikit-learn passes ``strata`` and ``offset`` after a call such as
         ``set_score_request(strata=True)``.
         """
+        y = outcome_of_table(self, X, y)
         return self.concordance(
             X, y, sample_weight=sample_weight, strata=strata, offset=offset, **given
         )

@@ -23,6 +23,7 @@ __all__ = [
     "IntervalMethod",
     "Kind",
     "MatrixLike",
+    "RowVector",
     "Seed",
     "Solver",
     "StepTimes",
@@ -34,6 +35,8 @@ __all__ = [
 
 # Covariates as users pass them.
 MatrixLike = ArrayLike | sparse.spmatrix | sparse.sparray | TableLike | Design | ShardedDesign
+# Vectors of rows that a formula, or an argument of ``fit`` with the name of a column, can define.
+RowVector = Literal["strata", "offset", "exposure", "cluster"]
 Solver = Literal["newton", "ccd"]
 # Methods that choose the variance of a prior.
 Chooser = CrossValidation | InformationCriterion

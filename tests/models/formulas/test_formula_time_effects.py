@@ -189,7 +189,7 @@ def test_priors_folds_draws_profiles_and_copies(people):
     assert np.isfinite(draws.coef).all()
     again = pickle.loads(pickle.dumps(flat))
     np.testing.assert_array_equal(again.predict(people, time=7), flat.predict(people, time=7))
-    assert clone(flat).time_varying == {"x": "log", "sex[T.m]": [30]}
+    np.testing.assert_array_equal(clone(flat).fit(people).coef_, flat.coef_)
 
 
 def test_blocks_of_rows_have_the_same_effects(people):

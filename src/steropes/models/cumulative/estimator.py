@@ -27,6 +27,7 @@ from ...solve import Batch
 from ...solve.fit_trace import FitTrace
 from ...solve.separation.separation_with_nuisance import refuse_unidentifiable_columns
 from ..base import PenalizedModel
+from ..formula_fits import outcome_of_table
 from ..logistic_regression import LogisticRegression
 from ..progress import Progress
 from ..row_arguments import FitInputs
@@ -93,6 +94,11 @@ class CumulativeProbabilityModel(
         in every fit and a `CrossValidation` draws new ones.
     verbose : int
         Whether to show progress on standard error (1) or not (0, default).
+    formula : str, optional
+        Outcome and covariates, such as ``"y ~ drug + age"``, with which ``fit`` takes a table of
+        data in place of X and y; see `from_formula`.
+    trusted : bool
+        Whether to evaluate any Python in the formula, default no; see `from_formula`.
 
     Attributes
     ----------
@@ -200,10 +206,13 @@ class CumulativeProbabilityModel(
         device: Device = "cpu",
         random_state: Seed = None,
         verbose: int | bool = 0,
+        formula: str | None = None,
+        trusted: bool = False,
     ) -> None:
         super().__init__(
             prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
-            device=device, random_state=random_state, verbose=verbose,
+            device=device, random_state=random_state, verbose=verbose, formula=formula,
+            trusted=trusted,
         )  # fmt: skip
         self.link = link
         self.reduce = reduce
@@ -386,7 +395,7 @@ class CumulativeProbabilityModel(
     def score(
         self,
         X: MatrixLike,
-        y: VectorLike,
+        y: VectorLike | None = None,
         sample_weight: VectorLike | None = None,
         *,
         offset: VectorLike | None = None,
@@ -399,6 +408,7 @@ class CumulativeProbabilityModel(
             Covariates, with the columns of the fit.
         y : (n,) array
             Outcomes without censoring.
+            Default the outcome of the formula, of an estimator fitted by one.
         sample_weight : (n,) array, optional
             Nonnegative row weights. Default 1.
         offset : (n,) array, optional
@@ -415,6 +425,7 @@ class CumulativeProbabilityModel(
         DataError
             If y has censored outcomes.
         """
+        y = outcome_of_table(self, X, y)
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         mean = self.predict(X, offset)
         outcome = read_new_outcome(y, len(mean), self.categories_)

@@ -19,7 +19,7 @@ __all__ = ["compare_links"]
 def compare_links(
     model: CumulativeProbabilityModel,
     X: MatrixLike,
-    y: VectorLike,
+    y: VectorLike | None = None,
     links: Sequence[Link] = get_args(Link),
     **fit: object,
 ) -> pd.DataFrame:
@@ -32,9 +32,9 @@ def compare_links(
     model : CumulativeProbabilityModel
         Its settings are used; it is not modified.
     X : array, sparse matrix, data frame or Design, (n, p)
-        Covariates.
+        Covariates, or the table of data for the model's formula.
     y : (n,) array
-        Outcome.
+        Outcome, as in the model's ``fit``.
     links : sequence of str
         Links to compare; default all.
     **fit

@@ -175,7 +175,9 @@ class CumulativeDiagnostics(FittedModel):
             raise DataError("The quantiles leave fewer than two different cuts of y.")
         beta, influences, se = [], [], []
         for cut in cuts:
-            m = clone(self).set_params(prior=None, cv=None, reduce=None, link=self._link)
+            m = clone(self).set_params(
+                formula=None, prior=None, cv=None, reduce=None, link=self._link
+            )
             try:
                 m.fit(
                     X, outcome.lower > cut, sample_weight=weights, offset=offset,
