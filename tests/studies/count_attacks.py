@@ -106,7 +106,9 @@ def attack_rates(released, exact, rules, length):
         line = known.get(row, {})
         for name in ("persons_at_risk", "person_outcomes"):
             cell = line.get(name, np.nan)
-            x.add((row, name), *coarse_range(cell, rules))
+            low, high = coarse_range(cell, rules)
+            # Rows of nobody are absent.
+            x.add((row, name), max(low, int(row in known and name != "person_outcomes")), high)
             truth[row, name] = int(real[row][name])
             if not cell >= 0 and truth[row, name]:
                 hidden.append((row, name))

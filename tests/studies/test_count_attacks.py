@@ -5,8 +5,11 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from tests.studies.conftest import TinyOmop
 from tests.studies.count_attacks import STRATA, attack_rates, exact_rates, people_of
+from tests.studies.test_series_release_attacks import regular_series
 
+from steropes.studies import StudySettings, case_series, case_series_settings, comparative_study
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.complementary_suppression import part_split, withheld_counts
 from steropes.studies.disclosure.strategus_tables import released_rates
@@ -108,3 +111,44 @@ def test_two_small_strata_of_a_small_total_are_withheld():
     # Strata that overlap say nothing about their total.
     shown = np.array([100.0, 90.0, 80.0, -5.0])
     assert not withheld_counts(shown, [part_split(1, 3)], DisclosureRules()).any()
+
+
+def test_person_years_of_opensafely_do_not_tell_how_many_people_were_rounded(tmp_path):
+    """Everybody has 30 days at risk, so that exact days are 30 times the number of people."""
+    found = []
+    for n in (98, 102):  # Both are released as 99.
+        (folder := tmp_path / str(n)).mkdir()
+        omop = TinyOmop(folder)
+        rng = np.random.default_rng(1)
+        for i in range(2 * n):
+            person = omop.person(
+                **{("target", "comparator")[i % 2]: 0},
+                observed=(-1000, 900),
+                born=1950 + i // 2 % 30,
+            )
+            if i < 60:
+                omop.condition(person, 3, int(rng.integers(2, 25)) if i < 40 else 600)
+        settings = StudySettings(1, 2, 3, risk_days=30, unblind=True, min_people=3, caliper=1.0)
+        study = comparative_study(omop.write(), settings, disclosure="opensafely")
+        found.append([line for line in study.release.rates if line["analysis"] == "all"])
+        assert [line["people"] for line in found[-1]] == [99, 99]
+    names = ("person_years", "rate", "rate_lower", "rate_upper")
+    for line, other in zip(*found, strict=True):
+        assert all(line[name] == other[name] > 0 for name in names)
+
+
+def test_days_of_opensafely_case_series_do_not_tell_how_many_cases_were_rounded(tmp_path):
+    """Every case has the same days in each window, and is observed on as many days."""
+    found = []
+    for n in (62, 66):  # Both are released as 63.
+        (folder := tmp_path / str(n)).mkdir()
+        path = regular_series(TinyOmop(folder), 14, 13, 12, n)
+        made = case_series(path, case_series_settings(3, 1, unblind=True), disclosure="opensafely")
+        result = made.tables()["sccs_result"].iloc[0]
+        found.append(
+            [result["covariate_days"], result["observed_days"], made.release.days["exposure"],
+             made.release.days["pre-exposure"], *made.release.attrition["days"]]
+        )  # fmt: skip
+        assert result["covariate_subjects"] == 63
+    assert found[0] == found[1]
+    assert all(days > 0 for days in found[0])

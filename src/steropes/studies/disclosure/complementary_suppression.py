@@ -73,7 +73,12 @@ def beside(marked: NDArray, splits: Sequence[Split]) -> NDArray:
 
 
 def withheld_counts(
-    shown: NDArray, splits: Sequence[Split], rules: DisclosureRules, entries: bool = False
+    shown: NDArray,
+    splits: Sequence[Split],
+    rules: DisclosureRules,
+    *,
+    entries: bool = False,
+    fewest: int = 0,
 ) -> NDArray:
     """Mark the counts that are withheld, so that released ones narrow no suppressed count.
 
@@ -91,6 +96,8 @@ def withheld_counts(
     entries : bool, default False
         Whether these are numbers of events or entries. A suppressed one may be large, but it is no
         smaller than the number of people.
+    fewest : int, default 0
+        The lowest possible count of a row, such as 1 if rows without people are absent.
 
     Returns
     -------
@@ -105,12 +112,16 @@ def withheld_counts(
         few = shown[totals] <= rules.least * strata[totals]
         withheld[parts] |= few & np.isin(totals, totals[hidden[parts] & few])
     while True:
-        low, high = _propagated(*_ranges(shown, withheld, rules, entries), splits)
-        lowest = np.ones(len(low)) if entries else low
-        values = np.minimum(high, rules.least - 1) - lowest + 1
-        narrow = hidden & ~withheld & (values < rules.least - 1)
-        further = beside(narrow, splits)
-        for parts, totals in splits:  # The strata of a suppressed total narrow it.
+        low, high = _propagated(*_ranges(shown, withheld, rules, entries, fewest), splits)
+        lowest = np.ones(len(low)) if entries else np.maximum(low, 1)
+        values = np.where(withheld, high, np.minimum(high, rules.least - 1)) - lowest + 1
+        narrow = hidden & (values < rules.least - 1)
+        around = narrow & ~withheld
+        for parts, totals in splits:
+            around[parts] |= narrow[totals]  # The strata of a suppressed total narrow it.
+            around[totals] |= narrow[parts] & withheld[parts]
+        further = beside(around, splits)
+        for parts, totals in splits:
             further[parts] |= narrow[totals]
         if not (further & ~withheld).any():
             return withheld
@@ -118,7 +129,7 @@ def withheld_counts(
 
 
 def _ranges(
-    shown: NDArray, withheld: NDArray, rules: DisclosureRules, entries: bool
+    shown: NDArray, withheld: NDArray, rules: DisclosureRules, entries: bool, fewest: int
 ) -> tuple[NDArray, NDArray]:
     """Return the lowest and highest counts for which each released count can stand."""
     n, least = shown.astype(float), rules.least
@@ -129,7 +140,7 @@ def _ranges(
     few = n == -least
     low = np.where(few, 1.0, low)
     high = np.where(few, np.inf if entries else least - 1.0, high)
-    return np.where(withheld, 0.0, low), np.where(withheld, np.inf, high)
+    return np.where(withheld, float(fewest), low), np.where(withheld, np.inf, high)
 
 
 def _propagated(low: NDArray, high: NDArray, splits: Sequence[Split]) -> tuple[NDArray, NDArray]:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from steropes.studies.arm_names import ARMS
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.person_time import released_sums
 from steropes.studies.disclosure.released_table_rows import column
 from steropes.studies.disclosure.small_cell_suppression import Bound, small
 
@@ -209,9 +210,11 @@ def _together(
             released[name] = column(values)
             hidden[name] = [rules.rounds or isinstance(v, Bound) for v in values]
         bounds = (released[f"{arm}_subjects"] < 0) | (released[f"{arm}_outcomes"] < 0)
-        days = released[f"{arm}_days"].astype(float).mask(bounds)
+        days = released[f"{arm}_days"].astype(float)
         if rules.rounds:
-            days = days.map(lambda x: float(f"{x:.3g}"))
+            people = [table[f"{arm}_subjects"] for table in (results, released)]
+            days = released_sums(days, people[0], people[1], rules)
+        days = days.mask(bounds)
         released[f"{arm}_days"] = days if days.isna().any() else days.astype(np.int64)
     return GridCounts(
         released,

@@ -22,6 +22,7 @@ from steropes.studies.disclosure.effect_suppression import (
 )
 from steropes.studies.disclosure.grid_counts import KEY, GridCounts
 from steropes.studies.disclosure.grid_effects_by_period import released_periods
+from steropes.studies.disclosure.person_time import released_sums
 from steropes.studies.disclosure.released_table_rows import column, each_row
 
 __all__ = ["GridEffects", "released_grid_effects"]
@@ -150,6 +151,9 @@ def _subgroups(
                     )
                     if bounds or small:
                         line[f"{arm}_days"] = math.nan
+                    elif rules.rounds and what == "subjects":
+                        days = released_sums([line[f"{arm}_days"]], [n], [line[name]], rules)
+                        line[f"{arm}_days"] = days.iloc[0]
         open_[place] = not closed
         for line in levels:
             line |= effect_columns(line, Secrecy(closed, s.step), rules)

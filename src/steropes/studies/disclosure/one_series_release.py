@@ -15,6 +15,7 @@ from steropes.studies.disclosure.effect_suppression import WITHHELD, Secrecy, ef
 from steropes.studies.disclosure.series_counts import OUTCOMES, CovariateCounts, released_covariates
 from steropes.studies.disclosure.series_table_release import (
     binned,
+    covariate_days,
     has_profile,
     joint_secrecy,
     release_series,
@@ -45,7 +46,7 @@ class SeriesRelease:
     estimates : DataFrame
         Rate ratios in the layout of ``CaseSeries.estimates``, including those of exposures that
         fail a diagnostic.
-    days : dict of str to int, Bound or None
+    days : dict of str to int or None
         Days of each covariate; None where one of its other counts is suppressed.
     yearly : DataFrame
         Observed over expected outcomes by year, ``expected`` at a constant rate and ``adjusted``
@@ -63,7 +64,7 @@ class SeriesRelease:
     counts: dict[str, CovariateCounts]
     estimates: pd.DataFrame
     diagnostics: list[Diagnostics]
-    days: dict[str, int | Bound | None]
+    days: dict[str, int | None]
     yearly: pd.DataFrame
     weeks: dict[str, pd.DataFrame]
     ends: pd.DataFrame
@@ -147,11 +148,11 @@ def _attrition(study: ExactSeries, table: pd.DataFrame, rules: DisclosureRules) 
 
 def _days(
     study: ExactSeries, name: str, released: CovariateCounts, rules: DisclosureRules
-) -> int | Bound | None:
+) -> int | None:
     """Return the released days of a covariate; None where its subjects or events are suppressed."""
-    if isinstance(released.subjects, Bound) or isinstance(released.events, Bound):
-        return None
-    return rules.count(int(study.intervals.statistics.loc[name, "days"]))
+    exact = study.intervals.statistics.loc[name]
+    days = covariate_days(exact["days"], int(exact["subjects"]), released, rules)
+    return None if math.isnan(days) else round(days)
 
 
 def _yearly(study: ExactSeries, rules: DisclosureRules) -> pd.DataFrame:

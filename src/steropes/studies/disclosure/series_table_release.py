@@ -18,6 +18,7 @@ from steropes.studies.disclosure.effect_suppression import (
     released_controls,
     released_truth,
 )
+from steropes.studies.disclosure.person_time import released_sums
 from steropes.studies.disclosure.released_table_rows import column, each_row, signed
 from steropes.studies.disclosure.series_counts import (
     KEY,
@@ -32,7 +33,7 @@ from steropes.studies.disclosure.series_counts import (
 from steropes.studies.disclosure.small_cell_suppression import Bound
 from steropes.studies.sccs.sccs_results_schema import TABLES
 
-__all__ = ["binned", "has_profile", "joint_secrecy", "release_series"]
+__all__ = ["binned", "covariate_days", "has_profile", "joint_secrecy", "release_series"]
 
 WITH = {"subjects": "subjects", "events": "observed_events", "periods": "periods"}
 SPANS = {
@@ -105,6 +106,17 @@ def has_profile(counts: CovariateCounts, rules: DisclosureRules) -> bool:
     return rules.open or not (counts.secrecy.closed or counts.secrecy.rounds(rules))
 
 
+def covariate_days(
+    days: float, subjects: int, counts: CovariateCounts, rules: DisclosureRules
+) -> float:
+    """Release the days of a covariate; missing where its subjects or outcomes are suppressed."""
+    if isinstance(counts.subjects, Bound) or isinstance(counts.events, Bound):
+        return math.nan
+    if not rules.rounds:
+        return float(days)
+    return float(released_sums([days], [subjects], [counts.subjects], rules).iloc[0])
+
+
 def joint_secrecy(of: list[CovariateCounts]) -> Secrecy:
     """Return the secrecy of a number that depends on several covariates."""
     return Secrecy(
@@ -135,9 +147,11 @@ def _attrition(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.Data
             key = key_of(table.loc[r])
             found[name][r] = getattr(counts[key], WITH[of]) if key in counts else None
     bounds = [any(not isinstance(found[n][r], int) for n in found) for r in table.index]
-    days = table["observed_days"].astype(float).mask(np.array(bounds, dtype=bool))
+    days = table["observed_days"].astype(float)
     if rules.rounds:
-        days = days.map(significant)
+        cases = OUTCOMES["subjects"]
+        days = released_sums(days, table[cases], column(found[cases]), rules)
+    days = days.mask(np.array(bounds, dtype=bool))
     whole = days if days.isna().any() else days.astype(np.int64)
     return table.assign(**{n: column(v) for n, v in found.items()}, observed_days=whole)
 
@@ -163,10 +177,7 @@ def _results(
         bound = isinstance(c.subjects, Bound)
         apart = rules.apart([eras], [] if bound else [subjects])[0]
         line["covariate_eras"] = math.nan if bound else signed(apart)
-        if bound or isinstance(c.events, Bound):
-            line["covariate_days"] = math.nan
-        elif rules.rounds:
-            line["covariate_days"] = significant(float(line["covariate_days"]))
+        line["covariate_days"] = covariate_days(line["covariate_days"], subjects, c, rules)
         line |= {"covariate_subjects": signed(c.subjects), "covariate_outcomes": signed(c.events)}
         return line | effect_columns(line, c.secrecy, rules)
 

@@ -128,7 +128,13 @@ def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str
     for names in (PEOPLE[:2], (*EVENTS.values(), *EVENTS)):
         gone = np.zeros(len(made), bool)
         for name in names:
-            gone |= withheld_counts(made[name].to_numpy(), splits, rules, name in EVENTS)
+            gone |= withheld_counts(
+                made[name].to_numpy(),
+                splits,
+                rules,
+                entries=name in EVENTS,
+                fewest=int(name == PEOPLE[0]),
+            )
         for name in names if gone.any() else ():
             made[name] = made[name].mask(gone)
     rare = exact[[*EVENTS.values()]].map(rules.small).any(axis=1)
