@@ -374,7 +374,9 @@ def test_tidying_drops_what_is_rare_common_to_all_or_follows_from_others():
         3003,
     ]
     assert tidy(made(columns, n), include=(1901,)).design.shape == (n, 1)
-    with pytest.raises(DataError, match="unknown covariate 5"):
+    ignored = tidy(made(columns, n), include=(1901, 5), exclude=(6,))
+    assert ignored.features.columns["covariate_id"].tolist() == [1901]
+    with pytest.raises(DataError, match="nobody among these people has any of those to use"):
         tidy(made(columns, n), include=(5,))
 
 

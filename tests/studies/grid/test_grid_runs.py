@@ -18,8 +18,11 @@ from steropes.studies import (
     ComparisonRules,
     ConceptSet,
     ControlSet,
+    Match,
     OutcomeModel,
+    PropensityRules,
     Question,
+    Stratify,
     StudyAnalysis,
 )
 from steropes.studies.comparative import outcome_analysis as answer
@@ -104,14 +107,71 @@ def test_results_of_something_else_are_not_added_to(database, spec, results, tmp
 
 def test_one_bad_result_does_not_stop_the_others(database, spec, tmp_path):
     bad = StudyAnalysis(
-        9, "interaction", propensity=None, outcome_model=OutcomeModel(interactions=(1,)),
+        9, "nothing to adjust for", propensity=PropensityRules(include=(1,)), match=Match(),
         at_risk=spec.analysis[0].at_risk, features=spec.analysis[1].features,
     )  # fmt: skip
     many = dataclasses.replace(spec, analysis=(bad, spec.analysis[0]))
     found = run_grid(database, many, tmp_path).tables
     notes = found["note"].query("outcome_id == 13").set_index("analysis_id")["note"]
-    assert "unknown covariate 1: nobody among these people has it" in notes[9]
+    assert "nobody among these people has any of those to use" in notes[9]
     assert notes[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "purpose"),
+    [
+        ({"propensity": PropensityRules(variance=0.1, exclude=(1,))}, "to exclude from the prop"),
+        ({"propensity": PropensityRules(variance=0.1, include=(1, 8532001))}, "to include in the"),
+        ({"outcome_model": OutcomeModel(interactions=(1,))}, "of interactions"),
+        ({"outcome_model": OutcomeModel(covariates=True, include=(1,))}, "to include in the outc"),
+        ({"outcome_model": OutcomeModel(covariates=True, exclude=(1,))}, "to exclude from the ou"),
+        ({"match": Match(caliper=0, exact=(1,))}, "to match on exactly"),
+        ({"stratify": Stratify(2, exact=(1,))}, "of strata"),
+    ],
+)
+def test_covariates_that_nobody_has_are_ignored_with_a_note(
+    database, spec, tmp_path, change, purpose
+):
+    weighted = dataclasses.replace(spec.analysis[1], outcome_model=OutcomeModel(), truncate=None)
+    plain = {"propensity": PropensityRules(variance=0.1)}
+    if "propensity" not in change:
+        change = plain | change
+    absent = dataclasses.replace(weighted, **change)
+    present = dataclasses.replace(absent, id=5, **_without_one(change))
+    one = dataclasses.replace(
+        spec, analysis=(absent, present), controls=ControlSet(),
+        question=(Question(11, 12, (13,), exclude=(1, 2)),),
+    )  # fmt: skip
+    found = run_grid(database, one, tmp_path)
+    results = found.tables["cm_result"].set_index("analysis_id")["rr"]
+    assert results[2] == pytest.approx(results[5], rel=1e-9)
+    notes = found.tables["data_note"]
+    assert notes["analysis_id"].tolist() == [2]
+    said = f"Nobody in the comparison has 1 of the {len(_listed(change))} covariates {purpose}"
+    assert notes["note"].iloc[0].startswith(said)
+    assert said in grid_page(View(found))
+
+
+def _listed(change):
+    """The list of covariate ids that a changed setting has."""
+    one = list(change.values())[-1]
+    names = ("include", "exclude", "interactions", "exact")
+    return next(ids for n in names if (ids := getattr(one, n, ())))
+
+
+def _without_one(change):
+    """The same change without covariate 1; a list that is then empty would mean all."""
+    made = {}
+    for name, value in change.items():
+        for field in ("include", "exclude", "interactions", "exact"):
+            if 1 in getattr(value, field, ()):
+                left = tuple(i for i in getattr(value, field) if i != 1)
+                if field == "include" and not left:
+                    value = OutcomeModel()
+                else:
+                    value = dataclasses.replace(value, **{field: left})
+        made[name] = value
+    return made
 
 
 def test_what_cannot_be_made_is_left_out_and_told(database, spec, tmp_path):

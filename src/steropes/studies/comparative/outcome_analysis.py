@@ -27,6 +27,7 @@ from steropes.studies.comparative.propensity_scores import PropensityScores
 from steropes.studies.comparative.propensity_weights import set_weights
 from steropes.studies.comparative.tied_scores import tied_share
 from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.convergence_diagnostic import convergence, quiet_fits
 from steropes.studies.diagnostics.diagnostic_catalogue import ComparedPeople, further
@@ -152,7 +153,15 @@ class AnalysisResult(TextInHtml):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Prepared:
-    """A question and an analysis, with the results that its outcomes share."""
+    """A question and an analysis, with the results that its outcomes share.
+
+    Attributes
+    ----------
+    analysis : StudyAnalysis
+        The analysis, without interactions and exact matching on covariates that nobody has.
+    notes : tuple of DataNote
+        Irregularities of the data of the comparison and its covariates.
+    """
 
     question: Question
     analysis: StudyAnalysis
@@ -160,6 +169,7 @@ class Prepared:
     comparison: Comparison
     shared: Shared
     thresholds: DiagnosticThresholds
+    notes: tuple[DataNote, ...] = ()
 
     @cached_property
     def _covariates(self) -> CovariateSums | None:

@@ -157,7 +157,7 @@ class QuestionAnalyses:
         bench, spec = made.bench, made.spec
         (question,) = spec.questions
         main, *others = spec.analyses
-        comparison = bench.comparison(question, main)
+        bench.comparison(question, main)
         say("fitting the propensity model and matching")
         prepared = bench.prepared(question, main)
         say("estimating hazard ratios")
@@ -182,10 +182,8 @@ class QuestionAnalyses:
                 answers[outcome] = answer
                 report(done)
         names = {o: bench.cohorts.name(o) for o in further}
-        features = prepared.shared.features
-        notes = (*comparison.notes, *(features.notes if features else ()))
         ended = emptied_arm(settings, results[CRUDE]) or prepared.shared.note
-        notes = distinct((*made.notes, *in_roles(notes)))
+        notes = distinct((*made.notes, *in_roles(prepared.notes)))
         return cls(spec, results, alternatives, answers, notes, ended, settings.caliper, names)
 
     @property

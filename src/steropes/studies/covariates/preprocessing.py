@@ -127,7 +127,8 @@ def tidy(
     rules : TidyRules, optional
         The rules. Default: those of ``TidyRules()``.
     include, exclude : iterable of int
-        The only covariate ids to use (if any are given), and those to leave out.
+        The only covariate ids to use (if any are given), and those to leave out. Ids that nobody
+        among these people has are ignored.
 
     Returns
     -------
@@ -137,7 +138,7 @@ def tidy(
     Raises
     ------
     DataError
-        No covariate is left, or an included or excluded one does not exist.
+        No covariate is left, or nobody has any of those to include.
 
     Examples
     --------
@@ -154,11 +155,13 @@ def tidy(
     ids = table["covariate_id"].to_numpy()
     chosen = np.ones(len(ids), dtype=bool)
     for listed, sign in ((list(include), True), (list(exclude), False)):
-        gone = [int(c) for c in listed if int(c) not in ids]
-        if gone:
-            raise DataError(f"unknown covariate {gone[0]}: nobody among these people has it")
         if listed:
             chosen &= np.isin(ids, listed) == sign
+    if not (chosen & (table["people"].to_numpy() > 0)).any():
+        raise NothingLeftError(
+            "no covariate is left: nobody among these people has any of those to use; check the "
+            "covariate ids to include and to exclude"
+        )
     why = np.where((table["people"].to_numpy() > 0) & chosen, "", "absent").astype(object)
     exhaustive = np.zeros(len(ids), dtype=bool)
     if rules.drop_redundant:

@@ -14,6 +14,7 @@ from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison, compare_cohorts
 from steropes.studies.cohorts.study_population import everyone, study_population
+from steropes.studies.comparative.absent_covariates import absent_covariates, without_absent
 from steropes.studies.comparative.covariate_balance import CovariateSums
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import (
@@ -29,6 +30,7 @@ from steropes.studies.comparative.propensity_scores import (
     fit_scores_of_rows,
 )
 from steropes.studies.covariates.feature_extraction import FeatureRules, Features, extract_features
+from steropes.studies.database.data_quality_notes import distinct
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.convergence_diagnostic import quiet_fits
@@ -202,13 +204,19 @@ class Workbench(TextInHtml):
         DataError
             Cohorts or settings cannot be used.
         """
+        comparison, features = self.comparison(question, analysis), None
+        if len(comparison.entries):
+            features = self.features(question, analysis)
+        known = without_absent(analysis, features)
+        of_features = () if features is None else features.notes
         return Prepared(
             question,
-            analysis,
+            known,
             self.cohorts,
-            self.comparison(question, analysis),
-            self.shared(question, analysis),
+            comparison,
+            self.shared(question, known),
             self.thresholds,
+            distinct((*comparison.notes, *of_features, *absent_covariates(analysis, features))),
         )
 
     def run(self, question: Question, outcome: int, analysis: StudyAnalysis) -> AnalysisResult:

@@ -176,11 +176,9 @@ class _Group:
             "analysis_id": self.analysis.id,
             "database_id": spec.database_id,
         }
-        features = prepared.shared.features
-        notes = distinct((*prepared.comparison.notes, *(features.notes if features else ())))
         return {
             **shared_tables(self.question, self.analysis, prepared.shared, spec.database_id),
-            "data_note": note_rows(notes, key),
+            "data_note": note_rows(prepared.notes, key),
         }
 
     def refusal(self, outcome: int, why: str) -> Tables:

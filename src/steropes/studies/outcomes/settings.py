@@ -52,9 +52,11 @@ class OutcomeModel(Settings):
         Folds, repeats and seed of that cross-validation; ten repeats of ten folds divide the people
         ten times.
     include, exclude : tuple of int
-        The only covariate ids to use (if any are given), and those to leave out.
+        The only covariate ids to use (if any are given), and those to leave out. Ids that nobody
+        in the comparison has are ignored, with a note.
     interactions : tuple of int
         Covariate ids whose interaction with the treatment is estimated, with their main effects.
+        Ids that nobody in the comparison has are ignored, with a note.
     interval : str, default "auto"
         "profile": profile likelihood. "wald": from the information. "robust": sandwich variance
         by matched set or person. The last two are not allowed with covariates. "bootstrap":
