@@ -197,7 +197,7 @@ def values_of(
 
 
 def joined_eras(db: Database, concept: int) -> list[tuple[int, dt.date, dt.date]]:
-    """Eras of a drug, joined where they share a day; eras without a start are left out."""
+    """Eras of a drug, joined where they overlap or touch; eras without a start are left out."""
     days: dict[int, list[tuple[dt.date, dt.date]]] = defaultdict(list)
     for row in db.tables["drug_era"]:
         start, end = day_of(row["drug_era_start_date"]), day_of(row["drug_era_end_date"])
@@ -208,7 +208,7 @@ def joined_eras(db: Database, concept: int) -> list[tuple[int, dt.date, dt.date]
         eras.sort()
         current = list(eras[0])
         for start, end in eras[1:]:
-            if start <= current[1]:
+            if start <= current[1] + dt.timedelta(1):
                 current[1] = max(current[1], end)
             else:
                 out.append((person, current[0], current[1]))

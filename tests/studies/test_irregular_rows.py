@@ -294,3 +294,45 @@ def test_a_definition_reads_reversed_and_open_eras_as_one_day(omop):
     assert found.subject.tolist() == [1, 2, 3]
     assert found.end.tolist() == [day(20), day(0), day(0)]
     assert notes(found.notes) == {"reversed_eras": 1, "open_eras": 1}
+
+
+def test_a_definition_reads_an_exposure_with_a_negative_supply_as_one_day(omop):
+    pytest.importorskip("duckcdm")
+    for _ in range(4):
+        omop.person()
+    path = with_circe_columns(omop.write())
+    with duckdb.connect(str(path)) as con:
+        con.execute(
+            "CREATE TABLE drug_exposure (drug_exposure_id BIGINT, person_id BIGINT, "
+            "drug_concept_id BIGINT, drug_exposure_start_date DATE, drug_exposure_end_date DATE, "
+            "days_supply BIGINT)"
+        )
+        for k, (last, supply) in enumerate(((None, -30), (None, 9), (20, -30), (None, None)), 1):
+            end = None if last is None else day(last)
+            row = [k, k, TARGET, day(0), end, supply]
+            con.execute("INSERT INTO drug_exposure VALUES (?, ?, ?, ?, ?, ?)", row)
+    definition = target_eras(EndStrategy={"DateOffset": {"DateField": "EndDate", "Offset": 0}})
+    definition["PrimaryCriteria"]["CriteriaList"] = [{"DrugExposure": {"CodesetId": 0}}]
+    with OmopDatabase(path) as db:
+        found = circe_cohorts(db, {5: definition})
+    assert found.end.tolist() == [day(0), day(9), day(20), day(1)]
+    assert notes(found.notes)["reversed_eras"] == 1
+
+
+def test_eras_of_a_class_go_on_with_another_drug_of_the_class_on_the_next_day(omop):
+    omop.concept(9, "class")
+    for drug in (TARGET, COMPARATOR):
+        omop.ancestor(9, drug)
+    person = omop.person(outcome=500)
+    for drug, first, last in ((TARGET, 0, 9), (COMPARATOR, 10, 19), (TARGET, 21, 30)):
+        omop.drug(person, drug, first, last)
+    path = omop.write()
+    with OmopDatabase(path) as db:
+        for gap, ends in ((0, [19, 30]), (1, [19, 30]), (2, [30])):
+            found = drug_era_cohorts(db, {1: 9}, gap=gap)
+            assert found.end.tolist() == [day(end) for end in ends]
+    # A case series joins them as well: the days 0 to 19 and 21 to 30 are exposed.
+    asked = case_series_settings(OUTCOME, 9, pre_exposure_days=0, end_of_observation_days=0)
+    study = case_series(path, asked)
+    assert study.intervals.statistics.loc["exposure", "eras"] == 2
+    assert study.intervals.statistics.loc["exposure", "days"] == 30

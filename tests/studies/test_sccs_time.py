@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import minimize
 from tests.parity.r_conventions import r_age_spans, r_calendar_spans
 from tests.studies.conftest import OUTCOME, TARGET
 
@@ -36,6 +37,8 @@ from steropes.studies.sccs.event_timing import (
     time_to_event,
 )
 from steropes.studies.sccs.sccs_diagnostics import time_stability
+from steropes.studies.sccs.sccs_model import fit_model
+from steropes.studies.sccs.series_fits_and_profiles import Profile, log_likelihood
 from steropes.studies.sccs.settings import Spline
 
 
@@ -405,3 +408,69 @@ def test_a_penalised_spline_needs_a_prior():
         case_series_settings(OUTCOME, TARGET, age=Spline(penalized=True), prior="none")
     with pytest.raises(DataError, match="age must be an instance of Spline"):
         case_series_settings(OUTCOME, TARGET, age=5)
+
+
+# Months since year 0 around 2010, in the time of events, after it and before it.
+MIDDLE, LATE, EARLY = (24121.0, 24125.0, 24129.0), (24300.0, 25000.0), (22850.0, 23500.0)
+
+
+@pytest.mark.parametrize(
+    ("knots", "observed"),
+    [((*MIDDLE, *LATE), (-100, 30_000)), ((*EARLY, *MIDDLE), (-40_000, 500))],
+)
+def test_parts_of_a_spline_without_events_are_taken_to_their_limit(omop, knots, observed):
+    rng = np.random.default_rng(7)
+    for k in range(60):
+        start = int(rng.integers(0, 300))
+        person = omop.person(observed=observed if k == 0 else (-100, 500), target=start)
+        event = start + int(rng.integers(0, 30)) if k % 3 == 0 else int(rng.integers(0, 400))
+        omop.condition(person, OUTCOME, event)
+    asked = case_series_settings(
+        OUTCOME, TARGET, calendar=Spline(knots), pre_exposure_days=0, end_of_observation_days=0,
+        descendants=False,
+    )  # fmt: skip
+    study = case_series(omop.write(), asked)
+    line = study.estimates.loc["exposure"]
+    assert study.model.status == "OK"
+    assert line["note"] == ""
+    notes = study.estimates["note"]
+    assert notes[notes != ""].str.startswith("no event in").all()
+    # Nothing improves on the limit, at which some coefficients are very large.
+    d = study.intervals
+    beta = np.nan_to_num(study.estimates["log_rr"].to_numpy(float), neginf=-1e7)
+    base = notes.str.contains("relative to").to_numpy()
+    of_spline = np.array([c.window == -2 for c in d.columns])
+    if base.any():
+        beta[of_spline & (beta > -1e7)] += 1e6
+
+    def loss(beta):
+        value, slope = log_likelihood(d, beta)
+        return -value, -slope
+
+    assert loss(beta)[0] == pytest.approx(-study.model.log_likelihood, rel=1e-6)
+    for start in (-1, 0, 1):
+        found = minimize(
+            loss,
+            np.full(len(beta), float(start)),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 2000},
+        )
+        assert study.model.log_likelihood >= -found.fun - 1e-6
+    assert line["lower"] < line["rr"] < line["upper"]
+    assert "no finite estimate" not in study.page()
+    table = study.tables()["sccs_spline"]
+    assert len(table) == len(knots)
+
+
+def test_a_series_without_an_estimate_gives_the_reason_in_each_line(seasons, monkeypatch):
+    settings = case_series_settings(OUTCOME, TARGET, season=Spline(6))
+    study = case_series(seasons, settings)
+
+    def refused(self):
+        raise DataError("collinear columns")
+
+    monkeypatch.setattr(Profile, "maximum", refused)
+    model = fit_model(study.intervals, settings)
+    assert model.estimates.loc["exposure", "note"] == "no estimate: collinear columns"
+    assert (model.estimates["note"] != "").all()

@@ -11,6 +11,7 @@ from steropes.studies.database.omop import OmopDatabase, Workspace
 
 __all__ = ["regular_tables"]
 
+SUPPLY = "days_supply"
 # Tables of records with a first and a last day. Circe's SQL supplies a missing last day of those
 # in the second list only, and would leave out any record that ends before it starts.
 ERAS = {
@@ -75,11 +76,14 @@ def regular_tables(
         if table not in names or not {first, last} <= {*db.columns(table)}:
             continue
         source = complete.get(table) or db.table(table)
-        where = "TRUE" if table in ERAS else f"{last}::DATE < {first}::DATE"
-        irregular = irregular_eras(work, source, table, (first, last), where)
+        end = last
+        if SUPPLY in db.columns(table):  # Circe adds it to the first day if the last is missing.
+            end = f"coalesce({last}::DATE, CASE WHEN {SUPPLY} < 0 THEN {first}::DATE - 1 END)"
+        where = "TRUE" if table in ERAS else f"{end}::DATE < {first}::DATE"
+        irregular = irregular_eras(work, source, table, (first, end), where)
         if irregular:
             notes += irregular
-            kept = "FALSE" if table in ERAS else f"{last} IS NULL"
-            day = f"CASE WHEN {kept} THEN NULL ELSE {last_day(first, last)} END"
+            kept = "FALSE" if table in ERAS else f"{end} IS NULL"
+            day = f"CASE WHEN {kept} THEN NULL ELSE {last_day(first, end)} END"
             made[table] = f"(SELECT * REPLACE ({day} AS {last}) FROM {source})"
     return made, notes

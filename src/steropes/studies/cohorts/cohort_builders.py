@@ -224,7 +224,9 @@ def drug_era_cohorts(
         Concepts by cohort id. A single concept includes its descendants.
     gap : int, default 0
         Eras of a person in one cohort are joined if the next begins at most this many days after
-        the last day of the previous one. With 0, eras that overlap or share a day are joined.
+        the last day of the previous one. With 0 as with 1, eras that overlap or touch are joined,
+        as the observation periods and the eras of case series are: those of a class of drugs go on
+        if a person switches from one drug to another on the next day.
     names : mapping of int to str, optional
         Names of the cohorts. Default: the name of the first concept.
 
@@ -384,11 +386,11 @@ def _last(concept_set: ConceptSet, first: str, last: str) -> str:
 
 
 def _joined(parts: list[str], gap: int) -> str:
-    """Return SQL that joins eras at most ``gap`` days apart."""
+    """Return SQL that joins eras at most ``gap`` days apart, and those that touch."""
     return f"""
     WITH eras AS ({" UNION ALL ".join(parts)}),
     breaks AS (
-        SELECT *, coalesce(cohort_start_date > {int(gap)} + max(cohort_end_date) OVER (
+        SELECT *, coalesce(cohort_start_date > {max(int(gap), 1)} + max(cohort_end_date) OVER (
                       PARTITION BY cohort_definition_id, subject_id
                       ORDER BY cohort_start_date, cohort_end_date
                       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), TRUE)::INTEGER AS new

@@ -40,6 +40,8 @@ NO_DAYS = "no case has a day in it"
 NO_CONTRAST = "it does not vary within any case with an event"
 NO_EVENTS = "no event in it; the estimate is zero"
 ALL_EVENTS = "all events in it; the estimate is infinite"
+SEGMENT = "no event in this part of the spline; its rate ratio is zero"
+BASE = "no event in the first part of the spline, relative to which there is no finite estimate"
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,20 +121,23 @@ def fit_model(
     for j, end in ends.items():
         if math.isnan(end):
             present[j] = False
-            status[j] = NO_CONTRAST
+            status[j] = NO_CONTRAST if columns[j].window != -2 else BASE
     estimates = pd.DataFrame(np.nan, index=intervals.names, columns=list(NUMBERS))
     estimates = estimates.assign(interval="", note=status)
     infinite = {j: e for j, e in ends.items() if not math.isnan(e)}
     for j, end in infinite.items():
         estimates.loc[intervals.names[j], ["log_rr", "rr"]] = end, ratio_of(end)
-        estimates.loc[intervals.names[j], "note"] = NO_EVENTS if end < 0 else ALL_EVENTS
+        note = SEGMENT if columns[j].window == -2 else NO_EVENTS if end < 0 else ALL_EVENTS
+        estimates.loc[intervals.names[j], "note"] = note
     finite = present.copy()
     finite[list(infinite)] = False
     profile = Profile(intervals, finite, rows, settings)
     try:
         best = profile.maximum()
     except (SeparationError, DataError) as error:
-        return CaseSeriesModel(estimates, math.nan, None, f"no estimate: {error}")
+        why = f"no estimate: {error}"
+        estimates["note"] = estimates["note"].mask(estimates["note"].eq(""), why)
+        return CaseSeriesModel(estimates, math.nan, None, why)
     fitted = np.array(intervals.names)[finite]
     estimates.loc[fitted, "log_rr"] = best.beta[finite]
     estimates.loc[fitted, "rr"] = np.exp(best.beta[finite])

@@ -233,7 +233,9 @@ def _splines(study: ExactSeries) -> Rows:
     words = {"age": "age", "season": "season", "calendar": "calendar time"}
     for effect in study.effects.effects if study.effects else ():
         beta = study.effect_coefficients(effect)
-        values = effect.basis(effect.knots) @ beta
+        basis = effect.basis(effect.knots)
+        # A part without events has an infinite coefficient, which counts only within the part.
+        values = np.where(basis > 0, basis * np.where(basis > 0, beta, 0.0), 0.0).sum(axis=1)
         for knot, value in zip(effect.knots, values - values[0], strict=True):
             rows.append((words[effect.kind], knot, math.exp(value)))
     return pd.DataFrame(rows, columns=["spline_type", "knot_month", "rr"])

@@ -33,6 +33,9 @@ from steropes.studies.sccs.settings import CaseSeriesSettings
 
 __all__ = ["CaseSeries", "case_series", "fit_series"]
 
+# The log rate ratio of a part of a spline without events, for rates by month.
+NO_RATE = -1e5
+
 
 class CaseSeries(ReleasedSeries, TextInHtml):
     """A finished case series, with exact tables that may contain small counts.
@@ -284,5 +287,6 @@ def _fitted(
     for effect in () if effects is None else effects.effects:
         names = intervals.names[at : at + len(effect.names)]
         at += len(effect.names)
-        found.append((effect, model.estimates.loc[names, "log_rr"].to_numpy(float)))
+        beta = model.estimates.loc[names, "log_rr"].to_numpy(float)
+        found.append((effect, np.where(np.isneginf(beta), NO_RATE, beta)))
     return found if all(np.isfinite(beta).all() for _, beta in found) else []

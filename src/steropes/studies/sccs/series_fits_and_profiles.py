@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import steropes
 from steropes.errors import DataError
 from steropes.studies.sccs.era_covariates import Column
-from steropes.studies.sccs.infinite_estimates import limiting_estimate
+from steropes.studies.sccs.infinite_estimates import limiting_estimate, rows_of_empty_segments
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.series_priors import estimator, prior_of, with_weak_prior
 from steropes.studies.sccs.settings import CaseSeriesSettings
@@ -337,9 +337,10 @@ class Profile:
         if j not in infinite:
             return self.rows
         if j not in self._rows_at:
-            rows = np.ones(len(self.intervals), bool)
+            free = np.array([not c.penalized for c in self.intervals.columns])
+            rows = ~rows_of_empty_segments(self.intervals, free)
             for k in infinite:
-                if k != j:
+                if k != j and k < self.intervals.X.shape[1]:
                     rows &= ~limiting_estimate(self.intervals, k, rows)[1]
             self._rows_at[j] = rows
         return self._rows_at[j]
