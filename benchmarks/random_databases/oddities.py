@@ -106,4 +106,4 @@ def _values(rng: np.random.Generator, rows: list[Row], text: bool) -> None:
     for row in rows:
         pool = TEXTS if text else VALUES
         row["value_as_number"] = pool[int(rng.integers(len(pool)))]
-        row["unit_concept_id"] = int(rng.choice([0, 8840]))
+        row["unit_concept_id"] = int(rng.choice([0, 8753, 8840]))

@@ -176,23 +176,26 @@ def usable_number(value: object) -> float | None:
 def values_of(
     db: Database, people: list[Person], window: int
 ) -> dict[tuple[int, int], dict[int, float]]:
-    """By measurement and unit: each person's last value before the start, the smallest of a day."""
-    seen: dict[tuple[int, int], dict[int, list[tuple[dt.date, float]]]] = {}
+    """By measurement and unit: each person's last value of the measurement before the start.
+
+    Of several on one day the smallest counts, and of equal ones that of the smallest unit.
+    """
+    seen: dict[tuple[int, int], list[tuple[dt.date, float, int]]] = {}
     for row in db.tables.get("measurement", []):
         day, number = day_of(row["measurement_date"]), usable_number(row["value_as_number"])
         if day is None or number is None or row["measurement_concept_id"] == 0:
             continue
-        key = (int(row["measurement_concept_id"]), int(row["unit_concept_id"]))
+        record = (day, number, int(row["unit_concept_id"]))
         for person in people:
             same = person.person_id == row["person_id"]
             if same and person.start - window * DAY <= day <= person.start:
-                seen.setdefault(key, {}).setdefault(person.person_id, []).append((day, number))
-    found = {}
-    for key, by_person in seen.items():
-        chosen = {who: max(all_, key=lambda x: (x[0], -x[1]))[1] for who, all_ in by_person.items()}
-        stored = {who: value for who, value in chosen.items() if value != 0}
-        if stored:
-            found[key] = stored
+                key = (int(row["measurement_concept_id"]), person.person_id)
+                seen.setdefault(key, []).append(record)
+    found: dict[tuple[int, int], dict[int, float]] = {}
+    for (concept, who), records in seen.items():
+        _, value, unit = max(records, key=lambda x: (x[0], -x[1], -x[2]))
+        if value != 0:
+            found.setdefault((concept, unit), {})[who] = value
     return found
 
 

@@ -217,6 +217,54 @@ def test_measurements_by_range_value_and_concept(omop, vocabulary):
     assert code == about * 4194304000 + value * 1000 + 714
 
 
+@pytest.mark.parametrize("analysis", [705, 706, 707, 708, 809, 810, 811, 812])
+def test_values_have_a_column_and_a_name_for_each_unit(omop, vocabulary, analysis):
+    for _ in range(6):
+        omop.person()
+    kind = "measurement" if analysis < 800 else "observation"
+    rows = [
+        (1, 600, day(-5), 90.0, None, None, 0, 8840),
+        (1, 600, day(-4), 5.0, None, None, 0, 8753),  # A person has the last value only.
+        (2, 600, day(-4), 91.0, None, None, 0, 8840),
+        (3, 600, day(-4), 7.0, None, None, 0, 9753),  # 8753 has the same last three digits.
+        (4, 600, day(-4), 8.0, None, None, 0, None),
+        (5, 600, day(-4), 6.0, None, None, 0, 44778753),
+        (6, 600, day(-4), 5.0, None, None, 0, 8840),  # Equal values of a day: the smallest unit.
+        (6, 600, day(-4), 5.0, None, None, 0, 8753),
+    ]
+    units = [(8753, "mmol/L"), (8840, "mg/dL"), (9753, "mile"), (44778753, "grain")]
+    named = [(c, n, "Unit", "UCUM", "Unit", "S", n) for c, n in units]
+    path = vocabulary(concept=[*CONCEPTS, *named], measurement=rows)
+    with duckdb.connect(str(path)) as con:
+        con.execute("CREATE OR REPLACE TABLE observation AS SELECT * RENAME ("
+                    "measurement_concept_id AS observation_concept_id, "
+                    "measurement_date AS observation_date) FROM measurement")  # fmt: skip
+    features = extract(path, 6, analysis)
+    found = {
+        name.split(": ")[1]: {int(r) + 1: float(x) for r, x in zip(*rows_of(features, k), strict=True)}
+        for k, name in enumerate(features.columns["name"])
+    }
+    assert found == {
+        "Glucose, value (mmol/L)": {1: 5.0, 6: 5.0},
+        "Glucose, value (mg/dL)": {2: 91.0},
+        "Glucose, value (mile)": {3: 7.0},
+        "Glucose, value (unknown unit)": {4: 8.0},
+        "Glucose, value (grain)": {5: 6.0},
+    }
+    assert (features.columns["concept_id"] == 600).all()
+    assert (features.columns["analysis_id"] == analysis).all()
+    ids = features.columns.assign(name=[*found]).set_index("name")["covariate_id"]
+    assert ids["Glucose, value (mmol/L)"] == 600_753_000 + analysis
+    assert ids["Glucose, value (mg/dL)"] == 600_840_000 + analysis
+    assert features.columns["name"].str.startswith(kind).all()
+
+
+def rows_of(features, k):
+    """Rows and values of a column."""
+    at = slice(features.indptr[k], features.indptr[k + 1])
+    return features.rows[at], features.values[at]
+
+
 def test_counts_of_visits_and_of_different_concepts(omop, vocabulary):
     person = omop.person()
     for concept in (503, 503, 504):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.covariate_sql import OTHER_UNIT
 from steropes.studies.database.omop import UNNAMED, OmopDatabase
 
 __all__ = ["CUSTOM", "covariate_table"]
@@ -33,7 +36,10 @@ SCORES = {
 
 
 def covariate_table(
-    db: OmopDatabase, ids: NDArray, cohorts: CohortTable | None = None
+    db: OmopDatabase,
+    ids: NDArray,
+    cohorts: CohortTable | None = None,
+    units: Mapping[int, int] | None = None,
 ) -> pd.DataFrame:
     """Describe covariates by their id, name, analysis and concept.
 
@@ -44,6 +50,8 @@ def covariate_table(
     ids : ndarray of int, shape (p,)
     cohorts : CohortTable, optional
         Source of the names of cohorts that are used as covariates.
+    units : mapping of int to int, optional
+        The units of covariates of values, by covariate id.
 
     Returns
     -------
@@ -52,12 +60,14 @@ def covariate_table(
     """
     analysis = ids % 1000
     concept = np.array([_concept(int(i), int(a)) for i, a in zip(ids, analysis, strict=True)])
-    names = db.concept_names(np.unique(concept)) if len(concept) else {}
+    units = units or {}
+    named = {*concept.tolist(), *units.values()}
+    names = db.concept_names(sorted(named)) if named else {}
     return pd.DataFrame(
         {
             "covariate_id": ids,
             "name": [
-                _name(int(i), int(a), int(c), names, cohorts)
+                _name(int(i), int(a), int(c), names, cohorts) + _unit(units.get(int(i)), names)
                 for i, a, c in zip(ids, analysis, concept, strict=True)
             ],
             "analysis_id": analysis,
@@ -73,7 +83,9 @@ def _concept(covariate: int, number: int) -> int:
     kind = ANALYSES[number].kind
     if kind in ("length", "score", "distinct", "count", "value as concept"):
         return 0
-    return covariate // {"range": 10_000, "value": 1_000_000}.get(kind, 1000)
+    if kind == "value":
+        return covariate % OTHER_UNIT // 1_000_000
+    return covariate // (10_000 if kind == "range" else 1000)
 
 
 def _name(
@@ -103,6 +115,13 @@ def _name(
     if analysis.kind == "value":
         return f"{text}, value"
     return f"{text}, visits" if analysis.kind == "by concept" else text
+
+
+def _unit(unit: int | None, names: dict[int, str]) -> str:
+    """Name the unit of a covariate of values; "" for other covariates."""
+    if unit is None:
+        return ""
+    return f" ({names.get(unit, UNNAMED) if unit else 'unknown unit'})"
 
 
 def _demographic(number: int, code: int, names: dict[int, str]) -> str:

@@ -28,7 +28,7 @@ from steropes.studies.database.irregular_rows import distinct_people, last_day
 from steropes.studies.database.observation_periods import joined_periods
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
 
-__all__ = ["Statements", "unusable", "usable"]
+__all__ = ["OTHER_UNIT", "Statements", "unusable", "usable"]
 
 # Conditions within two levels below clinical finding that are groups nevertheless.
 HIGH_GROUPS = (
@@ -45,6 +45,9 @@ ATC_LENGTHS = (1, 3, 4, 5)
 # The columns of numbers that each kind of analysis reads.
 RECORDED = {"value": ("value_as_number",), "range": ("value_as_number", "range_low", "range_high")}
 PEOPLE = "SELECT person_id FROM people"
+# The ids of values are smaller than this for the units that keep R's ids, since concepts are 32-bit
+# numbers; UNIT_GROUPS multiples are 64-bit numbers.
+OTHER_UNIT, UNIT_GROUPS = 2_300_000_000_000_000, 3999
 LARGEST = 3.4028234663852886e38  # The largest number in single precision, the type of covariates.
 
 
@@ -101,6 +104,8 @@ class Statements:
             yield from self._score(analysis)
         elif analysis.kind == "group":
             yield from self._group(analysis, first_day)
+        elif analysis.kind == "value":
+            yield from self._values(analysis, first_day)
         else:
             yield self._records(analysis, first_day)
 
@@ -153,18 +158,38 @@ class Statements:
                 f"{insert} SELECT DISTINCT {code}, p.row_id, 1 {source} "
                 "AND e.value_as_concept_id IS NOT NULL AND e.value_as_concept_id <> 0"
             )
-        if a.kind == "value":  # The last value; of several on one day, the smallest.
-            unit = "coalesce(e.unit_concept_id, 0)::BIGINT % 1000"
-            code = f"{concept} * 1000000 + ({unit}) * 1000 + {a.id}"
-            number = usable("e.value_as_number")
-            return (
-                f"{insert} SELECT {code}, p.row_id, "
-                f"arg_max({number}, (e.{a.first}::DATE, -{number})) {source} "
-                f"AND {number} IS NOT NULL GROUP BY 1, 2"
-            )
         counted = f"count(DISTINCT e.{a.concept})" if a.kind == "distinct" else self._visits()
         name = name if a.kind == "by concept" else f"{1000 + a.id}::BIGINT"
         return f"{insert} SELECT {name}, p.row_id, {counted} {source} GROUP BY 1, 2"
+
+    def _values(self, a: Analysis, first_day: int | None) -> Iterator[str]:
+        """Insert the last value of each concept, in a column for each unit; fill ``units``.
+
+        As in R's package, a person has the last value of a concept only, whatever its unit. Of
+        several on one day, the smallest one counts and, of equal ones, that of the smallest unit.
+        R's ids have the last three digits of the unit. If units agree in these, the smallest keeps
+        R's id, and those of the others are larger by multiples of `OTHER_UNIT`.
+        """
+        number, unit = usable("e.value_as_number"), "coalesce(e.unit_concept_id, 0)::BIGINT"
+        order = f"(e.{a.first}::DATE, -{number}, -{unit})"
+        yield (
+            "CREATE OR REPLACE TEMP TABLE last_values AS "
+            f"SELECT e.{a.concept}::BIGINT AS concept, p.row_id, arg_max({unit}, {order}) AS unit, "
+            f"arg_max({number}, {order}) AS value {self._joined(a)} "
+            f"WHERE {self._in_window(a, first_day)} {self._allowed(f'e.{a.concept}')} "
+            f"AND {number} IS NOT NULL GROUP BY 1, 2"
+        )
+        yield (
+            "CREATE OR REPLACE TEMP TABLE units AS SELECT concept, unit, "
+            f"concept * 1000000 + (unit % 1000) * 1000 + {a.id} + CASE WHEN row_number() OVER "
+            "(PARTITION BY concept, unit % 1000 ORDER BY unit) > 1 "
+            f"THEN (unit // 1000 % {UNIT_GROUPS} + 1) * {OTHER_UNIT} ELSE 0 END AS covariate_id "
+            "FROM (SELECT DISTINCT concept, unit FROM last_values)"
+        )
+        yield (
+            "INSERT INTO features SELECT covariate_id, row_id, value "
+            "FROM last_values JOIN units USING (concept, unit)"
+        )
 
     def _visits(self) -> str:
         """Return SQL that counts visits; rows with the same visit id are one visit."""

@@ -359,12 +359,15 @@ def extract_features(
         )
         columns = Columns()
         unusable: dict[int, int] = {}
+        units: dict[int, int] = {}
         for number in rules.analyses:
             analysis = ANALYSES[number]
             work.run(EMPTY)
             for sql in statements.insert(analysis, rules.first_day(analysis)):
                 work.run(sql)
             columns.add(work.stream(SORTED))
+            if analysis.kind == "value":
+                units |= dict(work.rows("SELECT covariate_id, unit FROM units"))
             counting = statements.unusable(analysis, rules.first_day(analysis))
             left_out = work.rows(counting)[0][0] if counting is not None else 0
             if left_out:
@@ -376,7 +379,7 @@ def extract_features(
             columns.add(work.stream(SORTED))
         notes = distinct((*absent, *family.notes, *missing_links, *_irregular(db, work, rules)))
     ids, indptr, rows, values = columns.concatenate()
-    table = covariate_table(db, ids, cohorts)
+    table = covariate_table(db, ids, cohorts, units)
     described = _with_statistics(table, indptr, values)
     return Features(len(entries), indptr, rows, values, described, unusable, notes)
 
