@@ -241,8 +241,7 @@ def test_values_have_a_column_and_a_name_for_each_unit(omop, vocabulary, analysi
                     "measurement_date AS observation_date) FROM measurement")  # fmt: skip
     features = extract(path, 6, analysis)
     found = {
-        name.split(": ")[1]: {int(r) + 1: float(x) for r, x in zip(*rows_of(features, k), strict=True)}
-        for k, name in enumerate(features.columns["name"])
+        name.split(": ")[1]: rows_of(features, k) for k, name in enumerate(features.columns["name"])
     }
     assert found == {
         "Glucose, value (mmol/L)": {1: 5.0, 6: 5.0},
@@ -260,9 +259,10 @@ def test_values_have_a_column_and_a_name_for_each_unit(omop, vocabulary, analysi
 
 
 def rows_of(features, k):
-    """Rows and values of a column."""
+    """The values of a column by person."""
     at = slice(features.indptr[k], features.indptr[k + 1])
-    return features.rows[at], features.values[at]
+    pairs = zip(features.rows[at], features.values[at], strict=True)
+    return {int(row) + 1: float(value) for row, value in pairs}
 
 
 def test_counts_of_visits_and_of_different_concepts(omop, vocabulary):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def without_absent(analysis: StudyAnalysis, features: Features | None) -> StudyA
     """
     if features is None:
         return analysis
-    changed: dict[str, object] = {}
+    changed: dict[str, Any] = {}
     model, match, strata = analysis.outcome_model, analysis.match, analysis.stratify
     if _absent(features, model.interactions):
         model = replace(model, interactions=_present(features, model.interactions))
