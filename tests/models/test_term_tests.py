@@ -8,7 +8,9 @@ from pandas.testing import assert_frame_equal
 
 from reference_numbers import data
 from steropes import (
+    ConditionalLogisticRegression,
     CoxRegression,
+    CumulativeProbabilityModel,
     DataError,
     LinearRegression,
     LogisticRegression,
@@ -17,6 +19,7 @@ from steropes import (
     Surv,
     compare_nested_fits,
 )
+from steropes.design import null_design
 
 RNG = np.random.default_rng(12)
 N = 300
@@ -160,3 +163,69 @@ def test_effects_of_the_fit_change_with_time_when_the_setting_changes_afterwards
     changing = CoxRegression(time_varying={"x": "log"}).fit(X, y).set_params(time_varying=None)
     with pytest.raises(DataError, match="change with time"):
         changing.term_tests()
+
+
+NOT_NESTED = {
+    LinearRegression: "y",
+    LogisticRegression: "b",
+    PoissonRegression: "k",
+    CumulativeProbabilityModel: "y",
+    CoxRegression: None,
+    ConditionalLogisticRegression: "b",
+}
+
+
+@pytest.mark.parametrize("model", NOT_NESTED)
+def test_columns_of_nested_models_are_combinations_of_those_of_the_larger(model):
+    """A larger model of other columns has a likelihood ratio, but no test of it."""
+    rng = np.random.default_rng(5)
+    n = 300
+    table = pd.DataFrame(rng.standard_normal((n, 3)), columns=["x", "z", "a"])
+    name = NOT_NESTED[model]
+    y = rng.standard_normal(n) + table["z"] if name == "y" else (rng.random(n) < 0.4) * 1
+    given = {}
+    if name is None:
+        y = Surv(rng.exponential(size=n), np.ones(n))
+        given = {"strata": np.arange(n) % 3}
+    if model is ConditionalLogisticRegression:
+        given = {"strata": np.arange(n) // 6}
+    z = model().fit(table[["z"]], y, **given)
+    xa = model().fit(table[["x", "a"]], y, **given)
+    if xa.log_likelihood_ > z.log_likelihood_:
+        with pytest.raises(DataError, match="'z' is not a linear combination"):
+            compare_nested_fits(z, xa)
+    with pytest.raises(DataError, match="not nested in model 2"):
+        compare_nested_fits(z, xa)
+    other = pd.DataFrame({"p": table["z"] + 1e3, "q": table["x"] - 2 * table["z"]})
+    combined = model().fit(other, y, **given)
+    assert compare_nested_fits(z, combined).loc[1, "df"] == 1
+    assert compare_nested_fits(model().fit(null_design(n), y, **given), z).loc[1, "df"] == 1
+
+
+def test_rows_without_weight_do_not_count_for_the_columns_of_nested_models():
+    weights = np.where(np.arange(len(D)) % 5 == 0, 0.0, 1.0)
+    moved = D["x"] + np.where(weights == 0, 7.0, 0.0)
+    small = LinearRegression().fit(D[["x"]], D["y"], sample_weight=weights)
+    large = LinearRegression().fit(
+        pd.DataFrame({"x": moved, "z": D["z"]}), D["y"], sample_weight=weights
+    )
+    assert compare_nested_fits(small, large).loc[1, "df"] == 1
+
+
+def test_an_interaction_is_tested_with_those_that_contain_it():
+    """As R's rms::anova; without them the test depends on the zero of the third variable."""
+    rng = np.random.default_rng(3)
+    n = 200
+    table = pd.DataFrame(rng.standard_normal((n, 3)), columns=["x", "z", "w"])
+    table["y"] = table["x"] * table["z"] * 0.2 + rng.standard_normal(n)
+    model = LinearRegression.from_formula("y ~ x * z * w", table)
+    found = model.term_tests()
+    assert found.loc[("x:z", "all"), "df"] == 2
+    assert found.loc[("x:z:w", "all"), "df"] == 1
+    both = model.linear_hypothesis(["x:z", "x:z:w"])
+    assert found.loc[("x:z", "all"), "chisq"] == pytest.approx(both["chisq"], rel=1e-10)
+    moved = LinearRegression.from_formula("y ~ x * z * w", table.assign(w=table["w"] + 10))
+    other = moved.term_tests()
+    np.testing.assert_allclose(other.loc["x:z", "chisq"], found.loc["x:z", "chisq"], rtol=1e-6)
+    bent = LinearRegression.from_formula("y ~ rcs(x, 3) * z * w", table).term_tests()
+    assert bent.loc["rcs(x, 3):z", "df"].to_dict() == {"all": 4, "nonlinear": 2}

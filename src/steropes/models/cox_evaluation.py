@@ -106,7 +106,8 @@ class CoxEvaluation(CoxExpectations):
             Whether to return the standard error too, from the infinitesimal jackknife with the
             weights of pairs as given, as in R's ``survival::concordance``.
         cluster : (n,) labels, optional
-            With ``return_se``: rows that belong together, such as those of one person.
+            With ``return_se``: rows that belong together, such as those of one person. Default
+            those of ``cluster()`` in the formula, if X is a table of data.
         ipcw : bool
             Whether to compute Uno's concordance, which does not depend on the distribution of
             censoring: pairs are weighted by the inverse square of the probability of being
@@ -138,6 +139,8 @@ class CoxEvaluation(CoxExpectations):
         >>> steropes.CoxRegression().fit(X, y).concordance(X, y)
         0.5625
         """
+        if return_se:
+            cluster = self._formula_vector("cluster", X, cluster)
         refuse_other_order(X, sample_weight=sample_weight, strata=strata, cluster=cluster)
         eta = self._linear_predictors(X, offset)
         n = len(eta)

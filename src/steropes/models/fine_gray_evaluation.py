@@ -87,7 +87,8 @@ class FineGrayEvaluation(ProportionalHazardsModel):
             Whether to return the standard error too, from the infinitesimal jackknife, as in R's
             ``survival::concordance``.
         cluster : (n,) labels, optional
-            With ``return_se``: rows that belong together, such as those of one person.
+            With ``return_se``: rows that belong together, such as those of one person. Default
+            those of ``cluster()`` in the formula, if X is a table of data.
         ipcw : bool
             Whether to weight pairs by the inverse probability that both are uncensored for as
             long as the comparison needs, so that the concordance does not depend on the
@@ -124,6 +125,8 @@ class FineGrayEvaluation(ProportionalHazardsModel):
         >>> round(model.concordance(X, y), 3), round(model.concordance(X, y, ipcw=True), 3)
         (0.636, 0.686)
         """
+        if return_se:
+            cluster = self._formula_vector("cluster", X, cluster)
         refuse_other_order(X, sample_weight=sample_weight, strata=strata, cluster=cluster)
         eta = self.linear_predictor(X, offset)
         n = len(eta)

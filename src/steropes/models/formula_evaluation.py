@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -224,6 +225,21 @@ def evaluate_expression(text: str, data: pd.DataFrame) -> Evaluated | None:
     return value
 
 
+def _refuse_builtin_names(text: str, env: Mapping[str, Any]) -> None:
+    """Refuse a name that is no column but one of Python's functions, such as id."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError:  # reported when the expression is evaluated
+        return
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = [x.id for x in ast.walk(tree) if isinstance(x, ast.Name) and id(x) not in called]
+    for name in names:
+        if name not in env and hasattr(builtins, name):
+            raise AbsentColumnError(
+                f"The formula names {name!r}, which is not a column of the data."
+            )
+
+
 def _unchecked(text: str, data: pd.DataFrame) -> Evaluated | None:
     """Evaluate an expression in the columns of data."""
     from formulaic.utils.stateful_transforms import stateful_eval
@@ -235,4 +251,5 @@ def _unchecked(text: str, data: pd.DataFrame) -> Evaluated | None:
         "strata": _strata, "cluster": _strata, "offset": lambda x: x,
         **{str(name): data[name] for name in data.columns},
     }  # fmt: skip
+    _refuse_builtin_names(text, env)
     return call_formulaic(lambda: stateful_eval(text, env, {}, {}, None))

@@ -263,7 +263,8 @@ class PooledPredictions(FittedModel):
         return_se : bool
             Whether to return the standard error too, from the infinitesimal jackknife.
         cluster : (n,) labels, optional
-            With ``return_se``: rows that belong together, such as those of one person.
+            With ``return_se``: rows that belong together, such as those of one person. Default
+            those of ``cluster()`` in the formula, if X is a table of data.
         ipcw : bool
             Whether to compute Uno's concordance, which does not depend on the distribution of
             censoring; see `CoxRegression.concordance`.
@@ -280,6 +281,8 @@ class PooledPredictions(FittedModel):
         DataError
             If y has no comparable pairs, or ``ipcw`` is combined with entry times.
         """
+        if return_se:
+            cluster = self._formula_vector("cluster", X, cluster)
         refuse_other_order(X, sample_weight=sample_weight, cluster=cluster)
         survival = self.predict_survival(X, self._end, offset)[:, 0]
         with np.errstate(divide="ignore"):  # risks of zero and one are infinite

@@ -50,7 +50,8 @@ class TermTests(HypothesisTests):
             Indexed by ``term`` and ``part``; columns ``chisq``, ``df`` and ``p``. For each
             variable of the formula: ``"all"`` (all of its terms, with interactions),
             ``"interactions"`` and ``"nonlinear"`` (with interactions), those that exist. For each
-            interaction: ``"all"`` and ``"nonlinear"``. The rows of ``TOTAL`` are those of all
+            interaction, with those of more variables that contain it: ``"all"`` and
+            ``"nonlinear"``. The rows of ``TOTAL`` are those of all
             variables: ``"nonlinear"``, ``"interactions"``, ``"nonlinear and interactions"`` and
             ``"all"``. A model without a formula has a line for each column. These are the rows of
             R's ``rms::anova``.
@@ -102,8 +103,9 @@ class TermTests(HypothesisTests):
             rows.add(name, "nonlinear", bends.get(name))
         interactions = [term for term in terms if len(term.variables) > 1]
         for term in interactions:
-            rows.add(term.name, "all", _selection([term], p))
-            rows.add(term.name, "nonlinear", _within(term, bends))
+            own = _with_higher_orders(term, interactions)
+            rows.add(term.name, "all", _selection(own, p))
+            rows.add(term.name, "nonlinear", _within(term, own, bends))
         bent = _joined([R for R in bends.values() if R is not None])
         crossed = _selection(interactions, p)
         rows.add("TOTAL", "nonlinear", bent)
@@ -181,14 +183,25 @@ def _selection(terms: list[ModelTerm], p: int) -> np.ndarray | None:
     return np.eye(p)[at]
 
 
-def _within(term: ModelTerm, bends: dict[str, np.ndarray | None]) -> np.ndarray | None:
-    """Return the equations for linearity of an interaction in all of its variables."""
+def _with_higher_orders(term: ModelTerm, interactions: list[ModelTerm]) -> list[ModelTerm]:
+    """Return an interaction and those of more variables that contain it.
+
+    Without these its test would depend on the zero of the other variables.
+    """
+    return [x for x in interactions if x is term or set(term.variables) < set(x.variables)]
+
+
+def _within(
+    term: ModelTerm, terms: list[ModelTerm], bends: dict[str, np.ndarray | None]
+) -> np.ndarray | None:
+    """Return the equations for linearity of an interaction, in its terms, in its variables."""
+    at = np.concatenate([x.coefficients for x in terms])
     parts = []
     for name in term.variables:
         R = bends.get(name)
         if R is not None:
             own = np.zeros_like(R)
-            own[:, term.coefficients] = R[:, term.coefficients]
+            own[:, at] = R[:, at]
             parts.append(own)
     return _joined(parts)
 

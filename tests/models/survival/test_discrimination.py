@@ -382,3 +382,21 @@ def test_pooled_risks_that_are_all_but_one_are_not_tied(rng):
     assert (m.predict(x[:, None]) == 1.0).mean() > 0.2
     order = concordance_influence(x, y["time"], y["event"])[0]
     assert m.concordance(x[:, None], y) == pytest.approx(order, rel=1e-12)
+
+
+@pytest.mark.parametrize("model", [CoxRegression, FineGrayRegression, PooledLogisticRegression])
+def test_the_clusters_of_a_formula_are_those_of_the_concordance(model, rng):
+    n = 120
+    table = pd.DataFrame({"x": rng.standard_normal(n), "id": np.arange(n) // 4})
+    table["time"], table["dead"] = rng.exponential(size=n), (rng.random(n) < 0.7) * 1
+    settings = {"interval": 0.5, "baseline": 1} if model is PooledLogisticRegression else {}
+    m = model.from_formula("Surv(time, dead) ~ x + cluster(id)", table, **settings)
+    y = Surv(table["time"], table["dead"])
+    _, se = m.concordance(table, y, return_se=True)
+    plain = model(**settings).fit(table[["x"]], y)
+    _, expected = plain.concordance(table[["x"]], y, return_se=True, cluster=table["id"])
+    _, independent = plain.concordance(table[["x"]], y, return_se=True)
+    assert se == expected != independent
+    with pytest.raises(DataError, match=r"'id'.* pass cluster="):
+        m.concordance(table.drop(columns="id"), y, return_se=True)
+    assert m.concordance(table.drop(columns="id"), y) == plain.concordance(table[["x"]], y)
