@@ -1,6 +1,7 @@
 """Specifications run from cohorts to folders of results that a database accepts."""
 
 import csv
+import io
 import json
 import sqlite3
 from pathlib import Path
@@ -24,6 +25,7 @@ from steropes.studies import OmopDatabase
 from steropes.studies.cli.command_line import run
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.strategus.database_description import _digest2int, database_identifier
+from steropes.studies.strategus.results_model import FILE_PREFIXES, module_files, results_model
 from steropes.studies.strategus.specification_plan import specification_plan
 from steropes.studies.strategus.specification_run import run_specification
 from steropes.studies.viewer.result_sources import read_sources
@@ -55,6 +57,16 @@ def old(db, tmp_path_factory):
     module(given, CM)["analysesToExclude"] = {"outcomeId": 10002, "analysisId": 1}
     plan = specification_plan(given)
     return run_specification(db, plan, tmp_path_factory.mktemp("old"), database_id="demo")
+
+
+@pytest.fixture(scope="module")
+def open_(db, tmp_path_factory):
+    """The same run without disclosure control."""
+    given = new_specification(CONTROLS)
+    given["moduleSpecifications"] += [CHARACTERIZATION, INCIDENCE, PREDICTION]
+    return run_specification(
+        db, specification_plan(given), tmp_path_factory.mktemp("open"), disclosure="none"
+    )
 
 
 def loaded(release: Path) -> sqlite3.Connection:
@@ -123,6 +135,77 @@ def test_results_fit_into_the_declared_tables(tables):
     assert count("plp_evaluation_statistics") == 3 * 19
     assert count("plp_threshold_summary") > 5
     assert count("plp_demographic_summary") > 5
+
+
+# Columns that R requires and that may be blank without disclosure control, with the reason.
+BLANK = {
+    "database_meta_data": "dates that this database lacks",
+    "c_dechallenge_rechallenge": "shares of nobody, which are missing in R too",
+    "c_analysis_ref": "windows of demographics, which are missing in R too",
+    "c_settings": "settings of cases, which are missing in R too for targets",
+    "plp_models": "the model object",
+    "plp_performances": "the time of the run, which differs between equal runs",
+    "plp_covariate_summary": "coefficients of covariates that the model leaves out",
+    "plp_calibration_summary": "standard deviations of one person",
+    "plp_demographic_summary": "standard deviations of one person",
+}
+
+
+@pytest.mark.parametrize("rules", ["none", "ohdsi"])
+def test_released_tables_have_the_columns_types_keys_and_values_of_rs_results_model(
+    new, open_, rules
+):
+    release = {"none": open_, "ohdsi": new}[rules].folder
+    checked = set()
+    for (module_, name), model in results_model().groupby(["module", "table_name"], sort=False):
+        path = release / module_ / f"{name.removeprefix(FILE_PREFIXES.get(module_, '-'))}.csv"
+        if not path.exists():
+            continue
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        assert [*table] == model["column_name"].tolist()
+        key = model.loc[model["primary_key"] == "Yes", "column_name"].tolist()
+        assert not (key and table.duplicated(key).any()), name
+        for column in model.itertuples():
+            values = table[column.column_name]
+            given = values[values != ""]
+            if column.data_type in SQLITE:
+                numbers = pd.to_numeric(given)
+                assert column.data_type == "float" or (numbers % 1 == 0).all()
+            elif column.data_type.lower() == "date":
+                pd.to_datetime(given, format="%Y-%m-%d")
+            may = column.may_be_blank == "Yes" and (rules == "ohdsi" or name in BLANK)
+            if (column.is_required == "Yes" and not may) or column.primary_key == "Yes":
+                assert len(given) == len(values), f"{name}.{column.column_name} is blank"
+        checked.add(name)
+    assert {"cm_result", "sccs_result", "c_covariates", "ci_incidence_summary"} <= checked
+    assert {"cg_cohort_count", "plp_models", "database_meta_data"} <= checked
+
+
+def test_columns_of_the_results_model_have_no_spaces(new):
+    names = results_model()["column_name"]
+    assert (names == names.str.strip()).all()
+    table = pd.read_csv(new.folder / CM / "cm_diagnostics_summary.csv")
+    assert table["generalizability_max_sdm"].notna().any()
+
+
+def test_slopes_of_rounded_profiles_are_those_of_the_released_points():
+    x = np.linspace(-1, 1, 41)
+    key = {"target_comparator_id": 1, "analysis_id": 1, "database_id": "x"}
+    profiles = pd.concat(
+        [
+            pd.DataFrame({**key, "outcome_id": 3, "log_rr": x, "log_likelihood": -5 * x**2}),
+            pd.DataFrame({**key, "outcome_id": 4, "log_rr": x[::-1], "log_likelihood": -x[::-1]}),
+        ],
+        ignore_index=True,
+    ).assign(gradient=np.nan)
+    written = module_files(CM, {"cm_likelihood_profile": profiles})[
+        f"{CM}/cm_likelihood_profile.csv"
+    ]
+    table = pd.read_csv(io.StringIO(written))
+    curved, straight = (table[table["outcome_id"] == i] for i in (3, 4))
+    np.testing.assert_allclose(curved["gradient"][3:-3], -10 * curved["log_rr"][3:-3], atol=0.02)
+    np.testing.assert_allclose(straight["gradient"], -1)
+    assert profiles["gradient"].isna().all()
 
 
 @pytest.mark.parametrize(

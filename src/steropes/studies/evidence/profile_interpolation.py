@@ -11,7 +11,7 @@ from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.infer.profile_search import is_flat_at_end
 
-__all__ = ["NormalProfile", "Profile"]
+__all__ = ["NormalProfile", "Profile", "spline_slopes"]
 
 NORMAL_REACH = 40.0  # The points of a normal likelihood extend to this many standard errors.
 
@@ -63,7 +63,7 @@ class Profile(TextInHtml):
         *,
         name: str = "",
     ) -> None:
-        from scipy.interpolate import CubicHermiteSpline, CubicSpline
+        from scipy.interpolate import CubicHermiteSpline
 
         x, y = np.asarray(log_rr, dtype=float), np.asarray(log_likelihood, dtype=float)
         slope = y if gradient is None else np.asarray(gradient, dtype=float)
@@ -79,8 +79,7 @@ class Profile(TextInHtml):
         if len(x) < 2 or not (np.diff(x) > 0).all():
             raise DataError("a profile needs two or more points with distinct log ratios")
         if gradient is None:
-            spline = CubicSpline(x, y, bc_type="natural")
-            slope = spline(x, 1)
+            slope = spline_slopes(x, y)
         self.name = name
         self.points = x
         self._curve = CubicHermiteSpline(x, y, slope)
@@ -184,3 +183,14 @@ class NormalProfile(Profile):
         """Evaluate the log-likelihood."""
         z = (np.asarray(log_rr, dtype=float) - self.log_rr) / self.se
         return np.asarray(-0.5 * z**2)
+
+
+def spline_slopes(log_rr: ArrayLike, log_likelihood: ArrayLike) -> NDArray:
+    """Return the slopes of the natural cubic spline through the points of a profile."""
+    from scipy.interpolate import CubicSpline
+
+    x, y = np.asarray(log_rr, dtype=float), np.asarray(log_likelihood, dtype=float)
+    order = np.argsort(x)
+    slopes = np.empty(len(x))
+    slopes[order] = CubicSpline(x[order], y[order], bc_type="natural")(x[order], 1)
+    return slopes

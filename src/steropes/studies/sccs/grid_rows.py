@@ -10,7 +10,7 @@ from dataclasses import asdict
 from steropes.studies.execution.step_groups import Tables
 from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
 from steropes.studies.sccs.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED
-from steropes.studies.sccs.sccs_result_tables import exact_tables, window_rows
+from steropes.studies.sccs.sccs_result_tables import FORMER_VERDICTS, exact_tables, window_rows
 from steropes.studies.sccs.sccs_results_schema import TABLES
 from steropes.studies.sccs.sccs_study import CaseSeries
 
@@ -100,7 +100,8 @@ def refusal_rows(
     key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
     line = {**key, "covariate_id": 1000, "database_id": grid.database_id}
     nobody = {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
-    unknown = {d.verdict_column: NOT_EVALUATED for d in DIAGNOSTICS}
+    columns = (*(d.verdict_column for d in DIAGNOSTICS), *FORMER_VERDICTS)
+    unknown = dict.fromkeys(columns, NOT_EVALUATED)
     none = {"mdrr": math.inf, "unblind": 0, "unblind_for_evidence_synthesis": 0}
     return {
         "sccs_result": [{**line, **nobody}],

@@ -21,7 +21,7 @@ from steropes.studies.sccs.sccs_results_schema import EXACT
 from steropes.studies.sccs.settings import CaseSeriesSettings
 from steropes.studies.sccs.unreleased_series import ExactSeries
 
-__all__ = ["ESTIMATE", "covariate_ids", "exact_tables", "window_rows"]
+__all__ = ["ESTIMATE", "FORMER_VERDICTS", "covariate_ids", "exact_tables", "window_rows"]
 
 FIRST_WINDOW, PROBE_ID = 1000, 99
 SPLINE_IDS = {"age": 100, "season": 200, "calendar": 300}
@@ -29,6 +29,8 @@ KINDS = {"exposure": "rx", "condition": "dx"}
 # Columns of ``CaseSeries.estimates`` with another name in the tables.
 ESTIMATE = {"lower": "ci_95_lb", "upper": "ci_95_ub", "se": "se_log_rr"}
 MONTHS = {"year": "calendar_year", "month": "calendar_month"}
+# Diagnostics of an earlier version of R's results model, which still requires their verdicts.
+FORMER_VERDICTS = ("time_trend_diagnostic", "pre_exposure_diagnostic")
 COVER = {"cases": "cover_before_after_subjects"}
 
 Rows: TypeAlias = pd.DataFrame | list[dict[str, Any]]
@@ -298,7 +300,6 @@ def _summary(d: Diagnostics, covariate_id: int) -> dict[str, object]:
         **row,
         "unblind": int(d.unblind),
         "unblind_for_evidence_synthesis": int(d.unblind_for_evidence_synthesis),
-        # Columns of an earlier version of R's results model.
         **dict.fromkeys(("time_trend_p", "pre_exposure_p"), math.nan),
-        **dict.fromkeys(("time_trend_diagnostic", "pre_exposure_diagnostic"), NOT_EVALUATED),
+        **dict.fromkeys(FORMER_VERDICTS, NOT_EVALUATED),
     }

@@ -2,8 +2,9 @@
 
 ``results_model.csv`` has the columns of CohortMethod 6.0.2, SelfControlledCaseSeries 6.1.4,
 CohortGenerator 1.1, Characterization 2.2, PatientLevelPrediction 6.6.0 and Strategus 1.4, as their
-result specifications list them. Of these, numbers outside of keys are not required here, because
-disclosure control may withhold them.
+result specifications list them. Columns that R requires may be blank if ``may_be_blank`` is "Yes":
+numbers that disclosure control withholds, and values that the database lacks or R leaves out too.
+The specifications in folders of results do not require these.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
+from steropes.studies.evidence.profile_interpolation import spline_slopes
 from steropes.studies.report.plain_text import csv_text
 
 __all__ = ["FILE_PREFIXES", "module_files", "module_tables", "results_model"]
@@ -24,6 +26,7 @@ __all__ = ["FILE_PREFIXES", "module_files", "module_tables", "results_model"]
 FILE_PREFIXES = {"PatientLevelPredictionModule": "plp_"}
 SPECIFICATION = "resultsDataModelSpecification.csv"
 WHOLE = ("int", "bigint")
+SLOPES = {"log_rr", "log_likelihood", "gradient"}
 
 
 @functools.cache
@@ -61,7 +64,9 @@ def module_files(module: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, s
     for name, columns in model.items():
         table = tables.get(name, pd.DataFrame())
         found[f"{module}/{name.removeprefix(prefix)}.csv"] = csv_text(_of_model(table, columns))
-    listed = pd.concat(model.values()).drop(columns="module")
+    listed = pd.concat(model.values())
+    required = listed["is_required"].mask(listed["may_be_blank"] == "Yes", "No")
+    listed = listed.assign(is_required=required).drop(columns=["module", "may_be_blank"])
     found[f"{module}/{SPECIFICATION}"] = csv_text(listed)
     return found
 
@@ -69,12 +74,29 @@ def module_files(module: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, s
 def _of_model(table: pd.DataFrame, columns: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of the model in its order and types, without rows that repeat a key."""
     made: dict[str, pd.Series] = {}
+    if {*table} >= SLOPES:
+        table = _with_slopes(table, columns)
     for name, kind in zip(columns["column_name"], columns["data_type"], strict=True):
         values = table[name] if name in table else pd.Series(np.nan, index=table.index)
         made[name] = _typed(values, kind)
     found = pd.DataFrame(made, index=table.index)
     key = columns.loc[columns["primary_key"] == "Yes", "column_name"].tolist()
     return found.drop_duplicates(key) if key and len(found) else found
+
+
+def _with_slopes(table: pd.DataFrame, columns: pd.DataFrame) -> pd.DataFrame:
+    """Fill slopes that disclosure control removed from profiles by those of the released points.
+
+    R requires slopes. These follow from the released points and reveal nothing more.
+    """
+    key = columns.loc[columns["primary_key"] == "Yes", "column_name"].drop(
+        columns.index[columns["column_name"] == "log_rr"]
+    )
+    found = table.copy()
+    for _, of in table.groupby(key.tolist()):
+        if of["gradient"].isna().any() and len(of) > 1:
+            found.loc[of.index, "gradient"] = spline_slopes(of["log_rr"], of["log_likelihood"])
+    return found
 
 
 def _typed(values: pd.Series, kind: str) -> pd.Series:
