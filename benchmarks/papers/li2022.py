@@ -34,6 +34,7 @@ HOW = (
     "The SGEMM data could not be fetched ({}). Download {} and give the path of the file "
     "sgemm_product.csv, which may be compressed, with --data."
 )
+IMPOSSIBLE = "not possible for the authors"
 DRAWS = 10_000  # for true conditional means
 ROWS = (5_000, 10_000, 20_000, 30_000, 40_000)  # of the study of time and memory
 LEVELS = (1_000, 5_000, 10_000, 20_000, 40_000)
@@ -61,6 +62,7 @@ def accuracy(settings: Settings) -> Iterator[Row]:
 def scenario(n, error, scale, X, y, outcome, alpha, noise) -> Iterator[Row]:
     """Compare the approaches in one scenario."""
     low, high = np.quantile(y, [0.005, 0.995])
+    at = np.unique(y[(y >= low) & (y <= high)])
     some = X[:PEOPLE]
     centre = 0.0 if error == "logistic" else -np.log(np.log(2))  # the median of the errors
     with np.errstate(invalid="ignore"):
@@ -71,15 +73,17 @@ def scenario(n, error, scale, X, y, outcome, alpha, noise) -> Iterator[Row]:
         link = "logit" if error == "logistic" else "loglog"
         model = CumulativeProbabilityModel(link=link, reduce=reduction, random_state=0).fit(X, y)
         se = np.sqrt(np.diag(model.vcov()))
-        if name == "exact":
-            exact, exact_se = model.coef_, se
         t = model.thresholds_
+        alpha_se = step(t, errors_of_alpha(model), at)
+        if name == "exact":
+            exact, exact_se, exact_alpha_se = model.coef_, se, alpha_se
         inside = (t >= low) & (t <= high)
         medians = model.predict_quantile(some, 0.5).ravel()
         found[name] = [
             np.abs(model.alpha_ - alpha(t))[inside].max(),
             np.abs(model.coef_ - exact).max(),
             np.mean(se / exact_se),
+            np.median(alpha_se / exact_alpha_se),
             np.abs(alpha(medians) - some @ BETA - centre).mean(),
             np.median(model.predict_mean(some) / means) - 1
             if scale == "exp"
@@ -90,6 +94,11 @@ def scenario(n, error, scale, X, y, outcome, alpha, noise) -> Iterator[Row]:
         ("largest error of α(y)", "follows the truth", "0.5 to 99.5 percentiles of y"),
         ("largest distance of β from exact", "nearly identical; divide slightly off", ""),
         ("standard error / exact", "nearly identical; divide slightly larger", "mean of 50"),
+        (
+            "standard error of α(y) / exact",
+            "large at the ends",
+            "median of 0.5 to 99.5 percentiles of y",
+        ),
         (
             "error of the conditional median",
             "good",
@@ -195,7 +204,8 @@ def rounded(values: np.ndarray) -> dict[str, np.ndarray]:
     """Round distinct outcomes in the ways of table 2.
 
     Python's `round` looks at the exact binary value, so that halves such as 13.35 go to the closer
-    side. NumPy multiplies first, and 133.5 becomes 134.
+    side. NumPy multiplies first, and 133.5 becomes 134. R multiplied in extended precision until
+    version 3.6, which is Python's result for these data, and rounds as `round_as_r4` since 4.0.
     """
     size = np.floor(np.log10(values)).astype(int)
 
@@ -210,12 +220,26 @@ def rounded(values: np.ndarray) -> dict[str, np.ndarray]:
     }  # fmt: skip
 
 
+def round_as_r4(values: np.ndarray, digits: int) -> np.ndarray:
+    """Round positive values as R does since version 4.0 (Maechler's package round, "r3").
+
+    Of the two decimal numbers around x, as doubles, it is the one at the smaller distance; at equal
+    distances the one whose last digit is even. These distances are rounded, so that halves of the
+    decimal notation, such as 16.05, are often tied although the double is not a half.
+    """
+    scale = 10.0**digits
+    below = np.floor(scale * values)
+    down, up = below / scale, np.ceil(scale * values) / scale
+    to_down, to_up = values - down, up - values
+    return np.where((to_down < to_up) | ((to_down == to_up) & (below % 2 == 0)), down, up)
+
+
 def distinct_values(settings: Settings) -> Iterator[Row]:
     """Count distinct outcomes after rounding, as in table 2."""
     _, y = sgemm(settings)
     values, count = np.unique(y, return_counts=True)
     ways = rounded(values)
-    by_numpy = np.round(values, 1)
+    others = {"NumPy's rounding": np.round(values, 1), "R 4's": round_as_r4(values, 1)}
     edges = {"[10, 100)": (10, 100), "[100, 1000)": (100, 1000), "1000 and more": (1000, np.inf)}
     for row, (low, high) in edges.items():
         inside = (values >= low) & (values < high)
@@ -224,7 +248,9 @@ def distinct_values(settings: Settings) -> Iterator[Row]:
             ours = count[inside].sum() if way == "observations" else len(np.unique(made[inside]))
             note = ""
             if way == "one decimal":
-                note = f"{len(np.unique(by_numpy[inside])):,} with NumPy's rounding of halves"
+                note = ", ".join(
+                    f"{len(np.unique(r[inside])):,} with {who}" for who, r in others.items()
+                )
             yield Row(f"{way}, {row}", paper, int(ours), note)
 
 
@@ -256,24 +282,34 @@ def reduced_fits(settings: Settings) -> Iterator[Row]:
         paper, levels, span = published[name] if real else (None, None, None)
         note = model.reduction_summary_
         if name == "exact":
-            exact, curve, note = model, alpha_at(model, at), "not possible for the authors"
+            exact, curve, note = model, step(model.thresholds_, model.alpha_, at), IMPOSSIBLE
+            exact_errors = step(model.thresholds_, errors_of_alpha(model), at)
         yield Row(f"{name}: time, s", paper, seconds, note)
         yield Row(f"{name}: distinct outcomes", levels, len(model.levels_))
         yield Row(f"{name}: range", span, f"[{model.levels_[0]:.2f}, {model.levels_[-1]:.2f}]")
         if name != "exact":
-            apart = np.abs(alpha_at(model, at) - curve)
+            apart = np.abs(step(model.thresholds_, model.alpha_, at) - curve)
+            ratio = step(model.thresholds_, errors_of_alpha(model), at) / exact_errors
             off = np.abs(model.coef_ - exact.coef_) / np.sqrt(np.diag(exact.vcov()))
             yield Row(f"{name}: largest distance of α(y) from exact", "agrees",
                       float(apart.max()), f"0.01 to 99.99 percentiles; 99 % are below "
                       f"{np.quantile(apart, 0.99):.2g}")  # fmt: skip
             yield Row(f"{name}: largest distance of β from exact", "agrees", float(off.max()),
                       "in standard errors")  # fmt: skip
+            yield Row(f"{name}: standard error of α(y) / exact", "agrees", float(np.median(ratio)),
+                      f"median; {ratio.min():.3g} to {ratio.max():.3g}, "
+                      "0.01 to 99.99 percentiles")  # fmt: skip
 
 
-def alpha_at(model: CumulativeProbabilityModel, y: np.ndarray) -> np.ndarray:
-    """Evaluate the step function α at outcomes; the first step extends to smaller ones."""
-    at = np.searchsorted(model.thresholds_, y, side="right") - 1
-    return model.alpha_[np.clip(at, 0, len(model.alpha_) - 1)]
+def step(thresholds: np.ndarray, steps: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Evaluate a step function at outcomes; the first step extends to smaller ones."""
+    at = np.searchsorted(thresholds, y, side="right") - 1
+    return steps[np.clip(at, 0, len(steps) - 1)]
+
+
+def errors_of_alpha(model: CumulativeProbabilityModel) -> np.ndarray:
+    """Return the standard error of every threshold."""
+    return model.alpha_summary()["se"].to_numpy()
 
 
 EXPERIMENTS = {

@@ -9,13 +9,13 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.papers.cohorts import cohort
 from benchmarks.papers.comparison import PAPERS, Row, Settings, digits, experiments
-from benchmarks.papers.li2022 import TABLE_2, distinct_values
+from benchmarks.papers.li2022 import TABLE_2, distinct_values, round_as_r4
 from benchmarks.papers.yang2023 import fused, separate
 
 TINY = Settings("tiny")
 FOUND = (
     "largest error of α(y)", "largest distance of β from exact", "standard error / exact",
-    "error of the conditional median",
+    "standard error of α(y) / exact", "error of the conditional median",
 )  # fmt: skip
 MEAN, INFINITE = "error of the conditional mean", "conditional mean / mean of 10,000 draws − 1"
 EXPECTED = {  # the quantities of each experiment up to the size, in their order
@@ -69,7 +69,8 @@ EXPECTED = {  # the quantities of each experiment up to the size, in their order
                 for way in ("bins", "digits", "decimals", "divide")
                 for x in ("time, s", "distinct outcomes", "range",
                           "largest distance of α(y) from exact",
-                          "largest distance of β from exact")
+                          "largest distance of β from exact",
+                          "standard error of α(y) / exact")
             ),
         ],
     },
@@ -200,3 +201,12 @@ def test_the_sgemm_data_are_read_from_a_path_and_their_absence_is_explained(tmp_
     assert rows["observations, 1000 and more"].ours == 1
     with pytest.raises(SystemExit, match="--data"):
         list(distinct_values(Settings("reduced", data=tmp_path / "missing.csv")))
+
+
+def test_rounding_of_r_4_prefers_the_even_digit_at_equal_distances_of_doubles():
+    """Halves in decimal notation are no halves in binary, but rounded distances may be equal."""
+    halves = np.array([0.15, 0.25, 0.35, 0.45, 0.55, 0.65])
+    np.testing.assert_array_equal(round_as_r4(halves, 1), [0.1, 0.2, 0.3, 0.4, 0.6, 0.7])
+    assert 0.5 - 0.45 == 0.45 - 0.4
+    assert round(0.45, 1) == 0.5
+    np.testing.assert_array_equal(round_as_r4(np.array([16.05, 16.95]), 1), [16.0, 17.0])

@@ -255,6 +255,9 @@ def test_a_grid_with_positive_controls_tells_how_the_analyses_fared(database, tm
     assert {f.name for f in (out / "release").iterdir()} >= {"controls.html", "report.html"}
     said = capsys.readouterr().out
     assert "Performance on controls" in said
+    words = "computed from the released estimates, which disclosure control rounds or withholds"
+    assert words in " ".join(said.split())
+    assert words in (out / "release" / "controls.html").read_text()
     assert re.search(r"crude +\d+% +\d+%", said)
 
 

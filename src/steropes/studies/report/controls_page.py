@@ -10,7 +10,11 @@ from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.report.formatting import title_case
 from steropes.studies.report.page_parts import KeyNumber
 from steropes.studies.report.rendering import render
-from steropes.studies.results.control_results import analysis_performance, control_estimates
+from steropes.studies.results.control_results import (
+    analysis_performance,
+    control_estimates,
+    released_estimates_words,
+)
 
 if TYPE_CHECKING:
     from steropes.studies.execution.comparative_grid_run import GridResults
@@ -53,6 +57,7 @@ def controls_page(results: GridResults) -> str:
         title="Analyses judged on controls",
         top_numbers=_key_numbers(results),
         comparisons=comparisons,
+        released=released_estimates_words(results),
         disclosure=results.rules.sentence(),
     )
 

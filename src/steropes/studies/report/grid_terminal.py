@@ -18,7 +18,10 @@ from steropes.studies.report.terminal_tables import (
     wide_console,
 )
 from steropes.studies.report.unusable_values import unusable_words
-from steropes.studies.results.control_results import analysis_performance
+from steropes.studies.results.control_results import (
+    analysis_performance,
+    released_estimates_words,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +48,8 @@ def print_grid(results: GridResults, pages: Iterable[Path], unblind: bool) -> No
         heads = ("Analysis", "Coverage", "Calibrated", "Precision", "Squared error", "Type 1",
                  "Type 2", "AUC")  # fmt: skip
         console.print(table_of("Performance on controls", heads, _performance(results)))
+        if words := released_estimates_words(results):
+            console.print(words, soft_wrap=True)
     print_files(console, results, pages)
 
 

@@ -12,7 +12,7 @@ from steropes.studies.controls.performance_metrics import ControlEstimates, befo
 if TYPE_CHECKING:
     from steropes.studies.execution.comparative_grid_run import GridResults
 
-__all__ = ["analysis_performance", "control_estimates"]
+__all__ = ["analysis_performance", "control_estimates", "released_estimates_words"]
 
 KEY = ["target_comparator_id", "outcome_id"]
 
@@ -88,3 +88,14 @@ def analysis_performance(results: GridResults) -> pd.DataFrame:
             table.insert(0, "target_comparator_id", int(tc))
             parts.append(table)
     return pd.concat(parts, ignore_index=True)
+
+
+def released_estimates_words(results: GridResults) -> str:
+    """Explain that disclosure control changes the metrics of controls, or return ""."""
+    if results.rules.open:
+        return ""
+    return (
+        "These metrics are computed from the released estimates, which disclosure control rounds "
+        "or withholds. With few controls, shares such as the type 1 error can differ from those of "
+        "the exact estimates by a control or more."
+    )
