@@ -8,6 +8,7 @@ from benchmarks.random_problems.check import check
 from benchmarks.random_problems.draw import FAMILIES, draw
 from benchmarks.random_problems.expand import dense_problem
 from benchmarks.random_problems.second import optimise, separated, undetermined
+from benchmarks.random_problems.uses import USES, judge_use
 
 BAD = ("WRONG", "refused wrongly")
 
@@ -24,6 +25,21 @@ def _failures(seeds, family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_fits_are_what_dense_numpy_says(family):
     assert not _failures(range(4), family)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_uses_of_fitted_models_are_what_numpy_says(use):
+    if use == "dask_blocks":
+        pytest.importorskip("distributed")
+    _, words, _, findings = judge_use(1, use)
+    assert not findings, words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("use", USES)
+def test_dozens_of_uses_are_what_numpy_says(use):
+    found = {seed: judge_use(seed, use)[3] for seed in range(100, 130)}
+    assert {seed: findings for seed, findings in found.items() if findings} == {}
 
 
 # Separation missed behind rounding of probabilities near one, behind an offset of −15, and seen
