@@ -36,8 +36,8 @@ def judge_use(seed: int, use: str | None = None) -> tuple[str, str, str, list[st
     Returns
     -------
     use, words, status, findings
-        Data without a finite optimum count as "refused rightly" if the message says so; every other
-        error, and every warning except those of short chains and lost draws, is a finding.
+        A `SeparationError` counts as "refused rightly", and a warning of chains that have not mixed
+        as "not converged"; every other error and warning is a finding.
     """
     chosen = np.random.default_rng([20261128, seed]).choice(list(USES))
     use = use or str(chosen)
@@ -49,6 +49,8 @@ def judge_use(seed: int, use: str | None = None) -> tuple[str, str, str, list[st
             words = USES[use](np.random.default_rng([20261128, seed, 1]), findings.append)
         except steropes.SeparationError as error:
             status, words = "refused rightly", str(error)[:80]
+        except steropes.NotConvergedWarning as warning:
+            status, words = "not converged", str(warning)[:80]
         except Exception:
             last = traceback.format_exc().strip().splitlines()
             findings.append(f"{last[-1][:200]} ({last[-3].strip() if len(last) > 2 else ''})")

@@ -22,13 +22,14 @@ def _marginal_prior(kind, beta, scale):
     s = np.exp(log_s)
     hyper = log_s - np.log1p((s / scale) ** 2)
     size = abs(beta).sum(axis=-1) if kind == "laplace" else np.sqrt((beta**2).sum(axis=-1))
-    table = np.linspace(0.0, size.max(), 800) + 1e-9
+    # The density is infinite at zero, like the reciprocal of the size.
+    table = np.geomspace(size.min(), size.max(), 400)
     terms = -2 * log_s + hyper
     if kind == "laplace":
         terms = terms - table[:, None] * np.sqrt(2) / s
     else:
         terms = terms - 0.5 * table[:, None] ** 2 / s**2
-    return np.interp(size, table, logsumexp(terms, axis=1))
+    return np.interp(np.log(size), np.log(table), logsumexp(terms, axis=1))
 
 
 def posterior(rng, wrong):
@@ -50,12 +51,17 @@ def posterior(rng, wrong):
     draws = np.asarray(found.draws).reshape(-1, 2)
     b, H = _two(X, y, family)
     width = 7 * np.sqrt(np.diag(np.linalg.inv(H)))
-    axes = [m + w * np.linspace(-1, 1, 161) for m, w in zip(b, width, strict=True)]
+    near = np.geomspace(1e-5, 1.0, 60)
+    axes = [
+        np.unique(np.concatenate([m + w * np.linspace(-1, 1, 120), -w * near, w * near]))
+        for m, w in zip(b, width, strict=True)
+    ]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+    cells = np.multiply.outer(*(np.gradient(axis) for axis in axes)).ravel()
     e = grid @ X.T
     value = e @ y - (np.logaddexp(0, e) if family == "logistic" else np.exp(e)).sum(axis=1)
     value = value + _marginal_prior(kind, grid, scale)
-    p = np.exp(value - value.max())
+    p = cells * np.exp(value - value.max())
     p /= p.sum()
     mean = p @ grid
     sd = np.sqrt(p @ (grid - mean) ** 2)
