@@ -46,7 +46,9 @@ def _run(start: int, count: int, engines: tuple[str, ...], url: str) -> int:
             print(f"DIFFERENT: --seed-start {seed} --count 1 | {', '.join(said.oddities)}")
             for finding in said.findings:
                 print(f"    {finding}", flush=True)
-    print(", ".join(f"{counts[s]} {s}" for s in STATUSES))
+    print("| databases | " + " | ".join(STATUSES) + " |")
+    print("|---:|" + "---:|" * len(STATUSES))
+    print(f"| {counts.total():,} | " + " | ".join(f"{counts[s]:,}" for s in STATUSES) + " |")
     for text, number in refusals.most_common():
         print(f"  refused {number}: {text}")
     return int(counts["DIFFERENT"] > 0)

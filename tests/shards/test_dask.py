@@ -1,5 +1,6 @@
 """Blocks on a cluster are blocks: the same bits, whoever has them and whoever is lost."""
 
+import gc
 import os
 import signal
 import threading
@@ -80,6 +81,25 @@ def test_the_number_of_workers_changes_no_bit(data):
             for one, other in zip(other_fits(design, y), others, strict=True):
                 np.testing.assert_array_equal(one.coef_, other.coef_)
                 assert one.optimality_ == other.optimality_ <= one.tol
+
+
+def test_blocks_leave_the_workers_when_nobody_uses_their_design(data):
+    from steropes.fit.shards import dask_worker_blocks as dask
+
+    X, y = data
+    with cluster(1) as those, distributed.Client(those) as client:
+        before = set(dask._worker_blocks)
+        design = ShardedDesign.from_blocks(blocks_of(X), client=client)
+        model = fit(design, y)
+        own = set(dask._worker_blocks) - before
+        assert own
+        del design, model
+        gc.collect()
+        for _ in range(200):
+            if not own & set(dask._worker_blocks):
+                break
+            time.sleep(0.02)
+        assert not own & set(dask._worker_blocks)
 
 
 def test_collections_are_taken_in_their_partitions(data):

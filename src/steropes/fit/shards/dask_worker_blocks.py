@@ -258,9 +258,8 @@ def _delete_on_worker(tokens: Sequence[str]) -> None:
 def _release_blocks(client: Client, tokens: Sequence[str]) -> None:
     """Delete blocks on all workers, if the cluster is still running."""
     if client.status == "running" and client.loop is not None:
-        client.loop.add_callback(
-            client._run, _delete_on_worker, tokens, wait=False, on_error="ignore"
-        )
+        # Workers refuse functions that are not coroutines with wait=False.
+        client.loop.add_callback(client._run, _delete_on_worker, tokens, on_error="ignore")
 
 
 # -- from collections ------------------------------------------------------------------------------
