@@ -335,3 +335,9 @@ def test_draws_with_separated_counts_have_infinite_coefficients():
     theirs = PoissonRegression().fit(X, y).bootstrap(100, random_state=1).coef
     np.testing.assert_array_equal(np.isfinite(ours), np.isfinite(theirs))
     assert 0 < np.isinf(theirs[:, 1]).sum() < 100
+
+
+def test_counts_that_are_not_whole_are_named():
+    y = [1.0, 0.0, 2.5, 3.0, 0.5, 4.0]
+    with pytest.warns(UserWarning, match="not a whole number in row 2 and 1 more"):
+        NegativeBinomialRegression().fit([[0.0], [1.0], [0.0], [1.0], [0.0], [1.0]], y)

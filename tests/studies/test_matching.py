@@ -182,3 +182,8 @@ def test_labels_of_other_people_are_refused():
     for labels in ([1, 1], [1, 1, 1, 2]):
         with pytest.raises(DataError, match=f"{len(labels)} labels and 3 people"):
             match_scores([0.1, 0.2, 0.3], [1, 0, 0], labels=labels)
+
+
+def test_arms_that_are_text_are_called_text():
+    with pytest.raises(DataError, match=r"treated: row 0 .* is text; give 1 for"):
+        match_scores([0.1, 0.2, 0.3], ["a", "b", "a"])

@@ -18,6 +18,7 @@ from ..data.input_types import LabelsLike
 from ..data.survival_outcome import Surv
 from ..errors import DataError, listed
 from .formula_data_types import names_in, refuse_misread_operators
+from .formula_splines import ELEMENTWISE as FUNCTIONS_OF_R
 
 __all__ = [
     "AbsentColumnError",
@@ -247,7 +248,7 @@ def _unchecked(text: str, data: pd.DataFrame) -> Evaluated | None:
     from ..likelihoods.cumulative import Censored
 
     env = {
-        **ELEMENTWISE, "np": np, "Surv": _surv, "Censored": Censored,
+        **ELEMENTWISE, **FUNCTIONS_OF_R, "np": np, "Surv": _surv, "Censored": Censored,
         "strata": _strata, "cluster": _strata, "offset": lambda x: x,
         **{str(name): data[name] for name in data.columns},
     }  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from ..data import refuse_other_order
+from ..data import check_weights, refuse_other_order
 from ..data.array_conversion import refuse_lazy_query
 from ..data.input_types import VectorLike
 from ..design import has_names, null_design
@@ -80,23 +80,40 @@ def read_table(
     if isinstance(text, str) and (model.trusted or len(text) <= MAX_CHARACTERS):
         table = without_function_names(whole, text)
         frame = widen_numbers(table, text)
-    read = read_formula(text, frame, model._intercept, model.trusted)
     columns = {name: value for name in ROWS if isinstance(value := getattr(inputs, name), str)}
     inputs = replace(inputs, **columns_of_table(whole, columns))
+    weights = check_weights(inputs.sample_weight, len(frame))
+    read = read_formula(text, frame, model._intercept, model.trusted, weights)
     for name, value in read.vectors(table).items():
         if getattr(inputs, name) is not None:
             raise DataError(f"{name} is in the formula and among the arguments; give it once.")
         inputs = replace(inputs, **{name: value})
     read.columns = {name: x for name, x in columns.items() if name != "sample_weight"}
     used = set(map(str, read.spec.variables_by_source.get("data", ())))
-    read.variables = summarize_variables(frame, used, read.categories)
+    read.variables = summarize_variables(frame[weights > 0], used, read.categories)
     if needs_outcome:
         inputs = replace(inputs, y=_outcome(read, frame, inputs.y, data))
-    X = read.matrix(frame)
+    X = _matrix(read, frame, weights > 0)
     if read.varying:
         own = getattr(model, "time_varying", None)
         read.effects = _with_time_effects(model, own, read.time_varying(list(X.columns)))
     return (X if X.shape[1] else null_design(len(X))), inputs, read
+
+
+def _matrix(read: Formula, frame: pd.DataFrame, counted: np.ndarray) -> pd.DataFrame:
+    """Compute X of the rows of the fit.
+
+    A row without weight may have a level, or a value beyond the boundary knots, that the other
+    rows lack. It counts for nothing and takes the columns of the first row with weight.
+    """
+    try:
+        return read.matrix(frame)
+    except DataError:
+        if counted.all() or not counted.any():
+            raise
+    X = read.matrix(frame[counted])
+    rows = np.where(counted, np.cumsum(counted) - 1, 0)
+    return X.iloc[rows].set_axis(frame.index)
 
 
 def columns_of_table(table: pd.DataFrame, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from ..errors import DataError
 from .formula_data_types import (
     DOT,
     NAMES,
+    drop_unused_categories,
     refuse_misread_operators,
     widen_numbers,
     without_function_names,
@@ -66,6 +67,8 @@ OF_R = {
     "pmin": "Write np.minimum(x, 0).",
     "cbind": "Of counts make a row for each outcome, with its count as sample_weight.",
 }
+# Rows with whole weights are repeated at most to this number, which bounds the memory.
+MAX_REPEATED_ROWS = 10_000_000
 DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
 CALL = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, OF_R))})\s*\(")
 
@@ -205,7 +208,13 @@ def _offset(text: str, data: pd.DataFrame, wide: pd.DataFrame) -> np.ndarray:
     return as_numbers(value, text).astype(np.float64)
 
 
-def read_formula(text: str, data: pd.DataFrame, intercept: bool, trusted: bool = False) -> Formula:
+def read_formula(
+    text: str,
+    data: pd.DataFrame,
+    intercept: bool,
+    trusted: bool = False,
+    weights: np.ndarray | None = None,
+) -> Formula:
     """Read a formula.
 
     Parameters
@@ -214,6 +223,9 @@ def read_formula(text: str, data: pd.DataFrame, intercept: bool, trusted: bool =
         Whether the model can have an intercept.
     trusted : bool
         Whether to evaluate any Python in the formula, and not only documented functions.
+    weights : (n,) array, optional
+        Nonnegative row weights. Knots, levels, means and scales are those of the rows with a
+        positive weight; a whole number counts as so many rows, if all weights are whole.
 
     Returns
     -------
@@ -249,11 +261,12 @@ def read_formula(text: str, data: pd.DataFrame, intercept: bool, trusted: bool =
     if not intercept and not terms.has_intercept:
         raise DataError("This model has no intercept to leave out: drop -1 or 0 from the formula.")
     model = formulaic.Formula(terms.covariates)
+    rows = data if weights is None else _rows_that_count(data, weights)
     X = call_formulaic(
         lambda: model.get_model_matrix(
-            data, context=transforms(), na_action="raise", output="pandas"
+            rows, context=transforms(), na_action="raise", output="pandas"
         ),
-        data,
+        rows,
     )
     _refuse_unlikely_labels(X.model_spec, data)
     for part, columns_of_term in X.model_spec.term_indices.items():
@@ -264,6 +277,22 @@ def read_formula(text: str, data: pd.DataFrame, intercept: bool, trusted: bool =
         text, outcome, X.model_spec, strata, terms.offsets, cluster, varying=terms.varying,
         has_intercept=terms.has_intercept,
     )  # fmt: skip
+
+
+def _rows_that_count(data: pd.DataFrame, weights: np.ndarray) -> pd.DataFrame:
+    """Return the rows from which knots, levels, means and scales are computed."""
+    used = np.flatnonzero(weights)
+    if len(used) == 0:
+        return data  # refused with the weights
+    times = weights[used]
+    if (times % 1.0).any():
+        times = np.ones(len(used))
+    elif times.sum() > MAX_REPEATED_ROWS:
+        times = np.ceil(times * (MAX_REPEATED_ROWS / times.sum()))
+    if len(used) == len(data) and (times == 1).all():
+        return data
+    rows = data.iloc[np.repeat(used, times.astype(np.int64))].reset_index(drop=True)
+    return drop_unused_categories(rows)
 
 
 def _refuse_unlikely_labels(spec: Any, data: pd.DataFrame) -> None:

@@ -16,6 +16,7 @@ from ..errors import DataError
 __all__ = ["MAX_CHARACTERS", "refuse_unsafe_expression", "refuse_unsafe_formula"]
 
 FUNCTIONS = {
+    "abs", "cos", "expm1", "floor", "log1p", "sin", "sqrt", "tan",
     "C", "Censored", "I", "Surv", "bs", "cc", "center", "cr", "cs", "exp", "exp10", "exp2",
     "cluster", "hashed", "lag", "log", "log10", "log2", "ns", "offset", "poly", "rcs", "scale",
     "standardize", "strata",

@@ -14,8 +14,13 @@ from scipy.interpolate import BSpline
 
 from ..errors import DataError
 
-__all__ = ["natural_spline", "restricted_cubic_spline", "short_name", "transforms"]
+__all__ = ["ELEMENTWISE", "natural_spline", "restricted_cubic_spline", "short_name", "transforms"]
 
+# Functions of R's formulas that NumPy has under the same name.
+ELEMENTWISE = {
+    "abs": np.abs, "cos": np.cos, "expm1": np.expm1, "floor": np.floor, "log1p": np.log1p,
+    "sin": np.sin, "sqrt": np.sqrt, "tan": np.tan,
+}  # fmt: skip
 # Outer quantiles of Harrell's knots by their number (Regression Modeling Strategies, table 2.3).
 OUTER = {3: 0.1, 4: 0.05, 5: 0.05, 6: 0.05, 7: 0.025}
 # In fewer rows the outer knots are the fifth smallest and the fifth largest value.
@@ -114,11 +119,12 @@ def natural_spline(x: ArrayLike, knots: ArrayLike) -> np.ndarray:
 
 @cache
 def transforms() -> dict[str, Any]:
-    """Return rcs, ns, cr, cs and cc for formulaic, which store the knots of the fit."""
+    """Return functions for formulaic: splines, which store the knots of the fit, and sqrt."""
     from formulaic.utils.stateful_transforms import stateful_transform
 
-    splines = {"rcs": _rcs, "ns": _ns, "cr": _cr, "cs": _cr, "cc": _cc}
-    return {name: stateful_transform(function) for name, function in splines.items()}
+    splines = {"rcs": _rcs, "ns": _ns, "bs": _bs, "cr": _cr, "cs": _cr, "cc": _cc}
+    stateful = {name: stateful_transform(function) for name, function in splines.items()}
+    return {**stateful, **ELEMENTWISE}
 
 
 def _rcs(x: object, knots: int | Sequence[float] = 5, *, _state: dict[str, Any]) -> Any:
@@ -150,6 +156,44 @@ def _ns(
         _state["knots"] = _placed("ns", [values.min(), *inner, values.max()], 2)
     X = natural_spline(values, _state["knots"])
     return _columns(X, range(1, X.shape[1] + 1), getattr(x, "index", None))
+
+
+def _bs(
+    x: object,
+    df: int | None = None,
+    knots: Sequence[float] | None = None,
+    degree: int = 3,
+    include_intercept: bool = False,
+    lower_bound: float | None = None,
+    upper_bound: float | None = None,
+    extrapolation: str = "raise",
+    *,
+    _state: dict[str, Any],
+) -> Any:
+    """Evaluate bs() in a formula by formulaic; refuse values beyond the knots of the fit."""
+    from formulaic.transforms.basis_spline import basis_spline
+
+    if extrapolation == "raise":
+        values = _numbers("bs", x)
+        low = _state.get("lower_bound", lower_bound)
+        high = _state.get("upper_bound", upper_bound)
+        outside = np.zeros(len(values), bool)
+        outside |= False if low is None else values < low
+        outside |= False if high is None else values > high
+        if outside.any():
+            row, others = int(outside.argmax()), int(outside.sum()) - 1
+            name = getattr(x, "name", None)
+            more = f" and {others} more" if others else ""
+            raise DataError(
+                f"bs({'x' if name is None else name}) is beyond the range of the fit, "
+                f"{low:g} to {high:g}, in row {row}{more}. Leave the rows out, or write "
+                "extrapolation='extend' (as R) or 'clip' within bs(), or use ns(), which is linear "
+                "there."
+            )
+    return basis_spline(
+        x, df, knots, degree, include_intercept, lower_bound, upper_bound,
+        extrapolation=extrapolation, _state=_state,
+    )  # fmt: skip
 
 
 def _cr(

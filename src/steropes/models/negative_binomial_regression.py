@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Real
 
 import numpy as np
@@ -176,6 +177,16 @@ class NegativeBinomialRegression(CountRegression):
                 "zero is PoissonRegression."
             )
         y, extras = self._counts(inputs, design.n)
+        part = y % 1.0 != 0
+        if part.any():
+            warnings.warn(
+                f"y is not a whole number in row {int(part.argmax())} and {int(part.sum()) - 1} "
+                "more: the negative binomial distribution is one of counts, and its log-likelihood "
+                "and dispersion have no meaning for others. Give a rate as a count with "
+                "exposure=…, or use GammaRegression.",
+                UserWarning,
+                stacklevel=2,
+            )
         number = None if given is None else float(given)
         return NegativeBinomialLikelihood(y, backend, number), extras
 

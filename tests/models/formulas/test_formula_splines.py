@@ -96,10 +96,7 @@ def test_splines_go_with_priors_weights_and_strata(data):
     formula = "Surv(time, dead) ~ rcs(age, 4) + drug + strata(site) + offset(log(years))"
     m = CoxRegression.from_formula(formula, data, sample_weight="w", fixed={"drug": 0.3})
     twice = data.loc[np.repeat(data.index, data["w"].astype(int))]
-    knots = harrell_knots(data["age"].to_numpy(), 4).tolist()
-    other = CoxRegression.from_formula(
-        formula.replace("4", str(knots)), twice, fixed={"drug": 0.3}, ties="breslow"
-    )
+    other = CoxRegression.from_formula(formula, twice, fixed={"drug": 0.3}, ties="breslow")
     m = CoxRegression.from_formula(
         formula, data, sample_weight="w", fixed={"drug": 0.3}, ties="breslow"
     )
@@ -170,3 +167,62 @@ def test_clusters_of_a_formula_are_those_of_robust_errors_and_draws(data):
 def test_refusals(data, formula, words):
     with pytest.raises(DataError, match=words):
         LinearRegression.from_formula(formula, data)
+
+
+CODINGS = ["rcs(x, 4)", "ns(x, df=3)", "bs(x, df=4)", "cr(x, df=3)", "scale(x)", "poly(x, 2)"]
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_weights_count_for_knots_as_repeated_rows_do(coding):
+    rng = np.random.default_rng(2)
+    n = 150
+    table = pd.DataFrame({"x": rng.exponential(size=n), "y": rng.standard_normal(n)})
+    weight = rng.integers(0, 4, n) * 1.0
+    table.loc[np.argmax(table.x), "x"] = 50.0
+    weight[np.argmax(table.x)] = 0.0  # beyond all other rows
+    text = f"y ~ {coding}"
+    weighted = LinearRegression.from_formula(text, table, sample_weight=weight)
+    repeated = table.loc[np.repeat(np.arange(n), weight.astype(int))]
+    expected = LinearRegression.from_formula(text, repeated)
+    np.testing.assert_allclose(weighted.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        weighted.design_matrix(repeated), expected.design_matrix(repeated), rtol=1e-12
+    )
+    # Weights that are not whole leave rows of weight zero out, and count other rows once.
+    part = np.where(weight > 0, rng.uniform(0.1, 0.9, n), 0.0)
+    there = LinearRegression.from_formula(text, table[part > 0], sample_weight=part[part > 0])
+    found = LinearRegression.from_formula(text, table, sample_weight=part)
+    np.testing.assert_allclose(found.coef_, there.coef_, rtol=1e-6, atol=1e-9)
+
+
+def test_levels_and_typical_values_are_those_of_rows_with_weight():
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame({"x": np.arange(40.0), "y": rng.standard_normal(40)})
+    table["site"] = np.where(np.arange(40) < 5, "a", np.where(np.arange(40) % 2, "b", "c"))
+    weight = (np.arange(40) >= 5) * 1.0
+    for site in (table["site"], table["site"].astype("category")):
+        data = table.assign(site=site)
+        model = LinearRegression.from_formula("y ~ x + site", data, sample_weight=weight)
+        expected = LinearRegression.from_formula("y ~ x + site", data[weight > 0])
+        assert model.coef_names_ == expected.coef_names_ == ["x", "site[T.c]"]
+        np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
+        np.testing.assert_allclose(model.term_tests(), expected.term_tests(), rtol=1e-8)
+
+
+def test_values_beyond_the_knots_are_named_with_their_row():
+    table = pd.DataFrame({"x": np.linspace(0, 1, 30), "y": np.sin(np.arange(30.0))})
+    model = LinearRegression.from_formula("y ~ bs(x, df=4)", table)
+    new = pd.DataFrame({"x": [0.5, 2.0, -1.0]})
+    with pytest.raises(DataError, match=r"bs\(x\) is beyond .* 0 to 1, in row 1 and 1 more"):
+        model.predict(new)
+    wide = LinearRegression.from_formula("y ~ bs(x, df=4, extrapolation='clip')", table)
+    assert np.isfinite(wide.predict(new)).all()
+
+
+def test_functions_of_r_need_no_numpy():
+    table = pd.DataFrame({"x": np.linspace(0, 1, 30), "y": np.sin(np.arange(30.0))})
+    m = LinearRegression.from_formula("sqrt(y + 2) ~ sqrt(x) + log1p(x)", table)
+    other = LinearRegression.from_formula("np.sqrt(y + 2) ~ np.sqrt(x) + np.log1p(x)", table)
+    np.testing.assert_array_equal(m.coef_, other.coef_)
+    with pytest.raises(DataError, match=r"sqrt\(x - 0.5\) is missing in row 0"):
+        LinearRegression.from_formula("y ~ sqrt(x - 0.5)", table)

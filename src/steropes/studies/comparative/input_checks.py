@@ -45,6 +45,15 @@ def require_numbers(label: str, values: ArrayLike) -> NDArray:
 
 def require_arms(treated: ArrayLike) -> NDArray[np.int8]:
     """Convert arms to 1 for the target and 0 for the comparator, and raise for other values."""
+    labels = np.asarray(treated)
+    if labels.dtype.kind in "OUS":
+        text = np.array([isinstance(x, str | bytes) for x in labels.ravel()], bool)
+        if text.any():
+            raise DataError(
+                f"treated: row {int(text.argmax())} (counted from 0) is text; give 1 for the "
+                "people who are matched (the target arm) and 0 for the others, such as "
+                "(arm == 'drug') * 1"
+            )
     found = require_numbers("treated", treated)
     wrong = ~np.isin(found, CODES["treated"])
     if wrong.any():
