@@ -270,3 +270,30 @@ def test_the_kind_of_ratio_is_named_as_on_the_page_of_a_grid(tmp_path, kind):
     views = {view.name: view.table for view in results_views(sources, DisclosureRules())}
     for name in ("estimates", "synthesis"):
         assert set(views[name]["kind"]) == {RATIO_NAMES[kind]}
+
+
+@pytest.mark.parametrize(
+    ("definition", "stated"),
+    [
+        ({"outcome_model": {"kind": "cox", "weighted": True, "interval": "profile"}}, True),
+        ({"outcome_model": {"kind": "cox", "weighted": True, "interval": "auto"}}, False),
+        ({"outcome_model": {"kind": "cox", "weighted": False, "interval": "profile"}}, False),
+        ({"fitOutcomeModelArgs": {"modelType": "cox", "inversePtWeighting": True}}, True),
+        (
+            {
+                "fitOutcomeModelArgs": {
+                    "modelType": "cox", "inversePtWeighting": True, "bootstrapCi": True
+                }
+            },
+            False,
+        ),
+    ],
+)  # fmt: skip
+def test_errors_of_weighted_models_that_are_not_robust_are_named_beside_the_ratio(
+    tmp_path, definition, stated
+):
+    archive = small_archive(tmp_path, "north", RESULTS, definition=json.dumps(definition))
+    views = {v.name: v.table for v in results_views(read_sources([archive]), DisclosureRules())}
+    (kind,) = views["estimates"]["kind"]
+    assert kind.startswith("hazard ratio")
+    assert ("not robust" in kind) == stated

@@ -13,7 +13,7 @@ from steropes.studies.diagnostics.result_blinding import redacted_tables
 from steropes.studies.execution.comparative_grid_run import GridResults
 from steropes.studies.report.formatting import title_case
 from steropes.studies.report.svg_canvas import Picture
-from steropes.studies.results.ratios import RATIO_NAMES
+from steropes.studies.results.ratios import ratio_name
 
 __all__ = ["KEY", "Comparison", "View"]
 
@@ -85,7 +85,8 @@ class View:
 
     def unit(self, number: int) -> str:
         """Name the kind of ratio that an analysis estimates."""
-        return RATIO_NAMES[self.analysis(number).outcome_model.kind]
+        model = self.analysis(number).outcome_model
+        return ratio_name(model.kind, weighted=model.weighted, interval=model.interval_used)
 
     def name(self, cohort: int) -> str:
         """Return the name of a cohort."""

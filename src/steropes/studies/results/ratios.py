@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["RATIO_NAMES", "ratio_of"]
+__all__ = ["RATIO_NAMES", "ratio_name", "ratio_of"]
 
 # The ratio that each kind of outcome model estimates.
 RATIO_NAMES = {
@@ -14,6 +14,21 @@ RATIO_NAMES = {
     "poisson": "rate ratio",
     "pooled logistic": "odds ratio by period",
 }
+
+# What follows the name of a ratio whose errors take weights for counts of people.
+NOT_ROBUST = " with model-based errors, not robust ones, despite weights"
+
+
+def ratio_name(kind: str, *, weighted: bool, interval: str) -> str:
+    """Name the ratio of an outcome model, and its errors if they ignore that it is weighted.
+
+    Parameters
+    ----------
+    kind, interval : str
+        The kind of model and of interval, as in `OutcomeModel`.
+    """
+    name = RATIO_NAMES.get(kind, "ratio")
+    return name + NOT_ROBUST if weighted and interval in ("profile", "wald") else name
 
 
 def ratio_of(log_ratio: float) -> float:

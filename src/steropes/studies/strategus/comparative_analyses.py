@@ -301,6 +301,11 @@ def _outcome_model(args: OutcomeModelArgs, path: JsonPath, differences: list[str
         made |= {"lowest": _ratio(bounds[0], path), "highest": _ratio(bounds[1], path)}
     if args.use_covariates and args.inverse_pt_weighting:
         differences.append("the interval of weights with covariates is by bootstrap")
+    elif args.inverse_pt_weighting and not args.bootstrap_ci:
+        differences.append(
+            "errors and intervals of the weighted model are R's, which take weights for counts of "
+            "people and are not robust; bootstrapCi gives robust ones"
+        )
     return OutcomeModel(
         kind=args.model_type,
         ties="breslow",

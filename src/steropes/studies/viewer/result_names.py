@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from steropes.studies.report.formatting import title_case
-from steropes.studies.results.ratios import RATIO_NAMES
+from steropes.studies.results.ratios import ratio_name
 from steropes.studies.viewer.result_sources import ResultSource
 
 __all__ = ["ResultNames", "database_labels", "ratio_kinds"]
@@ -102,10 +102,15 @@ def _ratio_kind(definition: str) -> str:
     try:
         read = json.loads(definition)
         ours, theirs = read.get("outcome_model"), read.get("fitOutcomeModelArgs")
-        kind = ours["kind"] if isinstance(ours, dict) else theirs["modelType"]
+        if isinstance(ours, dict):
+            kind, weighted = ours["kind"], ours.get("weighted") is True
+            interval = str(ours.get("interval"))
+        else:
+            kind, weighted = theirs["modelType"], theirs.get("inversePtWeighting") is True
+            interval = "bootstrap" if theirs.get("bootstrapCi") is True else "profile"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return RATIO
-    return RATIO_NAMES.get(str(kind), RATIO)
+    return ratio_name(str(kind), weighted=weighted, interval=interval)
 
 
 def _own_labels(tables: Tables) -> dict[str, str]:
