@@ -241,3 +241,17 @@ def test_parallelism_cuts_where_repeated_rows_would_and_under_the_link_that_was_
     pd.testing.assert_frame_equal(found.coefficients, right.coefficients, rtol=1e-6)
     again = m.set_params(link="probit").test_parallelism(X, y, sample_weight=w)
     pd.testing.assert_frame_equal(found.coefficients, again.coefficients)
+
+
+def test_predictions_take_the_labels_of_the_categories(rng):
+    X = rng.standard_normal((80, 1))
+    codes = np.clip(np.round(X[:, 0] + rng.standard_normal(80)), -1, 1).astype(int) + 1
+    labels = ["low", "middle", "high"]
+    y = pd.Categorical.from_codes(codes, labels, ordered=True)
+    m = CumulativeProbabilityModel().fit(X, y)
+    np.testing.assert_array_equal(m.predict_cdf(X, "low"), m.predict_cdf(X, 0))
+    np.testing.assert_array_equal(
+        m.predict_exceedance(X, labels), m.predict_exceedance(X, [0, 1, 2])
+    )
+    with pytest.raises(DataError, match="one of the ordered categories"):
+        m.predict_cdf(X, ["none"])

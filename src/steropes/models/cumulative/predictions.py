@@ -61,6 +61,8 @@ class CumulativePredictions(FittedModel):
     _covariances: Any
     _joint_covariances: Any
     _lacks_standard_errors: Any
+    _code_of_value: Any
+    categories_: list | None
 
     @overload
     def predict_cdf(
@@ -101,7 +103,8 @@ class CumulativePredictions(FittedModel):
         X : array, sparse matrix, data frame or Design, (rows, p)
             Covariates, with the columns of the fit.
         y : number or (m,) array
-            Points; between two outcomes the probability is that of the lower one.
+            Points, or labels of the model's ordered categories; between two outcomes the
+            probability is that of the lower one.
         level : float, optional
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
@@ -200,7 +203,7 @@ class CumulativePredictions(FittedModel):
     def _probability(
         self,
         X: MatrixLike,
-        y: VectorLike,
+        y: Any,
         level: float | None,
         offset: VectorLike | None,
         kind: Kind,
@@ -209,6 +212,10 @@ class CumulativePredictions(FittedModel):
     ) -> np.ndarray | Prediction:
         """Predict probabilities below or above points."""
         _refuse_without_level(level, kind, cluster)
+        if self.categories_ is not None:
+            one = isinstance(y, str) or not np.ndim(np.asarray(y, object))
+            codes = [self._code_of_value(value) for value in ([y] if one else list(y))]
+            y = codes[0] if one else codes
         points, scalar = _points(y, "y")
         design, eta = self._design_and_predictor(X, offset)
         k = threshold_at(self.levels_, points)
