@@ -287,6 +287,7 @@ def test_options_reach_the_study(capsys, small, tmp_path):
         "descendants": False, "window_days": 50, "min_people": 10, "min_share": 0.001,
         "exclude": [70, 71], "caliper": 0.5, "folds": 4, "seed": 9, "tie_orders": 3,
         "min_cell": 7, "schema": "main", "unblind": True, "time_zone": "Asia/Tokyo",
+        "observed_until": None,
         "thresholds": vars(DiagnosticThresholds()), "further_outcomes": [], "nesting": None,
         "nesting_days": None, "cohorts": None, "controls": asdict(ControlSet()) | {
             "cohorts": [], "concepts": []},

@@ -140,7 +140,7 @@ def run_and_report(
     with (
         Progress(quiet) as progress,
         applied_rules(rules),
-        opened(database, spec.schema, spec.time_zone, memory) as db,
+        opened(database, spec.schema, spec.time_zone, memory, spec.observed_until) as db,
     ):
         results = run_grid(
             db,

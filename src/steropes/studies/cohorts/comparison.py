@@ -21,6 +21,7 @@ from steropes.studies.cohorts.inclusion_rules import (
     common_period,
     days,
     distinct_rows,
+    has_person,
     has_usable_period,
     in_nesting_cohort,
     is_first_in_arm,
@@ -33,7 +34,7 @@ from steropes.studies.cohorts.inclusion_rules import (
 from steropes.studies.cohorts.private_people_frame import People, rules_of_run
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.dates_and_ages import AgeRule
-from steropes.studies.database.observation_periods import DATED
+from steropes.studies.database.observation_periods import DATED, WITH_PERSON
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.validated_types import (
@@ -262,6 +263,10 @@ def compare_cohorts(
     if not with_dates.all():
         rows = rows.where(with_dates)
         attrition.count(DATED, rows.person, rows.treated)
+    known = has_person(rows, persons)
+    if not known.all():
+        rows = rows.where(known)
+        attrition.count(WITH_PERSON, rows.person, rows.treated)
     rows = observed(rows, persons)
     rows = rows.where(rows.start - rows.observed_from >= rules.washout_days)
     attrition.count(_washout_text(rules), rows.person, rows.treated)

@@ -21,6 +21,7 @@ from steropes.studies.database.irregular_rows import repeated_people
 from steropes.studies.database.observation_periods import (
     joined_periods,
     joined_periods_note,
+    late_observation_notes,
     undated_periods,
 )
 from steropes.studies.database.omop import OmopDatabase
@@ -33,6 +34,7 @@ __all__ = [
     "common_period",
     "days",
     "distinct_rows",
+    "has_person",
     "has_usable_period",
     "in_nesting_cohort",
     "is_first_in_arm",
@@ -103,6 +105,7 @@ class PersonData:
             self.undated = work.frame(undated_periods(db, "SELECT person_id FROM wanted"))
             self.notes = (
                 *joined_periods_note(work, periods),
+                *late_observation_notes(db, work, periods),
                 *repeated_people(db, work, "SELECT person_id FROM wanted"),
             )
             work.connection.unregister("wanted")
@@ -218,6 +221,11 @@ def has_usable_period(rows: Rows, persons: PersonData) -> NDArray:
     keep[_rows_within(rows, spans)] = False
     keep[_held(rows, persons)["row"].to_numpy()] = True
     return keep
+
+
+def has_person(rows: Rows, persons: PersonData) -> NDArray:
+    """Mark rows of people who have a row in the table ``person``."""
+    return np.isin(rows.person, persons.born["person_id"].to_numpy())
 
 
 def _rows_within(rows: Rows, spans: pd.DataFrame) -> NDArray:

@@ -234,7 +234,9 @@ def comparative_study(
     frozen = None if protocol is None else open_protocol(protocol, settings, by)
     say("opening the database")
     with applied_rules(rules):
-        with opened(database, settings.schema, settings.time_zone, memory) as db:
+        with opened(
+            database, settings.schema, settings.time_zone, memory, settings.observed_until
+        ) as db:
             if settings.cohorts is None:  # A concept that does not exist is refused first.
                 names = {role: db.concept_name(getattr(settings, role)) for role in ROLES}
             versions = db.provenance()

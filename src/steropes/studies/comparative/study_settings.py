@@ -19,6 +19,7 @@ from steropes.studies.execution.specification import ControlSet
 from steropes.studies.execution.validated_types import (
     ConceptId,
     Count,
+    Day,
     Days,
     Folds,
     Listed,
@@ -93,6 +94,10 @@ class StudySettings(Settings):
         Schema of the CDM tables.
     time_zone : str, default "UTC"
         Time zone that determines the dates of stored instants.
+    observed_until : date, optional
+        End observation on this day at the latest, such as the day on which the data were extracted
+        if observation periods end later, on placeholder dates. Default: with the observation
+        periods.
 
     Examples
     --------
@@ -127,6 +132,7 @@ class StudySettings(Settings):
     unblind: YesNo = False
     schema: Name = "main"
     time_zone: TimeZone = "UTC"
+    observed_until: Day | None = None
 
     def __post_init__(self) -> None:
         """Convert ``risk_days``, and refuse settings that contradict each other."""

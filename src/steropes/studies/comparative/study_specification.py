@@ -108,6 +108,7 @@ def study_specification(settings: StudySettings, tables: Collection[str]) -> Gri
         schema=s.schema,
         min_cell=s.min_cell,
         time_zone=s.time_zone,
+        observed_until=s.observed_until,
     )
 
 

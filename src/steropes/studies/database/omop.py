@@ -7,6 +7,7 @@ user. Where the tables are stored is the subject of the other modules of ``datab
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -92,6 +93,8 @@ class OmopDatabase(TextInHtml):
         The tables that studies read and the database has.
     time_zone : str
         The time zone of dates.
+    observed_until : date or None
+        The day on which all observation ends (`until`), if it ends before that of the data.
 
     Raises
     ------
@@ -126,6 +129,7 @@ class OmopDatabase(TextInHtml):
         if memory is not None and not isinstance(database, str | Path):
             raise DataError("the memory of an open connection is set where it is opened")
         self.time_zone = require_time_zone(time_zone)
+        self.observed_until: dt.date | None = None
         self._source = open_source(database, self.time_zone)
         try:
             self.schema = self._source.schema(schema)
@@ -160,6 +164,11 @@ class OmopDatabase(TextInHtml):
         return self._source.closed
 
     @property
+    def copies(self) -> bool:
+        """Whether tables are copied from a server."""
+        return self._source.copies
+
+    @property
     def identity(self) -> str:
         """The file or server with the schema, which identifies the people of a cohort."""
         return f"{self._source.identity} ({self.schema.lower()})"
@@ -190,6 +199,26 @@ class OmopDatabase(TextInHtml):
         narrow = copy.copy(self)
         narrow._source = self._source.narrowed(self.schema, tuple(people))
         return narrow
+
+    def until(self, day: dt.date | None) -> OmopDatabase:
+        """Return the same database with observation that ends on a day at the latest.
+
+        Parameters
+        ----------
+        day : date or None
+            The last day of observation. None changes nothing.
+
+        Returns
+        -------
+        OmopDatabase
+            The database, which closes with this one.
+        """
+        self._check_open()
+        if day is None:
+            return self
+        cut = copy.copy(self)
+        cut.observed_until = day
+        return cut
 
     # -- queries ---------------------------------------------------------------------------------
 
@@ -557,13 +586,17 @@ def opened(
     schema: str,
     time_zone: str,
     memory: str | None = None,
+    observed_until: dt.date | None = None,
 ) -> Iterator[OmopDatabase]:
-    """Open a database as a context manager; an open one is used as it is and stays open."""
+    """Open a database as a context manager; an open one is used as it is and stays open.
+
+    Observation ends on ``observed_until`` at the latest, if it is given.
+    """
     if isinstance(database, OmopDatabase):
-        yield database
+        yield database.until(observed_until)
         return
     with OmopDatabase(database, schema, memory, time_zone) as db:
-        yield db
+        yield db.until(observed_until)
 
 
 def _refuse_amount(memory: object) -> None:

@@ -176,6 +176,7 @@ class TableSource(ABC):
     identity: str
     location: str
     home: Workspace
+    copies = False  # Whether tables are copied from elsewhere.
 
     @property
     @abstractmethod

@@ -141,6 +141,8 @@ class ServerSource(TableSource):
         Records that select the people; empty for everybody.
     """
 
+    copies = True
+
     def __init__(
         self, cache: ServerCache, part: str = SHARED, people: Sequence[RecordsOf] = ()
     ) -> None:

@@ -13,6 +13,7 @@ from steropes.studies.disclosure.counts_in_text import released_notes_column
 from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, log_unit, significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import (
+    WITHHELD,
     Secrecy,
     effect_columns,
     released_controls,
@@ -86,14 +87,32 @@ def release_series(
             "sccs_diagnostics_summary": _diagnostics(exact, counts, rules),
         }
         if "note" in exact:
-            note = released_notes_column(exact["note"]["note"], rules)
-            tables["note"] = exact["note"].assign(note=note)
+            tables["note"] = _notes(exact, counts, rules)
         if "data_note" in exact:
             tables["data_note"] = released_notes(exact["data_note"], rules)
         if "positive_control" in exact:
             tables["positive_control"] = released_controls(exact["positive_control"], rules)
             tables["sccs_exposure"] = released_truth(exact["sccs_exposure"])
     return {name: table[[c for c in TABLES[name] if c in table]] for name, table in tables.items()}
+
+
+def _notes(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
+    """Release the notes of series, with the reason of withheld estimates of interest."""
+    found = exact["note"].assign(note=released_notes_column(exact["note"]["note"], rules))
+    withheld: dict[tuple[int, ...], list[bool]] = {}
+    for line in exact["sccs_result"].to_dict("records"):
+        key = key_of(line)
+        hidden = key in counts and counts[key].secrecy.closed and not pd.isna(line["log_rr"])
+        withheld.setdefault(key[:2], []).append(hidden)
+    texts = []
+    for line in found.to_dict("records"):
+        marks, own = withheld.get((int(line[SET[0]]), int(line[SET[1]])), []), line["note"]
+        parts = [own] if isinstance(own, str) and own else []
+        if any(marks):  # The note of an infinite estimate that is withheld would reveal it.
+            several = f"{sum(marks)} of {len(marks)} estimates " if len(marks) > 1 else ""
+            parts = [*(parts if not all(marks) else []), f"{several}{WITHHELD}"]
+        texts.append("; ".join(parts))
+    return found.assign(note=texts)
 
 
 def binned(table: pd.DataFrame, names: tuple[str, ...], rules: DisclosureRules) -> pd.DataFrame:

@@ -25,6 +25,7 @@ from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.validated_types import (
     ConceptId,
     Count,
+    Day,
     Listed,
     Name,
     TimeZone,
@@ -173,6 +174,10 @@ class GridSpec(Settings):
         Time zone that determines the dates of stored instants; see `OmopDatabase`.
     exclude : tuple of Exclusion
         Results that are not computed.
+    observed_until : date, optional
+        End observation on this day at the latest, such as the day on which the data were extracted
+        if observation periods end later, on placeholder dates. Default: with the observation
+        periods.
 
     Examples
     --------
@@ -194,6 +199,7 @@ class GridSpec(Settings):
     window: Listed[RiskWindow] = ()
     time_zone: TimeZone = "UTC"
     exclude: Listed[Exclusion] = ()
+    observed_until: Day | None = None
 
     def __post_init__(self) -> None:
         """Refuse a grid with missing, repeated or contradictory parts."""

@@ -30,7 +30,10 @@ class StudyDesign(Protocol):
 
     @property
     def spec(self) -> Any:
-        """The specification, a dataclass with ``schema``, ``time_zone`` and ``min_cell``."""
+        """The specification, a dataclass.
+
+        It has ``schema``, ``time_zone``, ``observed_until`` and ``min_cell``.
+        """
 
     @property
     def tables(self) -> Mapping[str, Mapping[str, str]]:
@@ -119,7 +122,10 @@ def run_design(
     rules = site_rules(disclosure, spec.min_cell)
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
-    with applied_rules(rules), opened(database, spec.schema, spec.time_zone) as db:
+    with (
+        applied_rules(rules),
+        opened(database, spec.schema, spec.time_zone, observed_until=spec.observed_until) as db,
+    ):
         signature = _signature(db, spec, design.prepare(db, say))
         with ResultStore(folder / RESULTS, signature, design.tables, design.keys) as store:
             if "all" not in store.done:

@@ -53,13 +53,17 @@ def study_numbers(public: Published) -> dict[str, object]:
     """
     about = public.tables["database"].drop(columns="database_id").to_dict("records")[0]
     people = cell(public.results[CRUDE]["people"])
+    until = public.settings.observed_until
     numbers = {
         "format": FORMAT,
         "software": {"name": "steropes", "version": __version__},
         "database": about["name"],
         "protocol": public.protocol and asdict(public.protocol),
         "disclosure": public.rules.record(),
-        "settings": asdict(public.settings),
+        "settings": {
+            **asdict(public.settings),
+            "observed_until": until and until.isoformat(),
+        },
         "names": public.names,
         "ended": public.ended or None,
         "data_notes": public.data_notes,

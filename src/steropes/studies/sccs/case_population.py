@@ -20,9 +20,11 @@ from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR, birthday_sql
 from steropes.studies.database.irregular_rows import repeated_people
 from steropes.studies.database.observation_periods import (
     DATED,
+    WITH_PERSON,
     joined_periods,
     joined_periods_note,
     joined_spells,
+    late_observation_notes,
     undated_periods,
 )
 from steropes.studies.database.omop import OmopDatabase, Workspace
@@ -115,12 +117,14 @@ def find_cases(
     of_cases = "SELECT * FROM periods WHERE person_id IN (SELECT person_id FROM outcomes)"
     notes = (
         *joined_periods_note(work, of_cases),
+        *late_observation_notes(db, work, of_cases),
         *repeated_people(db, work, "SELECT person_id FROM outcomes"),
         *sources.undated_outcomes(),
     )
     _first_cases(db, work)
     _count(work, rows, "any outcome in an observation period")
     _count_undated(db, work, rows)
+    _count_unknown_people(db, work, rows)
     if rules.study_periods:
         _within_periods(work, rules)
         _count(work, rows, "within the study periods")
@@ -188,6 +192,24 @@ def _count_undated(db: OmopDatabase, work: Workspace, rows: list[tuple]) -> None
         rule, *counts = rows.pop()
         wider = (counts[0] + people, counts[1] + events, counts[2] + periods, counts[3])
         rows += [(rule, *wider), (DATED, *counts)]
+
+
+def _count_unknown_people(db: OmopDatabase, work: Workspace, rows: list[tuple]) -> None:
+    """Count people without a row in ``person`` in an attrition line of their own, if any."""
+    [lost] = work.rows(f"""
+        WITH lost AS (
+            SELECT person_id, p.first, p.last, (SELECT count(*) FROM outcomes x
+                WHERE x.person_id = p.person_id AND x.on_day BETWEEN p.first AND p.last) AS n
+            FROM periods p WHERE person_id IN (SELECT person_id FROM outcomes)
+            AND person_id NOT IN (SELECT person_id FROM {db.table("person")}
+                                  WHERE person_id IS NOT NULL))
+        SELECT count(DISTINCT person_id), coalesce(sum(n), 0)::BIGINT, count(*),
+               coalesce(sum(last - first + 1), 0)::BIGINT
+        FROM lost WHERE n > 0""")
+    if lost[2]:
+        left = rows[-1][1:]
+        rows[:] = [(rule, *(n + k for n, k in zip(c, lost, strict=True))) for rule, *c in rows]
+        rows.append((WITH_PERSON, *left))
 
 
 def _within_periods(work: Workspace, rules: CaseRules) -> None:

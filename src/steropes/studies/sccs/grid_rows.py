@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
+import pandas as pd
+
 from steropes.studies.execution.step_groups import Tables
 from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
 from steropes.studies.sccs.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED
@@ -77,8 +79,9 @@ def study_rows(
         ).items()
         if name not in (*SPECIFIED, "sccs_covariate_analysis")
     }
-    notes = study.estimates.loc[study.of_interest, "note"].unique()
-    own = str(notes[0]) if len(notes) == 1 else ""
+    lines = study.estimates.loc[study.of_interest]
+    notes = lines["note"].unique()
+    own = str(notes[0]) if len(notes) == 1 else _missing(lines)
     line = {
         "analysis_id": analysis.id,
         "exposures_outcome_set_id": question.number,
@@ -91,6 +94,20 @@ def study_rows(
         line["unconverged"] = fits.finding if fits.verdict == FAIL else None
     line["sampling"] = None if study.sampling is None else study.sampling.sentence()
     return {**tables, "note": [line]}
+
+
+def _missing(lines: pd.DataFrame) -> str:
+    """Give the reasons of missing estimates of several exposures, each with its exposures.
+
+    Notes of zero and infinite estimates are left out, because the note is that of all exposures,
+    of which some may not be shown.
+    """
+    gone = lines[lines["log_rr"].isna() & lines["note"].ne("")]
+    reasons = []
+    for note, of in gone.groupby("note", sort=False):
+        names = [str(name) for name in of.index[:3]] + ["…"] * (len(of) > 3)
+        reasons.append(f"{note} ({', '.join(names)})")
+    return "; ".join(reasons)
 
 
 def refusal_rows(

@@ -13,6 +13,7 @@ from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.validated_types import (
     ConceptId,
     Count,
+    Day,
     Listed,
     Name,
     Positive,
@@ -130,7 +131,7 @@ class SeriesAnalysis(Settings):
         Description in result tables.
     settings : dict
         Arguments of `case_series_settings`; a spline may be given by its number of knots.
-        Thresholds, ``min_cell``, ``schema`` and ``time_zone`` are the grid's.
+        Thresholds, ``min_cell``, ``schema``, ``time_zone`` and ``observed_until`` are the grid's.
     windows : tuple of ExposureWindow
         Windows that replace those of `case_series_settings`; empty ``eras`` stand for the exposure
         of the question.
@@ -202,7 +203,7 @@ class SeriesAnalysis(Settings):
         for name in SPLINES:
             if isinstance(given.get(name), int) and not isinstance(given[name], bool):
                 given[name] = Spline(given[name])
-        of_grid = ("thresholds", "schema", "time_zone")
+        of_grid = ("thresholds", "schema", "time_zone", "observed_until")
         given |= {name: getattr(grid, name) for name in of_grid}
         given = cohort_settings(grid.cohorts, question.outcome, question.exposure) | given
         if question.nesting is not None:
@@ -309,6 +310,10 @@ class CaseSeriesGrid(Settings):
         Time zone that determines the dates of instants; see `OmopDatabase`.
     exclude : tuple of SeriesExclusion
         Case series that are not run.
+    observed_until : date, optional
+        End observation on this day at the latest, such as the day on which the data were extracted
+        if observation periods end later, on placeholder dates. Default: with the observation
+        periods.
 
     Examples
     --------
@@ -331,6 +336,7 @@ class CaseSeriesGrid(Settings):
     cohorts: CohortSources | None = None
     time_zone: TimeZone = "UTC"
     exclude: Listed[SeriesExclusion] = ()
+    observed_until: Day | None = None
 
     def __post_init__(self) -> None:
         """Refuse a grid without questions or analyses, or with one of them twice."""

@@ -125,7 +125,7 @@ def sccs_grid(
     quiet: Quiet = False,
 ) -> None:
     """Run many case series from one specification; an interrupted run can be resumed."""
-    from steropes.studies.database.omop import OmopDatabase
+    from steropes.studies.database.omop import opened
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.progress_display import Progress
     from steropes.studies.sccs.sccs_cohorts import make_cohorts
@@ -148,7 +148,7 @@ def sccs_grid(
     folder = output_folder(output)
     with (
         Progress(quiet) as progress,
-        OmopDatabase(database, grid.schema, memory, grid.time_zone) as db,
+        opened(database, grid.schema, grid.time_zone, memory, grid.observed_until) as db,
     ):
         cohorts = make_cohorts(db, cohort_sources(cohort_table, None, None))
         results = run_case_series_grid(
@@ -189,7 +189,7 @@ def _run(
     paper: bool,
 ) -> None:
     """Run a case series, write its report and print a summary."""
-    from steropes.studies.database.omop import OmopDatabase
+    from steropes.studies.database.omop import opened
     from steropes.studies.database.open_database import require_database
     from steropes.studies.disclosure import applied_rules, site_rules
     from steropes.studies.report.atomic_files import output_folder
@@ -206,7 +206,9 @@ def _run(
         with (
             Progress(quiet) as progress,
             applied_rules(rules),
-            OmopDatabase(database, settings.schema, memory, settings.time_zone) as db,
+            opened(
+                database, settings.schema, settings.time_zone, memory, settings.observed_until
+            ) as db,
         ):
             progress("building cohorts")
             table = make_cohorts(db, cohorts)

@@ -197,5 +197,6 @@ def case_series_fields() -> dict[str, SettingField]:
 
 def analysis_fields() -> dict[str, SettingField]:
     """List the settings of an analysis in a grid, which leaves out those of questions and grids."""
-    others = ("outcome", "exposure", "thresholds", "min_cell", "schema", "time_zone", "unblind")
+    others = ("outcome", "exposure", "thresholds", "min_cell", "schema", "time_zone", "unblind",
+              "observed_until")  # fmt: skip
     return {name: f for name, f in case_series_fields().items() if name not in others}

@@ -14,7 +14,14 @@ from steropes.studies.execution.cohort_sources import CohortSources, with_texts
 from steropes.studies.execution.schema_generation import schema_of
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.settings_reader import Source
-from steropes.studies.execution.validated_types import ConceptId, Count, Listed, Name, TimeZone
+from steropes.studies.execution.validated_types import (
+    ConceptId,
+    Count,
+    Day,
+    Listed,
+    Name,
+    TimeZone,
+)
 from steropes.studies.sccs.grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,
@@ -74,6 +81,10 @@ class CaseSeriesSpecification(Settings):
         Smallest count to publish, if larger than that of the disclosure rules (5 by default).
     time_zone : str, default "UTC"
         Time zone that determines the dates of stored instants; see `OmopDatabase`.
+    observed_until : date, optional
+        End observation on this day at the latest, such as the day on which the data were extracted
+        if observation periods end later, on placeholder dates. Default: with the observation
+        periods.
     """
 
     question: Listed[SeriesQuestion]
@@ -86,6 +97,7 @@ class CaseSeriesSpecification(Settings):
     schema: Name = "main"
     min_cell: Count | None = None
     time_zone: TimeZone = "UTC"
+    observed_until: Day | None = None
 
 
 def case_series_grid_schema() -> dict[str, Any]:
@@ -110,9 +122,10 @@ def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
 
     It has tables ``[[question]]`` (``exposure``, ``outcome``, ``true_ratio``) and ``[[analysis]]``
     (``id``, ``description`` and arguments of `case_series_settings`; splines may be given by their
-    number of knots), a table ``[thresholds]``, and ``database_id``, ``schema``, ``min_cell`` and
-    ``time_zone``. ``controls`` is a list of outcomes that are negative controls of every exposure,
-    and ``positive`` the ratios of the positive controls to create from them (or a table with the
+    number of knots), a table ``[thresholds]``, and ``database_id``, ``schema``,
+    ``min_cell``, ``time_zone`` and ``observed_until``. ``controls`` is a list of outcomes that are
+    negative controls of every exposure, and ``positive`` the ratios of the positive controls to
+    create from them (or a table with the
     settings of `SeriesPositives`). A table ``[cohorts]`` defines the cohorts, as in the
     specification of a comparative grid (`CohortSources`). `case_series_grid_schema` describes all.
 
@@ -160,6 +173,7 @@ def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
     return CaseSeriesGrid(
         _questions(spec, source), tuple(_analysis(a) for a in spec.analysis), spec.thresholds,
         spec.database_id, spec.schema, spec.min_cell, spec.positive, spec.cohorts, spec.time_zone,
+        observed_until=spec.observed_until,
     )  # fmt: skip
 
 

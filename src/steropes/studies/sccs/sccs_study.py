@@ -225,7 +225,11 @@ def case_series(
     say = progress or (lambda _: None)
     rules = site_rules(disclosure, settings.min_cell)
     frozen = None if protocol is None else open_protocol(protocol, settings, by)
-    with applied_rules(rules), opened(database, settings.schema, settings.time_zone) as db:
+    until = settings.observed_until
+    with (
+        applied_rules(rules),
+        opened(database, settings.schema, settings.time_zone, observed_until=until) as db,
+    ):
         prepared = prepare_series(db, settings, cohorts, say)
         study = fit_series(prepared, rules, say, jobs)
     if frozen is None or protocol is None:

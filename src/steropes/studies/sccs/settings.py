@@ -17,6 +17,7 @@ from steropes.studies.execution.validated_types import (
     Age,
     ConceptId,
     Count,
+    Day,
     Days,
     Folds,
     Listed,
@@ -343,6 +344,10 @@ class CaseSeriesSettings(Settings):
         terminal and in the ``repr``. The exact tables contain them in any case.
     time_zone : str, default "UTC"
         Time zone that determines the dates of instants; see `OmopDatabase`.
+    observed_until : date, optional
+        End observation on this day at the latest, such as the day on which the data were extracted
+        if observation periods end later, on placeholder dates. Default: with the observation
+        periods.
 
     See Also
     --------
@@ -378,6 +383,7 @@ class CaseSeriesSettings(Settings):
     schema: Name = "main"
     unblind: YesNo = False
     time_zone: TimeZone = "UTC"
+    observed_until: Day | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict each other."""

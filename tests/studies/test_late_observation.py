@@ -1,0 +1,137 @@
+"""Observation beyond the end of the data or death, and people without a row in ``person``."""
+
+import datetime as dt
+
+import duckdb
+import numpy as np
+import pytest
+from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
+
+from steropes.errors import DataError
+from steropes.studies import (
+    CaseSeriesGrid,
+    ComparisonRules,
+    OmopDatabase,
+    SeriesAnalysis,
+    SeriesQuestion,
+    StudySettings,
+    case_series,
+    case_series_settings,
+    comparative_study,
+    compare_cohorts,
+    drug_era_cohorts,
+    run_case_series_grid,
+)
+from steropes.studies.cli.command_line import run
+from steropes.studies.disclosure.effect_suppression import WITHHELD
+
+FAR = (dt.date(9999, 12, 31) - day(0)).days
+SERIES = {"pre_exposure_days": 0, "end_of_observation_days": 0, "descendants": False}
+
+
+def database(omop, last):
+    """60 people, half of whom are observed until a placeholder date."""
+    rng = np.random.default_rng(1)
+    for k in range(60):
+        drug = {"target" if k % 2 else "comparator": int(rng.integers(0, 200))}
+        omop.person(**drug, observed=(-500, last if k % 4 < 2 else 500), outcome=210 + 4 * k)
+    return omop.write()
+
+
+def with_source(path, extracted):
+    with duckdb.connect(str(path)) as con:
+        con.execute("CREATE OR REPLACE TABLE cdm_source AS SELECT 'tiny' AS cdm_source_name, "
+                    f"DATE '{extracted}' AS source_release_date")  # fmt: skip
+    return path
+
+
+def found(notes):
+    return {note.topic: note.count for note in notes if note.topic.startswith("observed_after")}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_people_who_are_observed_after_the_data_end_are_counted_and_can_be_cut(
+    omop, tmp_path, known
+):
+    path = database(omop, FAR)
+    if known:
+        with_source(path, day(500))
+    asked = case_series_settings(OUTCOME, TARGET, **SERIES)
+    study = case_series(path, asked)
+    assert found(study.data_notes) == {"observed_after_data": 30}
+    assert "observed_until" in study.page()
+    until = day(500) if known else day(446)
+    cut = case_series(path, case_series_settings(OUTCOME, TARGET, observed_until=until, **SERIES))
+    assert found(cut.data_notes) == {}
+    other = tmp_path / "other"
+    other.mkdir()
+    plain = case_series(database(type(omop)(other), 500), asked)
+    if known:
+        assert cut.estimates.equals(plain.estimates)
+    assert cut.population.end.max() <= 1000 < study.population.end.max()
+    settings = StudySettings(TARGET, COMPARATOR, OUTCOME, descendants=False, unblind=True)
+    compared = comparative_study(path, settings)
+    assert found(compared.data_notes) == {"observed_after_data": 30}
+    ends = StudySettings(
+        TARGET, COMPARATOR, OUTCOME, descendants=False, unblind=True, observed_until=until
+    )
+    assert found(comparative_study(path, ends).data_notes) == {}
+
+
+def test_the_commands_cut_observation(omop, tmp_path, capsys):
+    path = with_source(database(omop, FAR), day(500))
+    said = "People are observed after the source_release_date of cdm_source"
+    for command in (
+        ["study", str(path), "--target", "1", "--comparator", "2", "--outcome", "3"],
+        ["sccs", str(path), "--exposure", "1", "--outcome", "3"],
+    ):
+        for k, more in enumerate(([], ["--observed-until", str(day(500))])):
+            out = tmp_path / f"{command[0]}{k}"
+            assert run([*command, "--no-descendants", "--output", str(out), *more]) == 0
+            assert (said in " ".join(capsys.readouterr().out.split())) == (not more)
+
+
+def test_people_who_are_observed_after_their_death_are_counted(omop):
+    path = database(omop, 500)
+    with duckdb.connect(str(path)) as con:
+        con.execute("CREATE TABLE death AS SELECT person_id, DATE '2010-06-01' AS death_date "
+                    "FROM person WHERE person_id <= 20")  # fmt: skip
+    study = case_series(path, case_series_settings(OUTCOME, TARGET, **SERIES))
+    assert found(study.data_notes) == {"observed_after_death": 20}
+    compared = comparative_study(
+        path, StudySettings(TARGET, COMPARATOR, OUTCOME, descendants=False, unblind=True)
+    )
+    assert found(compared.data_notes) == {"observed_after_death": 20}
+
+
+def test_people_without_a_row_in_person_leave_both_kinds_of_study_by_a_rule(omop):
+    path = database(omop, 500)
+    with duckdb.connect(str(path)) as con:
+        con.execute("DELETE FROM person WHERE person_id <= 10")
+    rule = "has a row in the table person"
+    study = case_series(path, case_series_settings(OUTCOME, TARGET, **SERIES))
+    attrition = study.population.attrition.set_index("rule")
+    assert attrition.loc["any outcome in an observation period", "subjects"] == 60
+    assert attrition.loc[rule].tolist()[:3] == [50, 50, 50]
+    assert attrition.loc[rule, "days"] == 50 * 1001
+    with OmopDatabase(path) as db:
+        cohorts = drug_era_cohorts(db, {1: TARGET, 2: COMPARATOR})
+        compared = compare_cohorts(db, cohorts, 1, 2, ComparisonRules(common_period=False))
+    lines = compared.attrition.set_index("rule")
+    assert lines.loc[rule, ["target_people", "comparator_people"]].tolist() == [25, 25]
+    assert not set(compared.entries["person_id"]) & {*range(1, 11)}
+    with duckdb.connect(str(path)) as con:
+        con.execute("DELETE FROM person")
+    with pytest.raises(DataError, match=f"is left after the rule: {rule}"):
+        case_series(path, case_series_settings(OUTCOME, TARGET, **SERIES))
+
+
+def test_a_withheld_estimate_of_a_grid_of_case_series_has_a_note(omop, tmp_path):
+    for k in range(40):
+        person = omop.person(observed=(-500, 500), target=10 * k - 200)
+        omop.condition(person, OUTCOME, 10 * k - 195 if k < 2 else 300 - 11 * k)
+    analysis = SeriesAnalysis(1, "plain", SERIES)
+    grid = CaseSeriesGrid((SeriesQuestion(TARGET, OUTCOME),), (analysis,), min_cell=20)
+    found = run_case_series_grid(omop.write(), grid, tmp_path / "grid")
+    assert found.tables["sccs_result"]["rr"].isna().all()
+    assert found.tables["note"]["note"].tolist() == [WITHHELD]
