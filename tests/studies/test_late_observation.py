@@ -128,7 +128,8 @@ def test_people_without_a_row_in_person_leave_both_kinds_of_study_by_a_rule(omop
 
 def test_a_withheld_estimate_of_a_grid_of_case_series_has_a_note(omop, tmp_path):
     for k in range(40):
-        person = omop.person(observed=(-500, 500), target=10 * k - 200)
+        person = omop.person(observed=(-500, 500))
+        omop.drug(person, TARGET, 10 * k - 200, 10 * k - 180)
         omop.condition(person, OUTCOME, 10 * k - 195 if k < 2 else 300 - 11 * k)
     analysis = SeriesAnalysis(1, "plain", SERIES)
     grid = CaseSeriesGrid((SeriesQuestion(TARGET, OUTCOME),), (analysis,), min_cell=20)
