@@ -126,3 +126,141 @@ def attack_rates(released, exact, rules, length):
         for name in ("persons_at_risk", "person_outcomes", "days"):
             x.say([(1, (total, name)), *((-1, (part, name)) for part in parts)], 0, 0)
     return judged(x, hidden, truth)
+
+
+def attack_sums(cells, exact, sums, rules, fewest=0):
+    """Search for suppressed counts among released cells, of which some add up to others.
+
+    Parameters
+    ----------
+    cells, exact : dict
+        Released and exact counts by name.
+    sums : list of (name, list of names)
+        Totals and their parts.
+    """
+    x = Unknowns()
+    for name, cell in cells.items():
+        low, high = coarse_range(cell, rules)
+        x.add(name, max(low, fewest), high)
+    for total, parts in sums:
+        x.say([(1, total), *((-1, part) for part in parts)], 0, 0)
+    hidden = [name for name, cell in cells.items() if not cell >= 0 and exact[name]]
+    return judged(x, hidden, exact)
+
+
+def inclusion_statistics(rng):
+    """Exact statistics of people who meet each of two or three rules, with some probability."""
+    rules = int(rng.integers(2, 4))
+    met = rng.random((int(rng.integers(8, 150)), rules)) < rng.uniform(0.05, 0.95, rules)
+    masks = met @ 2 ** np.arange(rules)
+    by_mask = Counter(masks.tolist())
+    key = {"mode_id": 1, "cohort_definition_id": 1}
+    tables = {
+        "cohort_inclusion_result": [
+            {"inclusion_rule_mask": m, "person_count": n, **key} for m, n in by_mask.items()
+        ],
+        "cohort_inclusion_stats": [
+            {"rule_sequence": j, "person_count": int(met[:, j].sum()),
+             "gain_count": by_mask[2**rules - 1 - 2**j], "person_total": len(met), **key}
+            for j in range(rules)
+        ],
+        "cohort_summary_stats": [
+            {"base_count": len(met), "final_count": by_mask[2**rules - 1], **key}
+        ],
+    }  # fmt: skip
+    made = {name: pd.DataFrame(rows) for name, rows in tables.items()}
+    for table in made.values():
+        for name in [c for c in table if c.endswith(("_count", "_total"))]:
+            table[f"{name}_people"] = table[name]
+    return made
+
+
+def attack_statistics(released, exact, rules):
+    """Search for suppressed counts of inclusion statistics."""
+    cells, truth = {}, {}
+    for name, table in exact.items():
+        shown = released["cg_" + name.replace("inclusion", "inc")]
+        for column in [c for c in table if c.endswith("_count")]:
+            for i, n in enumerate(table[column]):
+                cells[name, column, i], truth[name, column, i] = shown[column].iloc[i], int(n)
+    result, stats = exact["cohort_inclusion_result"], exact["cohort_inclusion_stats"]
+    places = [("cohort_inclusion_result", "person_count", i) for i in range(len(result))]
+    masks = result["inclusion_rule_mask"].tolist()
+    at = dict(zip(masks, places, strict=True))
+    every = 2 ** len(stats) - 1
+    sums = [
+        (("cohort_summary_stats", "base_count", 0), places),
+        (("cohort_summary_stats", "final_count", 0), [at[every]] if every in at else []),
+    ]
+    for j in range(len(stats)):
+        met = [at[m] for m in masks if m >> j & 1]
+        sums.append((("cohort_inclusion_stats", "person_count", j), met))
+        other = every - 2**j
+        gained = [at[other]] if other in at else []
+        sums.append((("cohort_inclusion_stats", "gain_count", j), gained))
+    return attack_sums(cells, truth, sums, rules)
+
+
+def exact_challenges(rng):
+    """Exact dechallenges and rechallenges of one pair of cohorts."""
+    attempts = int(rng.integers(0, 60))
+    failed = int(rng.binomial(attempts, rng.uniform(0, 1)))
+    again = int(rng.binomial(attempts - failed, rng.uniform(0.2, 1)))
+    failed_again = int(rng.binomial(again, rng.uniform(0, 1)))
+    people = attempts + int(rng.integers(0, 20))
+    counts = {
+        "num_exposure_eras": people + 9, "num_persons_exposed": people + 5, "num_cases": people,
+        "case_persons": people, "dechallenge_attempt": attempts,
+        "dechallenge_success": attempts - failed, "dechallenge_fail": failed,
+        "rechallenge_attempt": again, "rechallenge_success": again - failed_again,
+        "rechallenge_fail": failed_again,
+    }  # fmt: skip
+    return pd.DataFrame([counts])
+
+
+def attack_challenges(released, exact, rules):
+    """Search for suppressed numbers of people with dechallenges and rechallenges."""
+    names = [f"{c}_{how}" for c in ("dechallenge", "rechallenge")
+             for how in ("attempt", "success", "fail")]  # fmt: skip
+    sums = [(names[k], names[k + 1 : k + 3]) for k in (0, 3)]
+    cells, truth = (table[names].iloc[0].to_dict() for table in (released, exact))
+    return attack_sums(cells, truth, sums, rules)
+
+
+def exact_baseline(rng):
+    """Exact covariates of a target: sexes, age groups and years, with its entries."""
+    n = int(rng.integers(8, 150))
+    key = {
+        "setting_id": "a",
+        "cohort_type": "Target",
+        "target_cohort_id": 1,
+        "outcome_cohort_id": 0,
+    }
+    rows = []
+    for analysis, levels in ((1, 2), (3, 4), (6, 3)):
+        groups = rng.choice(levels, n, p=rng.dirichlet(rng.uniform(0.3, 3, levels)))
+        for level, count in Counter(groups.tolist()).items():
+            rows.append(
+                {**key, "covariate_id": 1000 * level + analysis, "persons": count, "people": n,
+                 "sum_value": count, "average_value": count / n}
+            )  # fmt: skip
+    counts = {
+        **key, "row_count": n, "person_count": n, "min_exposure_time": 1.0,
+        "mean_exposure_time": 30.0, "max_exposure_time": 90.0,
+    }  # fmt: skip
+    return {
+        "c_covariates": pd.DataFrame(rows),
+        "c_cohort_counts": pd.DataFrame([counts]),
+        "c_covariates_continuous": pd.DataFrame(),
+    }
+
+
+def attack_baseline(released, exact, rules):
+    """Search for suppressed numbers of people with covariates of which everybody has one."""
+    table, n = exact["c_covariates"], int(exact["c_cohort_counts"]["row_count"].iloc[0])
+    ids = table["covariate_id"].tolist()
+    cells = dict(zip(ids, released["c_covariates"]["sum_value"], strict=True))
+    truth = dict(zip(ids, map(int, table["sum_value"]), strict=True))
+    cells["all"], truth["all"] = released["c_cohort_counts"]["row_count"].iloc[0], n
+    sums = [("all", [i for i in ids if i % 1000 == kind]) for kind in (1, 3, 6)]
+    return attack_sums(cells, truth, sums, rules, fewest=1)

@@ -79,6 +79,7 @@ def withheld_counts(
     *,
     entries: bool = False,
     fewest: int = 0,
+    absent: NDArray | None = None,
 ) -> NDArray:
     """Mark the counts that are withheld, so that released ones narrow no suppressed count.
 
@@ -98,12 +99,16 @@ def withheld_counts(
         smaller than the number of people.
     fewest : int, default 0
         The lowest possible count of a row, such as 1 if rows without people are absent.
+    absent : ndarray of bool, shape (n,), optional
+        Rows that are not released, not even their existence.
 
     Returns
     -------
     ndarray of bool, shape (n,)
     """
-    withheld = np.zeros(len(shown), bool)
+    absent = np.zeros(len(shown), bool) if absent is None else absent
+    withheld = absent.copy()
+    lowest_of_rows = np.where(absent, 0.0, float(fewest))
     if rules.open or not splits:
         return withheld
     hidden = shown == -rules.least
@@ -112,11 +117,11 @@ def withheld_counts(
         few = shown[totals] <= rules.least * strata[totals]
         withheld[parts] |= few & np.isin(totals, totals[hidden[parts] & few])
     while True:
-        low, high = _propagated(*_ranges(shown, withheld, rules, entries, fewest), splits)
+        low, high = _propagated(*_ranges(shown, withheld, rules, entries, lowest_of_rows), splits)
         lowest = np.ones(len(low)) if entries else np.maximum(low, 1)
         values = np.where(withheld, high, np.minimum(high, rules.least - 1)) - lowest + 1
         narrow = hidden & (values < rules.least - 1)
-        around = narrow & ~withheld
+        around = narrow.copy()
         for parts, totals in splits:
             around[parts] |= narrow[totals]  # The strata of a suppressed total narrow it.
             around[totals] |= narrow[parts] & withheld[parts]
@@ -124,12 +129,32 @@ def withheld_counts(
         for parts, totals in splits:
             further[parts] |= narrow[totals]
         if not (further & ~withheld).any():
+            further = _interactions(narrow, splits)
+        if not (further & ~withheld).any():
             return withheld
         withheld |= further
 
 
+def _interactions(narrow: NDArray, splits: Sequence[Split]) -> NDArray:
+    """Mark all strata of strata of those totals that a marked count belongs to."""
+    part, own = np.zeros(len(narrow), bool), narrow.copy()
+    for parts, _ in splits:
+        part[parts] = True
+    while True:
+        before = own.sum()
+        for parts, totals in splits:
+            own[totals] |= np.isin(totals, totals[own[parts]])
+            own[parts] |= own[totals]
+        if own.sum() == before:
+            break
+    found = np.zeros(len(narrow), bool)
+    for parts, totals in splits:
+        found[parts] |= own[parts] & part[totals]
+    return found
+
+
 def _ranges(
-    shown: NDArray, withheld: NDArray, rules: DisclosureRules, entries: bool, fewest: int
+    shown: NDArray, withheld: NDArray, rules: DisclosureRules, entries: bool, fewest: NDArray
 ) -> tuple[NDArray, NDArray]:
     """Return the lowest and highest counts for which each released count can stand."""
     n, least = shown.astype(float), rules.least
@@ -140,7 +165,7 @@ def _ranges(
     few = n == -least
     low = np.where(few, 1.0, low)
     high = np.where(few, np.inf if entries else least - 1.0, high)
-    return np.where(withheld, float(fewest), low), np.where(withheld, np.inf, high)
+    return np.where(withheld, fewest, low), np.where(withheld, np.inf, high)
 
 
 def _propagated(low: NDArray, high: NDArray, splits: Sequence[Split]) -> tuple[NDArray, NDArray]:

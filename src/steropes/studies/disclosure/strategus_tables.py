@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.disclosure.complementary_suppression import (
@@ -21,7 +22,8 @@ from steropes.studies.disclosure.complementary_suppression import (
 )
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.disclosure.person_time import released_sums
+from steropes.studies.disclosure.inclusion_counts import withheld_statistics
+from steropes.studies.disclosure.person_time import released_means, released_sums
 
 __all__ = [
     "released_baseline",
@@ -54,6 +56,7 @@ CHALLENGES = {
     "rechallenge_fail": "rechallenge_attempt",
 }
 PERCENTILES = {"p_10": 0.1, "p_25": 0.25, "median": 0.5, "p_75": 0.75, "p_90": 0.9}
+ANALYSIS_IDS = 1000  # The last digits of a covariate's id are its analysis.
 Tables = dict[str, pd.DataFrame]
 
 
@@ -84,6 +87,7 @@ def released_statistics(
         Exact statistics, by Circe's names of the tables, with the numbers of people that each count
         is about in columns with the suffix ``_people``.
     """
+    gone = withheld_statistics(counted, rules, lambda n, people: _of_people(n, people, rules))
     found = {}
     for name, table in counted.items():
         people = [c for c in table.columns if c.endswith("_people")]
@@ -92,6 +96,8 @@ def released_statistics(
             column = of.removesuffix("_people")
             pairs = zip(table[column], table[of], strict=True)
             made[column] = [_of_people(n, k, rules) for n, k in pairs]
+            if gone.get((name, column), np.zeros(1, bool)).any():
+                made[column] = made[column].mask(gone[name, column])
         found[STATISTICS[name]] = made
     return found
 
@@ -113,12 +119,10 @@ def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str
     if rules.open:
         return _with_ratios(made)
     few = made[PEOPLE[0]].map(rules.small).to_numpy(bool)
-    inside = np.zeros(len(made), bool)
-    for parts, totals in nested_splits(made, RATES_OF, STRATA):
+    splits, inside = nested_splits(made, RATES_OF, STRATA), np.zeros(len(made), bool)
+    for parts, totals in splits:
         inside[parts] |= few[totals]
-    exact = made[~inside]
-    splits = nested_splits(exact, RATES_OF, STRATA)
-    made = exact.copy()
+    exact, made = made, made.copy()
     for name in PEOPLE:
         made[name] = exact[name].map(rules.coarse)
     for name, people in EVENTS.items():
@@ -134,6 +138,7 @@ def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str
                 rules,
                 entries=name in EVENTS,
                 fewest=int(name == PEOPLE[0]),
+                absent=inside,
             )
         for name in names if gone.any() else ():
             made[name] = made[name].mask(gone)
@@ -145,7 +150,7 @@ def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str
             longer = released_sums(exact["person_days_pe"], exact[PEOPLE[0]], made[people], rules)
             sums = sums.mask(rare, longer)
         made[days] = sums.mask(without)
-    return _with_ratios(made)
+    return _with_ratios(made[~inside])
 
 
 def _with_ratios(rates: pd.DataFrame) -> pd.DataFrame:
@@ -195,6 +200,15 @@ def released_challenges(
         made[name] = [_of_people(n, of, rules) for n, of in pairs]
     for name in ("num_persons_exposed", *CHALLENGES):
         made[name] = counts[name].map(rules.coarse)
+    # Dechallenges and rechallenges succeed or fail.
+    places = [np.arange(len(made)) * len(CHALLENGES) + k for k in range(len(CHALLENGES))]
+    splits = [
+        (np.concatenate([places[k + 1], places[k + 2]]), np.tile(places[k], 2)) for k in (0, 3)
+    ]
+    shown = made[[*CHALLENGES]].to_numpy()
+    gone = withheld_counts(shown.ravel(), splits, rules).reshape(shown.shape)
+    for k, name in enumerate(CHALLENGES):
+        made[name] = made[name].mask(gone[:, k]) if gone.any() else made[name]
     for name, of in CHALLENGES.items():
         known = (made[of] > 0) & (made[name] >= 0)
         made[f"pct_{name}"] = (made[name] / made[of]).where(known)
@@ -224,12 +238,17 @@ def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) 
         few = counts["person_count"].map(rules.small)  # Entries are no fewer than people.
         for name in ("row_count", "person_count"):
             counts[name] = counts[name].map(rules.coarse).mask(few, -rules.least)
-        counts["mean_exposure_time"] = counts["mean_exposure_time"].map(significant).mask(few)
+        counts["mean_exposure_time"] = released_means(
+            counts["mean_exposure_time"], counts["row_count"], rules
+        )
         counts[["min_exposure_time", "max_exposure_time"]] = math.nan
     ones = found["c_covariates"]
     if len(ones):
-        few, people = ones.pop("persons").map(rules.small), ones.pop("people").map(rules.coarse)
-        sums = ones["sum_value"].map(rules.coarse).mask(few, -rules.least)
+        few, whole = ones.pop("persons").map(rules.small), ones.pop("people")
+        people, exact = whole.map(rules.coarse), ones["sum_value"]
+        sums = exact.map(rules.coarse).mask(few, -rules.least)
+        gone = _beside_others(ones, exact, sums, whole, rules)
+        sums = sums.mask(gone) if gone.any() else sums
         ones["sum_value"] = sums
         ones["average_value"] = (sums / people).where((people > 0) & (sums >= 0))
     values = found["c_covariates_continuous"]
@@ -241,8 +260,40 @@ def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) 
             beyond = np.minimum(share, 1 - share) * n
             kept = values[f"{name}_value"].map(significant)
             values[f"{name}_value"] = kept.mask(small | (beyond < rules.least))
-        for name in ("average_value", "standard_deviation"):
-            values[name] = values[name].map(significant).mask(small)
-        values[["min_value", "max_value"]] = math.nan
         values["count_value"] = n.map(rules.coarse).mask(few, -rules.least)
+        means = released_means(values["average_value"], values["count_value"], rules)
+        values["average_value"] = means
+        spread = values["standard_deviation"].map(significant)
+        values["standard_deviation"] = spread.mask(small)
+        values[["min_value", "max_value"]] = math.nan
     return found
+
+
+def _beside_others(
+    table: pd.DataFrame,
+    exact: pd.Series,
+    shown: pd.Series,
+    people: pd.Series,
+    rules: DisclosureRules,
+) -> NDArray:
+    """Mark the counts of covariates that everybody has exactly one of, and that narrow another.
+
+    These are the covariates of one analysis, such as ages, if they add up to all entries.
+    """
+    keys = ["setting_id", "cohort_type", "target_cohort_id", "outcome_cohort_id"]
+    place = table[keys]
+    groups = place.assign(kind=table["covariate_id"] % ANALYSIS_IDS)
+    number, of = (
+        g.groupby([*g], dropna=False, sort=False).ngroup().to_numpy() for g in (groups, place)
+    )
+    whole = people.to_numpy(float)
+    parts = np.flatnonzero(np.bincount(number, exact.to_numpy(float))[number] == whole)
+    _, first = np.unique(of, return_index=True)
+    counts = np.concatenate([shown.to_numpy(), [rules.coarse(n) for n in whole[first]]])
+    splits = [
+        (own, len(table) + of[own])
+        for kind in np.unique(groups["kind"].iloc[parts])
+        for own in [parts[groups["kind"].iloc[parts] == kind]]
+    ]
+    gone = withheld_counts(counts, splits, rules, fewest=1)
+    return gone[: len(table)]
