@@ -70,7 +70,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray: ...  # fmt: skip
     @overload
@@ -81,7 +81,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> Prediction: ...  # fmt: skip
     def predict_cdf(
@@ -91,7 +91,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float | None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
         """Predict P(Y ≤ y | x); intervals are computed for α(y) − η and transformed.
@@ -106,7 +106,7 @@ class CumulativePredictions(FittedModel):
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
             Known term of the linear predictor. Default 0.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariances of the intervals: those of the model, or the joint sandwich estimate for α
             and β, which takes a pass over the data for each distinct threshold.
         cluster : (n,) labels, optional
@@ -144,7 +144,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray: ...  # fmt: skip
     @overload
@@ -155,7 +155,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> Prediction: ...  # fmt: skip
     def predict_exceedance(
@@ -165,7 +165,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float | None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
         """Predict P(Y > y | x), without cancellation if it is small.
@@ -180,7 +180,7 @@ class CumulativePredictions(FittedModel):
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
             Known term of the linear predictor. Default 0.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariances of the intervals, as in `predict_cdf`.
         cluster : (n,) labels, optional
             Clusters of the rows of the fit, as in `predict_cdf`.
@@ -203,7 +203,7 @@ class CumulativePredictions(FittedModel):
         y: VectorLike,
         level: float | None,
         offset: VectorLike | None,
-        kind: Kind,
+        kind: Kind | None,
         cluster: LabelsLike | None,
         above: bool,
     ) -> np.ndarray | Prediction:
@@ -239,7 +239,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray: ...  # fmt: skip
     @overload
@@ -250,7 +250,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> Prediction: ...  # fmt: skip
     def predict_quantile(
@@ -260,7 +260,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float | None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
         """Predict the smallest outcome y with P(Y ≤ y | x) ≥ q.
@@ -279,7 +279,7 @@ class CumulativePredictions(FittedModel):
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
             Known term of the linear predictor. Default 0.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariances of the intervals: those of the model, or the joint sandwich estimate for α
             and β, which takes a pass over the data for each distinct threshold.
         cluster : (n,) labels, optional
@@ -338,13 +338,14 @@ class CumulativePredictions(FittedModel):
         *,
         level: None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray: ...  # fmt: skip
     @overload
     def predict_mean(
         self, X: MatrixLike, *, level: float,
-        offset: VectorLike | None = None, kind: Kind = "model", cluster: LabelsLike | None = None,
+        offset: VectorLike | None = None, kind: Kind | None = None,
+        cluster: LabelsLike | None = None,
     ) -> Prediction: ...  # fmt: skip
     def predict_mean(
         self,
@@ -352,7 +353,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float | None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
         """Predict E(Y | x) from the estimated distribution over the observed outcomes.
@@ -368,7 +369,7 @@ class CumulativePredictions(FittedModel):
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
             Known term of the linear predictor. Default 0.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariances of the intervals: those of the model, or the joint sandwich estimate for α
             and β, which takes a pass over the data for each distinct threshold.
         cluster : (n,) labels, optional
@@ -465,9 +466,11 @@ def _points(x: VectorLike, what: str) -> tuple[np.ndarray, bool]:
     return np.atleast_1d(points), points.ndim == 0
 
 
-def _refuse_without_level(level: float | None, kind: Kind, cluster: LabelsLike | None) -> None:
+def _refuse_without_level(
+    level: float | None, kind: Kind | None, cluster: LabelsLike | None
+) -> None:
     """Refuse arguments that matter to intervals only."""
-    if level is None and (kind != "model" or cluster is not None):
+    if level is None and (kind not in (None, "model") or cluster is not None):
         raise DataError("kind and cluster are of the intervals; give a level too, such as 0.95.")
 
 
