@@ -133,7 +133,7 @@ def test_an_information_without_an_inverse_is_refused(rng):
     information = Information(problem, model._beta, *problem.penalties(None))
     information.H = np.ones((3, 3))  # of a fit that ended nowhere
     with pytest.raises(DataError, match="There are no standard errors at the fit"):
-        information.vcov("model")
+        information.vcov()
 
 
 @pytest.mark.parametrize("prior", [Laplace(0.1, exclude=["x0"]), ElasticNet(0.1, 0.1)])
