@@ -160,7 +160,7 @@ def test_as_many_coefficients_as_rows_have_no_residual_variance():
     found = run(plan_of("linear", tables, prior="normal", variance=0.1), tables)
     pooled = pooled_fit("linear", tables, prior=Normal(0.1))
     np.testing.assert_allclose(found.coef, pooled.coef_[3:], rtol=1e-8)
-    assert pooled.vcov().isna().all(axis=None)
+    assert pooled.vcov("model").isna().all(axis=None)
     assert found.vcov is None
     assert found.summary()["se"].isna().all()
     assert "residual variance" in found.notes[-1]

@@ -87,7 +87,7 @@ def test_other_models_have_the_formula_with_dense_x(family, kind, rng):
         m.fit(X, outcome(PoissonRegression, eta, rng), sample_weight=w)
         scale = 1.0
     U = w[:, None] * m.residuals("score").to_numpy()
-    A = m.vcov().to_numpy() / scale
+    A = m.vcov("model").to_numpy() / scale
     Z = sm.add_constant(X)
     mean = m.predict(X)
     likelihood = m._problem.likelihood

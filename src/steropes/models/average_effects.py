@@ -46,7 +46,7 @@ class AverageEffects(PredictionTables):
         *,
         sample_weight: VectorLike | None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> pd.DataFrame:
         """Compute average effects of variables on the mean of y.
@@ -67,7 +67,7 @@ class AverageEffects(PredictionTables):
             Confidence level of the limits.
         sample_weight, offset : (n,) arrays, optional
             Weights of the average and known terms of the linear predictor.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariance matrix of the coefficients; see `vcov`.
         cluster : (n_fit,) labels, optional
             As in `vcov`.

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..data.input_types import CoefficientsByColumn, LabelsLike, VectorLike
 from ..priors import Prior
+from .default_errors import has_fractional_weights
 from .display import fit_html, fit_mimebundle, fit_text
 from .estimator_copies import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from .fit_steps import FitSteps
@@ -287,6 +288,7 @@ class PenalizedModel(FitSteps):
             # These need the data.
             state = {**state, "_shrinks": self._has_sparse_prior()}
             state["_column_values"] = values_of_columns(self)
+            state["_has_fractional_weights"] = has_fractional_weights(self)
         return {name: value for name, value in state.items() if name not in self._data}
 
     def __copy__(self) -> Self:

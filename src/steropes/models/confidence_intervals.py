@@ -54,9 +54,9 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
             coefficient.
         level : float
             Between 0 and 1.
-        method : {"wald", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"}
-            ``"wald"``, ``"robust"``, ``"HC0"`` …: coefficient ± normal quantile (in linear
-            models, t) × standard error, from the model or robust (see `vcov`).
+        method : {"wald", "model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"}
+            ``"wald"``: coefficient ± normal quantile (in linear models, t) × standard error of
+            the default kind (see `vcov`). ``"model"``, ``"robust"``, ``"HC0"`` …: of this kind.
             ``"profile"``: the points at which the profile log-likelihood (see `profile`) is half
             the chi-squared quantile below its maximum; other coefficients are refitted under
             their prior. The limit is infinite on a side on which the profile never falls so far.
@@ -94,7 +94,7 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
         check_is_fitted(self)
         names = self._coefficient_names()
         if not isinstance(method, str) or method not in ("profile", "bootstrap"):
-            if not isinstance(method, str) or method not in ("wald", "robust", *HC_KINDS):
+            if not isinstance(method, str) or method not in ("wald", "model", "robust", *HC_KINDS):
                 raise DataError(
                     "method must be 'wald', 'robust', 'profile' or 'bootstrap', or 'HC0' to "
                     f"'HC3', not {method!r}."
@@ -114,7 +114,10 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
         return pd.DataFrame(limits, [names[j] for j in chosen], ["lower", "upper"])
 
     def summary(
-        self, level: float = 0.95, kind: SummaryKind = "model", cluster: LabelsLike | None = None
+        self,
+        level: float = 0.95,
+        kind: SummaryKind | None = None,
+        cluster: LabelsLike | None = None,
     ) -> pd.DataFrame:
         """Tabulate the coefficients with standard errors, tests and intervals.
 
@@ -122,8 +125,10 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
         ----------
         level : float
             Confidence level of the intervals.
-        kind : {"model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"}
-            ``"model"``, ``"robust"``, ``"HC0"`` …: Wald tests and intervals, see `vcov`.
+        kind : {"model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"}, optional
+            ``"model"``, ``"robust"``, ``"HC0"`` …: Wald tests and intervals, see `vcov`. Default
+            ``"robust"`` if a weight is not a whole number, and ``"model"`` otherwise; the table
+            names the kind, in print unless errors are the model's.
             ``"profile"``: limits of profile likelihoods; ``z`` is the signed root of twice the
             log-likelihood ratio against zero, ``p`` is from the likelihood-ratio test, and ``se``
             is the width of the interval divided by that of a standard normal one.
@@ -163,7 +168,7 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
         intercept -0.69  1.22 -0.57  0.57
         x0         1.39  1.73  0.80  0.42
         """
-        if isinstance(kind, str) and kind in ("model", "robust", *HC_KINDS):
+        if kind is None or (isinstance(kind, str) and kind in ("model", "robust", *HC_KINDS)):
             return super().summary(level, kind, cluster)
         if not isinstance(kind, str) or kind not in ("profile", "bootstrap"):
             kinds = "'model', 'robust', 'profile' or 'bootstrap', or 'HC0' to 'HC3'"

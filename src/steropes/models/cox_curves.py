@@ -47,7 +47,7 @@ class CoxCurves(CounterfactualGroups):
                 "alone; for intervals fit with prior=None or a Normal prior, or bootstrap the "
                 "model."
             )
-        return HazardWithVariance(problem, self._beta), self.vcov().to_numpy()
+        return HazardWithVariance(problem, self._beta), self.vcov("model").to_numpy()
 
     def survival_curves(
         self,

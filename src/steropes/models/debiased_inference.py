@@ -16,6 +16,7 @@ from ..infer.debiased_lasso import DebiasedLasso, debias
 from ..infer.robust_covariance import refuse_single_unit
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from .coefficient_tables import coefficient_positions
+from .default_errors import default_kind
 from .setting_types import Kind
 from .wald_inference import WaldInference
 
@@ -28,7 +29,7 @@ class DebiasedInference(WaldInference):
     def debiased_lasso(
         self,
         params: str | int | Sequence[str | int],
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
         nodewise_penalty: float | None = None,
     ) -> DebiasedLasso:
@@ -42,9 +43,10 @@ class DebiasedInference(WaldInference):
         ----------
         params : name, position, or sequence of them
             The coefficients; an intercept or a baseline has no debiased estimate.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             ``"model"``: standard errors from the information at the fit. ``"robust"``: from the
             squared scores, which stays valid if the variance of the outcome is misspecified.
+            Default as in `vcov`.
         cluster : (n,) labels, optional
             With ``"robust"``: clusters of rows, as in `vcov`.
         nodewise_penalty : float, optional
@@ -106,6 +108,7 @@ class DebiasedInference(WaldInference):
         x0  1.75   1.15   2.35
         """
         check_is_fitted(self)
+        kind = default_kind(self, kind)
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         if cluster is not None and kind == "model":

@@ -126,6 +126,8 @@ def _displayed_coefficients(model: FittedModel) -> tuple[pd.DataFrame, str]:
     if len(names) <= MAX_STANDARD_ERRORS and known:
         try:
             table = model.summary().dropna(axis=1, how="all")
+            if table.attrs.get("errors", "model") != "model":
+                note = "Standard errors are robust, because weights are not whole numbers."
         except DataError:
             note = "No standard errors: see summary()."
     if len(table) <= MAX_ROWS:

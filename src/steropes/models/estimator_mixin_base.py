@@ -17,7 +17,7 @@ from ..select.folds import Seed
 from ..select.variance_search import FoldScore
 from ..solve import Fit
 from .fixed_and_initial_coefficients import FixedCoefficients
-from .setting_types import Chooser, Device, MatrixLike, RowVector, Solver
+from .setting_types import Chooser, Device, Kind, MatrixLike, RowVector, Solver
 from .single_threaded_methods import SingleThreadedMethods
 
 __all__ = ["FittedModel"]
@@ -77,7 +77,7 @@ class FittedModel(SingleThreadedMethods):
         def get_params(self, deep: bool = True) -> dict[str, Any]:
             """Return the settings by name."""
 
-        def vcov(self) -> pd.DataFrame:
+        def vcov(self, kind: Kind | None = None) -> pd.DataFrame:
             """Compute the covariance matrix of the coefficients."""
 
         def summary(self) -> pd.DataFrame:

@@ -40,7 +40,7 @@ class FineGrayCurves(CounterfactualGroups):
     ) -> tuple[HazardWithVariance, IncidenceErrors]:
         """Compute the baseline, and standard errors by the influences of rows or clusters."""
         problem = self._require_data("an interval of a curve")
-        V = self.vcov().to_numpy()
+        V = self.vcov("model").to_numpy()  # the inverse information
         if not np.isfinite(V).all():
             raise DataError(
                 "Standard errors of curves need the model's covariance matrix, which there is "

@@ -409,7 +409,7 @@ class FitSteps(
     def _store_fit(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
         """Set the fitted attributes."""
         self._problem = problem
-        self._information = None
+        self._information = self._robust_by_default = None
         self._beta = fit.beta
         self.prior_ = prior
         beta = problem.design.uncentered_coefficients(fit.beta)

@@ -28,6 +28,7 @@ from ..select import Measured
 from ..solve import Fit
 from .coefficient_tables import coefficient_positions
 from .computed_attributes import computed_attribute
+from .default_errors import default_kind
 from .fixed_and_initial_coefficients import FixedCoefficients
 from .hypothesis_equations import is_equation, read_equations
 from .setting_types import Kind
@@ -50,7 +51,7 @@ class HypothesisTests(WaldInference):
         hypothesis: ArrayLike,
         value: ArrayLike = 0.0,
         test: Test = "wald",
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> pd.Series:
         """Test the linear hypothesis Rβ = q.
@@ -72,7 +73,7 @@ class HypothesisTests(WaldInference):
             fit under the hypothesis, and ``"likelihood ratio"`` its log-likelihood. Under a prior
             on other coefficients the likelihood-ratio test is available, with these refitted
             under their prior, and with a normal prior the Wald test too.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariance matrix of the Wald test; see `vcov`.
         cluster : (n,) labels, optional
             As in `vcov`.
@@ -118,8 +119,9 @@ class HypothesisTests(WaldInference):
             )
         if test == "wald":
             V = R @ self.vcov(kind, cluster).to_numpy() @ R.T
-            return _result(_wald(R @ np.asarray(self._coefficients()) - q, V, kind), len(q))
-        if kind != "model" or cluster is not None:
+            gap = R @ np.asarray(self._coefficients()) - q
+            return _result(_wald(gap, V, default_kind(self, kind)), len(q))
+        if kind not in (None, "model") or cluster is not None:
             raise DataError("kind='robust' and cluster go with test='wald'.")
         if test == "score" and (l1.any() or l2.any() or self._has_limits()):
             raise DataError(
@@ -229,7 +231,7 @@ class HypothesisTests(WaldInference):
         df = problem.design.p - problem.n_free
         if not df:
             raise DataError("A model without covariates is the null model; there is no test of it.")
-        wald = self.linear_hypothesis(np.eye(problem.design.p)[problem.n_free :])
+        wald = self.linear_hypothesis(np.eye(problem.design.p)[problem.n_free :], kind="model")
         ratio = 2.0 * (
             self.log_likelihood_ - self._objective_to_likelihood(problem)(null.objective)[0]
         )

@@ -44,15 +44,16 @@ class LinearCombinations(ConfidenceIntervals):
             ``summary()``.
         level : float
             Confidence level, default 0.95.
-        method : {"profile", "wald", "robust", "HC0", "HC1", "HC2", "HC3", "bootstrap"}
+        method : {"profile", "wald", "model", "robust", "HC0", "HC1", "HC2", "HC3", "bootstrap"}
             ``"profile"`` (default): the values at which the log-likelihood, maximised under the
             restriction that the combination has this value, is half the chi-squared quantile
             below its maximum. Other coefficients are refitted under their prior, while the priors
             of the combination's own coefficients are ignored; ``coef`` is the maximum of the
             profile, ``z`` the signed root of twice the log-likelihood ratio against zero, and
             ``se`` the width of the interval divided by that of a standard normal one.
-            ``"wald"``, ``"robust"``, ``"HC0"`` …: from the covariance matrix (see `vcov`), which
-            does not exist under a Laplace prior. ``"bootstrap"``: percentiles of 200 draws.
+            ``"wald"`` (the default kind), ``"model"``, ``"robust"``, ``"HC0"`` …: from the
+            covariance matrix (see `vcov`), which does not exist under a Laplace prior.
+            ``"bootstrap"``: percentiles of 200 draws.
         cluster : (n,) labels, optional
             Clusters of rows, for ``"robust"`` and ``"bootstrap"``.
 
@@ -129,7 +130,7 @@ class LinearCombinations(ConfidenceIntervals):
             with np.errstate(divide="ignore", invalid="ignore"):
                 known = estimate / se, of_rows.confint(level).to_numpy()
         else:
-            V = R @ self.vcov("model" if method == "wald" else method, cluster).to_numpy() @ R.T
+            V = R @ self.vcov(None if method == "wald" else method, cluster).to_numpy() @ R.T
             se, df = np.sqrt(np.diag(V)), self._residual_df()
         return coefficient_table(estimate, se, names, level, df, self._has_ratio, known)
 

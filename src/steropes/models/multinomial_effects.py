@@ -41,7 +41,7 @@ class MultinomialEffects(MultinomialPredictions, AverageEffects):
         *,
         sample_weight: VectorLike | None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> pd.DataFrame:
         """Compute average effects of variables on the probability of each class.
@@ -63,7 +63,7 @@ class MultinomialEffects(MultinomialPredictions, AverageEffects):
             Weights of the average. Default 1.
         offset : (n, K) array or table, optional
             Known terms of the linear predictors, as in ``fit``. Default 0.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariance matrix of the coefficients; see `vcov`.
         cluster : (n_fit,) labels, optional
             As in `vcov`.

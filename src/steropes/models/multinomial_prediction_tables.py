@@ -41,7 +41,7 @@ class MultinomialTables(MultinomialEffects):
         *,
         reference: MatrixLike | None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> pd.DataFrame:
         """Predict log odds, probabilities or odds ratios of the classes with standard errors.
@@ -61,7 +61,7 @@ class MultinomialTables(MultinomialEffects):
             Row from which log odds are counted. Not for ``"response"``.
         offset : (n, K) array or table, optional
             Known terms of the linear predictors, as in ``fit``. Default 0.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariance matrix of the coefficients; see `vcov`.
         cluster : (n_fit,) labels, optional
             As in `vcov`.
@@ -197,7 +197,7 @@ class MultinomialTermTests(HypothesisTests):
     _effect_names: list[str]
 
     def term_tests(
-        self, test: Test = "wald", kind: Kind = "model", cluster: LabelsLike | None = None
+        self, test: Test = "wald", kind: Kind | None = None, cluster: LabelsLike | None = None
     ) -> pd.DataFrame:
         """Test each variable in all classes together, as R's ``car::Anova`` of ``multinom`` fits.
 
@@ -205,7 +205,7 @@ class MultinomialTermTests(HypothesisTests):
         ----------
         test : {"wald", "score", "likelihood ratio"}
             As in `linear_hypothesis`.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariance matrix of Wald tests; see `vcov`.
         cluster : (n,) labels, optional
             As in `vcov`.

@@ -40,7 +40,7 @@ class PredictionTables(LinearPrediction):
         *,
         reference: MatrixLike | None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> pd.DataFrame:
         """Predict linear predictors, means or ratios with standard errors and limits.
@@ -62,7 +62,7 @@ class PredictionTables(LinearPrediction):
             ratio of two people, and the intercept cancels. Not for ``"response"``.
         offset : (n,) array, optional
             Known term of the linear predictor. Default 0.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariance matrix of the coefficients; see `vcov`.
         cluster : (n_fit,) labels, optional
             As in `vcov`.

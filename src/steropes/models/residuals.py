@@ -70,7 +70,7 @@ def _finite_vcov(model: FittedModel, kind: str) -> np.ndarray:
     """Return the inverse information; refuse under a Laplace prior."""
     if model._has_sparse_prior():
         raise DataError(NO_DFBETA.format(kind))
-    return model.vcov().to_numpy() / model._residual_variance()
+    return model.vcov("model").to_numpy() / model._residual_variance()
 
 
 def per_standard_error(
@@ -79,7 +79,7 @@ def per_standard_error(
     """Divide changes of coefficients by their standard errors if ``kind`` is "dfbetas"."""
     if kind == "dfbeta":
         return change
-    return change / np.sqrt(np.diag(model.vcov().to_numpy())[chosen])
+    return change / np.sqrt(np.diag(model.vcov("model").to_numpy())[chosen])
 
 
 def coefficient_residuals(

@@ -47,7 +47,9 @@ Device = Literal["cpu", "cuda", "auto", "torch-cpu"]
 Kind = Literal["model", "robust", "HC0", "HC1", "HC2", "HC3"]
 SummaryKind = Literal["model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"]
 # Methods for confidence intervals.
-IntervalMethod = Literal["wald", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"]
+IntervalMethod = Literal[
+    "wald", "model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap",
+]  # fmt: skip
 # Cut points by name or position of a column.
 FunctionOfTime = Literal["log"] | Callable[[np.ndarray], Any]
 StepTimes = (

@@ -31,7 +31,7 @@ class TermTests(HypothesisTests):
     design_matrix: Any
 
     def term_tests(
-        self, test: Test = "wald", kind: Kind = "model", cluster: LabelsLike | None = None
+        self, test: Test = "wald", kind: Kind | None = None, cluster: LabelsLike | None = None
     ) -> pd.DataFrame:
         """Test each variable with all of its terms, its non-linear part and its interactions.
 
@@ -39,7 +39,7 @@ class TermTests(HypothesisTests):
         ----------
         test : {"wald", "score", "likelihood ratio"}
             As in `linear_hypothesis`.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariance matrix of Wald tests; see `vcov`.
         cluster : (n,) labels, optional
             As in `vcov`.

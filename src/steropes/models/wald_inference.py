@@ -20,6 +20,7 @@ from ..infer.robust_covariance import refuse_single_unit, robust_covariance
 from ..likelihoods import IndependentRowsLikelihood
 from ..priors import LimitedPenalty, LimitedPrior
 from .coefficient_tables import cluster_codes, coefficient_positions, coefficient_table
+from .default_errors import default_kind, name_errors, robust_by_default
 from .estimator_mixin_base import FittedModel
 from .fixed_and_initial_coefficients import FixedCoefficients
 from .setting_types import Kind
@@ -49,6 +50,10 @@ class WaldInference(FittedModel):
     # The value of `_has_sparse_prior` in a fit that was unpickled without its data.
     _shrinks: bool | None = None
     _information: np.ndarray | None
+    # The robust covariance matrix, where it is the default.
+    _robust_by_default: np.ndarray | None = None
+    # Whether a weight is not a whole number, in a fit that was unpickled without its data.
+    _has_fractional_weights: bool = False
 
     @property
     def _estimated(self) -> np.ndarray:
@@ -75,12 +80,14 @@ class WaldInference(FittedModel):
         """Return the degrees of freedom of t tests; None for tests based on the normal."""
         return None
 
-    def vcov(self, kind: Kind = "model", cluster: LabelsLike | None = None) -> pd.DataFrame:
+    def vcov(self, kind: Kind | None = None, cluster: LabelsLike | None = None) -> pd.DataFrame:
         """Compute the covariance matrix of the coefficients.
 
         Parameters
         ----------
-        kind : {"model", "robust", "HC0", "HC1", "HC2", "HC3"}
+        kind : {"model", "robust", "HC0", "HC1", "HC2", "HC3"}, optional
+            Default ``"robust"`` if any weight is not a whole number, as in R's ``coxph``, because
+            the model's errors take a weight as a number of rows; ``"model"`` otherwise.
             ``"model"``: the inverse Hessian of the negative log-likelihood (or
             pseudo-likelihood of Fine–Gray models), or with a normal prior of the negative log
             posterior (the normal approximation of the posterior).
@@ -129,6 +136,7 @@ class WaldInference(FittedModel):
         [[0.5, 0.5], [0.5, 0.5]]
         """
         check_is_fitted(self)
+        asked, kind = kind is not None, default_kind(self, kind)
         if not isinstance(kind, str) or kind not in ("model", "robust", *HC_KINDS):
             raise DataError(f"kind must be 'model' or 'robust', or 'HC0' to 'HC3', not {kind!r}.")
         if cluster is not None and kind != "robust":
@@ -137,9 +145,12 @@ class WaldInference(FittedModel):
             raise DataError(self._no_covariance())
         names = self._coefficient_names()
         if kind in HC_KINDS:
-            return pd.DataFrame(self._heteroscedasticity_matrix(kind), names, names)
+            V = self._heteroscedasticity_matrix(kind)
+            return name_errors(pd.DataFrame(V, names, names), kind)
         if kind == "robust":
-            return pd.DataFrame(self._robust_matrix(cluster), names, names)
+            found = self._robust_matrix(cluster) if asked else robust_by_default(self, cluster)
+            if found is not None:
+                return name_errors(pd.DataFrame(found, names, names), kind)
         if self._information is None:
             problem = getattr(self, "_problem", None)
             if problem is None:
@@ -149,7 +160,8 @@ class WaldInference(FittedModel):
                 )
             l1, l2 = problem.penalties(self.prior_)
             self._information = Information(problem, self._beta, l1, l2).vcov()
-        return pd.DataFrame(self._residual_variance() * self._information, names, names)
+        V = self._residual_variance() * self._information
+        return name_errors(pd.DataFrame(V, names, names), "model")
 
     def _robust_matrix(self, cluster: LabelsLike | None) -> np.ndarray:
         """Compute the robust covariance matrix."""
@@ -273,7 +285,7 @@ class WaldInference(FittedModel):
         self,
         params: str | int | Sequence[str | int] | None = None,
         level: float = 0.95,
-        method: Literal["wald", "robust", "HC0", "HC1", "HC2", "HC3"] = "wald",
+        method: Literal["wald", "model", "robust", "HC0", "HC1", "HC2", "HC3"] = "wald",
         cluster: LabelsLike | None = None,
     ) -> pd.DataFrame:
         """Compute confidence intervals of the coefficients.
@@ -286,9 +298,9 @@ class WaldInference(FittedModel):
             coefficient. A mask has one entry for each coefficient.
         level : float
             Between 0 and 1.
-        method : {"wald", "robust", "HC0", "HC1", "HC2", "HC3"}
-            Coefficient ± normal quantile (in linear models, t) × standard error, from the model
-            or robust (see `vcov`). Refused under a Laplace prior.
+        method : {"wald", "model", "robust", "HC0", "HC1", "HC2", "HC3"}
+            Coefficient ± normal quantile (in linear models, t) × standard error of a kind, with
+            ``"wald"`` the default one (see `vcov`). Refused under a Laplace prior.
         cluster : (n,) labels, optional
             With ``method="robust"``; see `vcov`.
 
@@ -298,17 +310,17 @@ class WaldInference(FittedModel):
             Columns ``lower`` and ``upper``.
         """
         check_is_fitted(self)
-        if not isinstance(method, str) or method not in ("wald", "robust", *HC_KINDS):
+        if not isinstance(method, str) or method not in ("wald", "model", "robust", *HC_KINDS):
             raise DataError(f"method must be 'wald', 'robust' or 'HC0' to 'HC3', not {method!r}.")
         chosen = coefficient_positions(params, self._coefficient_names(), self._fixed)
         if self._has_sparse_prior():
             raise DataError(self._no_covariance())
-        kind: Kind = "model" if method == "wald" else method
+        kind: Kind | None = None if method == "wald" else method
         table = self.summary(level, kind=kind, cluster=cluster)
         return table[["lower", "upper"]].iloc[chosen]
 
     def summary(
-        self, level: float = 0.95, kind: Kind = "model", cluster: LabelsLike | None = None
+        self, level: float = 0.95, kind: Kind | None = None, cluster: LabelsLike | None = None
     ) -> pd.DataFrame:
         """Tabulate the coefficients with Wald standard errors, tests and intervals.
 
@@ -316,8 +328,9 @@ class WaldInference(FittedModel):
         ----------
         level : float
             Confidence level of the intervals.
-        kind : {"model", "robust", "HC0", "HC1", "HC2", "HC3"}
-            Kind of the standard errors, as in `vcov`.
+        kind : {"model", "robust", "HC0", "HC1", "HC2", "HC3"}, optional
+            Kind of the standard errors, as in `vcov`. The table names them, in print unless they
+            are the model's and always in ``attrs["errors"]``.
         cluster : (n,) labels, optional
             As in `vcov`.
 
@@ -337,11 +350,13 @@ class WaldInference(FittedModel):
         if shrunken:
             se = np.full(len(estimate), np.nan)
         else:
-            se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
+            V = self.vcov(kind, cluster)
+            se, kind = np.sqrt(np.diag(V.to_numpy())), V.attrs["errors"]
         table = self._table(estimate, se, level, self._residual_df())
         if shrunken:
             table.attrs["note"] = self._no_covariance()
-        return table
+            return table
+        return name_errors(table, str(kind))
 
     def _table(
         self,

@@ -94,7 +94,7 @@ def schoenfeld_residuals(
     Q, R = linalg.qr(basis, mode="economic")
     smooth = fine @ linalg.solve_triangular(R, Q.T @ values)
     leverage = linalg.solve_triangular(R, fine.T, trans="T")
-    V = model.vcov().loc[name, name]
+    V = model.vcov("model").loc[name, name]
     width = stats.norm.ppf(0.5 + level / 2) * np.sqrt(V * len(values) * (leverage**2).sum(axis=0))
     ax = get_axes(ax, (7.0, 4.2))
     back = np.exp(grid) if log_time else grid

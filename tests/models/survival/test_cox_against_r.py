@@ -44,7 +44,7 @@ def test_fit_and_what_follows_from_it(case, ties):
     assert m.converged_
     np.testing.assert_allclose(m.coef_, numbers(f"{check} coef"), rtol=1e-7, atol=1e-9)
     V = numbers(f"{check} vcov")
-    np.testing.assert_allclose(m.vcov().to_numpy(), V, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(m.vcov("model").to_numpy(), V, rtol=1e-6, atol=1e-12)
     assert m.log_likelihood_ == pytest.approx(float(numbers(f"{check} loglik")), rel=1e-10)
     c = m.concordance(
         d[columns], outcome(name), sample_weight=d[weight] if weight else None,
@@ -133,7 +133,7 @@ def test_step_functions_of_time():
     expected = reference("veteran steps coef")
     assert list(expected.index)[:2] == ["trt", "age"]
     np.testing.assert_allclose(m.coef_, numbers("veteran steps coef"), rtol=1e-7)
-    np.testing.assert_allclose(m.vcov().to_numpy(), numbers("veteran steps vcov"), rtol=1e-6)
+    np.testing.assert_allclose(m.vcov("model").to_numpy(), numbers("veteran steps vcov"), rtol=1e-6)
 
 
 def test_survival_curves():

@@ -34,7 +34,7 @@ def close(a, b, rtol=1e-7):
 def test_estimates_and_their_errors(ties):
     m, r = fit(ties), R[ties]
     close(m.coef_, r["coef"])
-    close(m.vcov(), r["vcov"])
+    close(m.vcov("model"), r["vcov"])
     close(m.vcov("robust", cluster=DATA["cluster"]), r["robust"])
     close([m.log_likelihood_, m.null_log_likelihood_], r["log_likelihood"])
     close(m.model_tests().loc[["score", "wald"], "chisq"], r["tests"])

@@ -72,7 +72,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray: ...  # fmt: skip
     @overload
@@ -83,7 +83,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> Prediction: ...  # fmt: skip
     def predict_cdf(
@@ -93,7 +93,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float | None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
         """Predict P(Y ≤ y | x); intervals are computed for α(y) − η and transformed.
@@ -109,7 +109,7 @@ class CumulativePredictions(FittedModel):
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
             Known term of the linear predictor. Default 0.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariances of the intervals: those of the model, or the joint sandwich estimate for α
             and β, which takes a pass over the data for each distinct threshold.
         cluster : (n,) labels, optional
@@ -147,7 +147,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray: ...  # fmt: skip
     @overload
@@ -158,7 +158,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> Prediction: ...  # fmt: skip
     def predict_exceedance(
@@ -168,7 +168,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float | None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
         """Predict P(Y > y | x), without cancellation if it is small.
@@ -183,7 +183,7 @@ class CumulativePredictions(FittedModel):
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
             Known term of the linear predictor. Default 0.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariances of the intervals, as in `predict_cdf`.
         cluster : (n,) labels, optional
             Clusters of the rows of the fit, as in `predict_cdf`.
@@ -206,7 +206,7 @@ class CumulativePredictions(FittedModel):
         y: Any,
         level: float | None,
         offset: VectorLike | None,
-        kind: Kind,
+        kind: Kind | None,
         cluster: LabelsLike | None,
         above: bool,
     ) -> np.ndarray | Prediction:
@@ -246,7 +246,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray: ...  # fmt: skip
     @overload
@@ -257,7 +257,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> Prediction: ...  # fmt: skip
     def predict_quantile(
@@ -267,7 +267,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float | None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
         """Predict the smallest outcome y with P(Y ≤ y | x) ≥ q.
@@ -286,7 +286,7 @@ class CumulativePredictions(FittedModel):
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
             Known term of the linear predictor. Default 0.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariances of the intervals: those of the model, or the joint sandwich estimate for α
             and β, which takes a pass over the data for each distinct threshold.
         cluster : (n,) labels, optional
@@ -345,13 +345,14 @@ class CumulativePredictions(FittedModel):
         *,
         level: None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray: ...  # fmt: skip
     @overload
     def predict_mean(
         self, X: MatrixLike, *, level: float,
-        offset: VectorLike | None = None, kind: Kind = "model", cluster: LabelsLike | None = None,
+        offset: VectorLike | None = None, kind: Kind | None = None,
+        cluster: LabelsLike | None = None,
     ) -> Prediction: ...  # fmt: skip
     def predict_mean(
         self,
@@ -359,7 +360,7 @@ class CumulativePredictions(FittedModel):
         *,
         level: float | None = None,
         offset: VectorLike | None = None,
-        kind: Kind = "model",
+        kind: Kind | None = None,
         cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
         """Predict E(Y | x) from the estimated distribution over the observed outcomes.
@@ -375,7 +376,7 @@ class CumulativePredictions(FittedModel):
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
             Known term of the linear predictor. Default 0.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariances of the intervals: those of the model, or the joint sandwich estimate for α
             and β, which takes a pass over the data for each distinct threshold.
         cluster : (n,) labels, optional
@@ -472,9 +473,11 @@ def _points(x: VectorLike, what: str) -> tuple[np.ndarray, bool]:
     return np.atleast_1d(points), points.ndim == 0
 
 
-def _refuse_without_level(level: float | None, kind: Kind, cluster: LabelsLike | None) -> None:
+def _refuse_without_level(
+    level: float | None, kind: Kind | None, cluster: LabelsLike | None
+) -> None:
     """Refuse arguments that matter to intervals only."""
-    if level is None and (kind != "model" or cluster is not None):
+    if level is None and (kind not in (None, "model") or cluster is not None):
         raise DataError("kind and cluster are of the intervals; give a level too, such as 0.95.")
 
 

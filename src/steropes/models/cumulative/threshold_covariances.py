@@ -15,6 +15,7 @@ from ...infer.cumulative_variances import CumulativeInformation, SubsetFit, robu
 from ...infer.divide_and_combine_information import subset_positions
 from ...infer.divide_and_combine_variances import FastSubsetInformation
 from ..coefficient_tables import critical_value
+from ..default_errors import default_kind, name_errors
 from ..setting_types import Kind
 from ..wald_inference import WaldInference
 
@@ -52,9 +53,10 @@ class CumulativeInference(WaldInference):
         return self._information
 
     def _joint_covariances(
-        self, kind: Kind, cluster: LabelsLike | None
+        self, kind: Kind | None, cluster: LabelsLike | None
     ) -> CumulativeInformation | FastSubsetInformation | RobustInformation:
         """Return joint covariances of α and β, of a kind as in `vcov`."""
+        kind = default_kind(self, kind)
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         check_is_fitted(self)
@@ -92,12 +94,13 @@ class CumulativeInference(WaldInference):
         """Return whether a Laplace prior excludes standard errors."""
         return self._has_sparse_prior()
 
-    def vcov(self, kind: Kind = "model", cluster: LabelsLike | None = None) -> pd.DataFrame:
+    def vcov(self, kind: Kind | None = None, cluster: LabelsLike | None = None) -> pd.DataFrame:
         """Compute the covariance matrix of the coefficients β, with α profiled out.
 
         Parameters
         ----------
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
+            Default ``"robust"`` if any weight is not a whole number, and ``"model"`` otherwise.
             ``"model"``: the inverse of the profile information of β. ``"robust"``: the sandwich
             with the profile scores of rows, which remains valid if the model is wrong or, with
             ``cluster``, rows are dependent; weights multiply the scores.
@@ -116,6 +119,7 @@ class CumulativeInference(WaldInference):
             Under a Laplace prior; use profiles or the bootstrap.
         """
         check_is_fitted(self)
+        kind = default_kind(self, kind)
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         if self._lacks_standard_errors():
@@ -123,8 +127,8 @@ class CumulativeInference(WaldInference):
         if kind == "model" and cluster is None:
             V = self._covariances().beta_covariance()
         else:
-            V = self._robust_covariance(cluster)
-        return pd.DataFrame(V.copy(), self._names, self._names)
+            V, kind = self._robust_covariance(cluster), "robust"
+        return name_errors(pd.DataFrame(V.copy(), self._names, self._names), kind)
 
     def _robust_covariance(self, cluster: LabelsLike | None) -> np.ndarray:
         """Compute the robust covariance matrix of β."""
@@ -151,7 +155,7 @@ class CumulativeInference(WaldInference):
         return len(self.alpha_)
 
     def alpha_summary(
-        self, level: float = 0.95, kind: Kind = "model", cluster: LabelsLike | None = None
+        self, level: float = 0.95, kind: Kind | None = None, cluster: LabelsLike | None = None
     ) -> pd.DataFrame:
         """Tabulate all thresholds with their standard errors.
 
@@ -159,7 +163,7 @@ class CumulativeInference(WaldInference):
         ----------
         level : float
             Confidence level of the pointwise Wald intervals.
-        kind : {"model", "robust"}
+        kind : {"model", "robust"}, optional
             Covariances of α: those of the model, or the joint sandwich estimate; see `vcov`.
         cluster : (n,) labels, optional
             Clusters of the rows of the fit, which imply robust covariances; see `vcov`.

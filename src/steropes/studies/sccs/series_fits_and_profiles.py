@@ -115,7 +115,7 @@ class Profile:
         names = [n for n, f in zip(self.intervals.names, self.finite, strict=True) if f]
         if best.information is None:
             try:
-                return self.estimator().vcov()
+                return self.estimator().vcov("model")
             except DataError:
                 return None
         l1, l2 = self._penalties(best.variance)
