@@ -47,7 +47,7 @@ def posterior(rng, wrong):
     cls = steropes.LogisticRegression if family == "logistic" else steropes.PoissonRegression
     model = cls(prior=prior, fit_intercept=False, n_jobs=1).fit(X, y)
     seed = int(rng.integers(2**31))
-    found = model.posterior([0, 1], scale=scale, n=500, warmup=500, chains=4, random_state=seed)
+    found = model.posterior([0, 1], scale=scale, n=300, warmup=300, chains=4, random_state=seed)
     draws = np.asarray(found.draws).reshape(-1, 2)
     b, H = _two(X, y, family)
     width = 7 * np.sqrt(np.diag(np.linalg.inv(H)))
@@ -65,8 +65,8 @@ def posterior(rng, wrong):
     p /= p.sum()
     mean = p @ grid
     sd = np.sqrt(p @ (grid - mean) ** 2)
-    # Errors by chains, which include the draws' autocorrelation: eight batches of each chain.
-    batches = draws.reshape(-1, 62 if len(draws) % 62 == 0 else 50, 2).mean(axis=1)
+    # Errors of means of 50 consecutive draws, which include the draws' autocorrelation.
+    batches = draws.reshape(-1, 50, 2).mean(axis=1)
     error = batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
     z = (draws.mean(axis=0) - mean) / np.maximum(error, sd / np.sqrt(len(draws)))
     if abs(z).max() > 6:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -259,6 +260,27 @@ def test_a_grid_with_positive_controls_tells_how_the_analyses_fared(database, tm
     assert words in " ".join(said.split())
     assert words in (out / "release" / "controls.html").read_text()
     assert re.search(r"crude +\d+% +\d+%", said)
+
+
+def _same_as_the_page(printed):
+    """Check that the table in docs/controls.md has the numbers that the command printed."""
+    page = (Path(__file__).parents[2] / "docs" / "controls.md").read_text("utf-8")
+    rows = re.findall(r"^\| (crude|matched.*?|five.*?|weighted, trimmed) \| (.+) \|$", page, re.M)
+    assert len(rows) == 6
+    for name, numbers in rows:
+        shown = numbers.replace(" %", "%").split(" | ")
+        for k, model in enumerate(("Cox", "Fine–Gray")):
+            cells = re.search(rf"{model}, {name} +(\d+%) +\d+% +(\S+) +(\S+) ", printed)
+            covered, precision, error = cells.groups()
+            assert shown[k::2] == [covered, error, precision], (name, model)
+
+
+@pytest.mark.slow
+def test_the_page_on_controls_has_the_numbers_that_its_command_prints(tmp_path, capsys):
+    from steropes.studies.cli.command_line import run as command
+
+    assert command(["demo", "--controls", "--output", str(tmp_path / "out")]) == 0
+    _same_as_the_page(capsys.readouterr().out)
 
 
 def test_the_demonstration_pairs_every_way_to_adjust_with_both_models():

@@ -37,6 +37,8 @@ def withheld_statistics(
     release : callable
         Releases a number of events of so many people.
     """
+    if not counted:  # No cohort has inclusion rules whose statistics are asked for.
+        return {}
     result, stats, summary = (counted[name] for name in (RESULT, STATS, SUMMARY))
     found = {
         (name, column): np.zeros(len(counted[name]), bool)
