@@ -43,7 +43,9 @@ def main() -> None:
         kind, y = LogisticRegression, made["y"]
     events = int(made["y"].sum())
     print(f"n = {a.n:,}, p = {a.p:,}, {X.nnz:,} ones, {events:,} events", flush=True)
-    kind(prior=Laplace(0.1)).fit(X[:2000, :50], y[:2000]).bootstrap(3)  # kernels are compiled
+    kind(prior=Laplace(0.1)).fit(X[:2000, :50], y[:2000]).inference.bootstrap(
+        3
+    )  # kernels are compiled
     model = kind(prior=Laplace(a.variance), tol=a.tol, n_jobs=a.threads)
     start = time.process_time()
     model.fit(X, y)
@@ -52,7 +54,7 @@ def main() -> None:
     print(f"one fit {one:.1f} s, {model.n_iter_} steps, {nonzero} nonzero", flush=True)
     for draws in a.draws:
         start = time.process_time()
-        model.bootstrap(draws, random_state=1)
+        model.inference.bootstrap(draws, random_state=1)
         took = time.process_time() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(

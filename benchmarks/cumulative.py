@@ -285,7 +285,7 @@ def pictures(rows: list[dict]) -> None:
     figure, axes = pyplot.subplots(1, 5, figsize=(12, 2.8), sharey=True)
     for ax, (name, reduction) in zip(axes, approaches(n).items(), strict=True):
         m = CumulativeProbabilityModel(reduce=reduction, random_state=0).fit(X, y)
-        m.plot_alpha(ax, scale="log")
+        m.checks.plot_alpha(ax, scale="log")
         ax.set_title(name, fontsize=8)
         ax.tick_params(labelsize=7)
     figure.tight_layout()

@@ -132,7 +132,7 @@ def run(case: Case) -> dict[str, float]:
         Path("/proc/self/clear_refs").write_text("5")
         before, start = _now(), time.process_time()
         if c.draws:
-            estimator(c, True).fit(X, y).bootstrap(c.draws, random_state=1)
+            estimator(c, True).fit(X, y).inference.bootstrap(c.draws, random_state=1)
         else:
             model.fit(X, y)
         took, most = time.process_time() - start, _peak() - before

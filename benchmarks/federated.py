@@ -26,7 +26,7 @@ import pandas as pd
 
 from steropes import CoxRegression, Laplace, LogisticRegression, SeparationError, Surv
 from steropes.errors import DataError, NotConvergedWarning
-from steropes.models.base import PenalizedModel
+from steropes.models.estimators.penalized_model import PenalizedModel
 from steropes.studies import FederatedPlan, FederatedSite, OwnerRules, federate
 from steropes.studies.evidence import combine_normal
 

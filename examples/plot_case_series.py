@@ -46,7 +46,9 @@ model.summary(kind="profile")[["exp(coef)", "exp(lower)", "exp(upper)"]].round(2
 # %%
 # The profile of the likelihood shows how much the data say.
 
-ax = plots.profile_curve(model.profile("after infection"), name="log incidence rate ratio")
+ax = plots.profile_curve(
+    model.inference.profile("after infection"), name="log incidence rate ratio"
+)
 
 # %%
 # **Interpretation.** The rate is about three times as high in the four weeks after an infection,

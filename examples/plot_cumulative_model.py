@@ -43,7 +43,7 @@ print("means:", model.predict_mean(patients).round(0))
 # The estimated transformation is close to linear in the middle and bends at the ends.
 
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-model.plot_alpha(ax=ax)
+model.checks.plot_alpha(ax=ax)
 
 # %%
 # **Interpretation.** Body mass index, blood pressure and a serum measurement go with faster

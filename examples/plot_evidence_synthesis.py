@@ -45,7 +45,7 @@ for x, y in databases:
     model = CoxRegression(prior=Normal(variance=100.0)).fit(x, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
-        curve = model.profile("drug")
+        curve = model.inference.profile("drug")
     profiles.append(Profile(curve["point"], curve["log_likelihood"], curve["gradient"]))
     events = int(y["event"][x["drug"] == 1].sum())
     row = model.summary().loc["drug"]

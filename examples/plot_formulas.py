@@ -26,7 +26,7 @@ model.summary()[["coef", "se", "p"]].round(3)
 # Single coefficients of splines mean little. Tests of whole variables, of their non-linear parts
 # and of the interaction are those of rms's ``anova``.
 
-model.term_tests().round(4)
+model.inference.term_tests().round(4)
 
 # %%
 # There is little evidence of an interaction with age. The likelihood-ratio test compares the
@@ -54,4 +54,4 @@ plots.nomogram(simple, time=5.0)
 # The same numbers for a new woman, with limits, at one, three and five years:
 
 new = women.iloc[[0]].assign(age=50, pnodes=8, horTh="yes")
-simple.survival_curves(new, [1.0, 3.0, 5.0]).round(3)
+simple.curves.survival(new, [1.0, 3.0, 5.0]).round(3)

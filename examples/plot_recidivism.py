@@ -36,7 +36,7 @@ model.summary()[["coef", "exp(coef)", "exp(lower)", "exp(upper)", "p"]].round(3)
 # %%
 # The score test of proportional hazards questions age.
 
-model.test_proportionality()
+model.checks.proportionality()
 
 # %%
 # Let age have one effect in the first half of the year and another in the second. No row of the

@@ -49,12 +49,12 @@ restricted_mean_test(outcome, sex, 24.0).round(2)
 
 x = lung[["age", "ph.ecog"]].assign(woman=(lung["sex"] == 2) * 1.0)
 model = CoxRegression().fit(x, outcome)
-adjusted = model.standardized_survival(x, times=[24.0], by="woman")
+adjusted = model.curves.standardized_survival(x, times=[24.0], by="woman")
 adjusted.restricted_mean_differences.round(2)
 
 # %%
 # Adjusted for age and performance score, women live about three and a half of the first 24 months
 # longer. Restricted means of single patients follow from their predicted curves:
 
-patients = x.iloc[:3].assign(**{"months in 24": model.predict_restricted_mean(x.iloc[:3], 24.0)})
+patients = x.iloc[:3].assign(**{"months in 24": model.curves.restricted_mean(x.iloc[:3], 24.0)})
 patients.round(1)

@@ -38,18 +38,18 @@ model.summary()[["exp(coef)", "exp(lower)", "exp(upper)", "p"]].round(3)
 # The model predicts a curve for each woman with and without therapy; their averages are
 # standardised curves. Limits allow for the uncertainty of coefficients and baseline.
 
-curves = model.standardized_survival(x, times=[1, 2, 3, 4, 5], by="hormone")
+curves = model.curves.standardized_survival(x, times=[1, 2, 3, 4, 5], by="hormone")
 curves.differences.round(3)
 
 # %%
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-every = model.standardized_survival(x, times=[0.5 * k for k in range(1, 13)], by="hormone")
+every = model.curves.standardized_survival(x, times=[0.5 * k for k in range(1, 13)], by="hormone")
 plots.survival_curves(every.survival, time_label="Years", ax=ax)
 
 # %%
 # Do the hazards stay proportional?
 
-model.test_proportionality().round(3)
+model.checks.proportionality().round(3)
 
 # %%
 # **Interpretation.** The hazard ratio of 0.66 means that some 12 (5 to 20) more of 100 women would

@@ -22,19 +22,19 @@ model = CoxRegression.from_formula(
     " + rcs(progrec, 3)",
     women,
 )
-model.term_tests().round(4)
+model.inference.term_tests().round(4)
 
 # %%
 # Each bootstrap draw is fitted again and evaluated in its own people and in those of the study.
 # The mean difference, the optimism, is subtracted from the apparent performance.
 
-model.validate(100, random_state=1).round(3)
+model.validation.validate(100, random_state=1).round(3)
 
 # %%
 # The corrected slope of about 0.92 means that predictions for new women would be too extreme. The
 # calibration curve shows where: the observed risk as a smooth function of the predicted one.
 
-curve = model.calibration_curve(3.0, n=40, random_state=1)
+curve = model.validation.calibration_curve(3.0, n=40, random_state=1)
 fig, ax = plt.subplots(figsize=(5, 5), layout="constrained")
 ax.plot([0, 1], [0, 1], color="0.7", lw=1, ls="--", label="as predicted")
 ax.plot(curve["predicted"], curve["apparent"], label="apparent")
@@ -60,4 +60,4 @@ plots.decision_curve(decision_curve(risk, outcome, time=3.0))
 # Between risks of about 15 % and 70 % decisions by the model are better than to treat everyone or
 # no one. The curve is not corrected for optimism. The AUC by time has weights for censoring:
 
-model.time_dependent_auc(women, outcome, [1.0, 2.0, 3.0, 4.0]).round(3)
+model.validation.time_dependent_auc(women, outcome, [1.0, 2.0, 3.0, 4.0]).round(3)

@@ -77,7 +77,7 @@ def _run(name: str, small: bool, xy: Any, strata: dict[str, Any], **where: Any) 
     model = MODELS[name](small, **where).fit(*xy, **strata)
     if name in DRAWS:
         start = time.perf_counter()
-        model.bootstrap(3 if small else DRAWS[name], random_state=1)
+        model.inference.bootstrap(3 if small else DRAWS[name], random_state=1)
     return model, round(time.perf_counter() - start, 4)
 
 

@@ -74,10 +74,10 @@ class Data:
         for method in ("profile",) if sparse else ("wald", "robust", "profile"):
             yield self.limits(method, self.model.confint("x0", method=method))
         if sparse:
-            yield self.limits("debiased", self.model.debiased_lasso("x0").confint())
+            yield self.limits("debiased", self.model.inference.debiased_lasso("x0").confint())
             whole = self.world.estimator(prior=Laplace(VARIANCE), n_jobs=1)
             whole.fit(self.X, self.y, **self.given)
-            found = whole.debiased_lasso("x0").confint()
+            found = whole.inference.debiased_lasso("x0").confint()
             yield self.limits("debiased, penalised", found)
         if self.nuisance == "none":
             firth = self.world.estimator(prior=Jeffreys(), n_jobs=1)
@@ -86,14 +86,18 @@ class Data:
 
     def drawn(self) -> Iterator[Found]:
         """Intervals of a bootstrap."""
-        draws = self.model.bootstrap(DRAWN, random_state=int(self.rng.integers(2**31)), n_jobs=1)
+        draws = self.model.inference.bootstrap(
+            DRAWN, random_state=int(self.rng.integers(2**31)), n_jobs=1
+        )
         for method in ("percentile", "basic", "bca"):
             yield self.limits(method, draws.confint(0.95, method))
 
     def sampled(self) -> Iterator[Found]:
         """Credible intervals, of the treatment and of two penalised covariates."""
         seed = int(self.rng.integers(2**31))
-        draws = self.model.posterior(list(SAMPLED), n=CHAIN, warmup=CHAIN, random_state=seed)
+        draws = self.model.inference.posterior(
+            list(SAMPLED), n=CHAIN, warmup=CHAIN, random_state=seed
+        )
         for column, method in SAMPLED.items():
             yield self.limits(method, draws.confint(), column)
 

@@ -95,7 +95,7 @@ def bootstrap(settings: Settings) -> Iterator[Row]:
     size = settings.pick((400, 8_000, 60), (7_600, 210_000, 1_162), ANGIOEDEMA)
     draws = settings.pick(10, 200, 200)
     model, one, _ = fit(size, settings.seed)
-    result, seconds = clocked(lambda: model.bootstrap(draws, random_state=settings.seed))
+    result, seconds = clocked(lambda: model.inference.bootstrap(draws, random_state=settings.seed))
     share = np.mean(result.nonzero > 0.5)
     limits = result.confint(0.95)
     covers = (limits["lower"] <= 0) & (limits["upper"] >= 0)

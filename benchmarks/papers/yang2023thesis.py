@@ -129,7 +129,7 @@ def changing_effect(settings: Settings) -> Iterator[Row]:
     how = {"prior": Laplace(VARIANCE, exclude=[0]), "time_varying": {0: [10]}, "tol": TOL}
     model = CoxRegression(**how)
     _, seconds = clocked(lambda: model.fit(made.X, made.y))
-    result, longer = clocked(lambda: model.bootstrap(draws, random_state=settings.seed))
+    result, longer = clocked(lambda: model.inference.bootstrap(draws, random_state=settings.seed))
     coefs = [model.coef_, *(CoxRegression(**how).fit(c.X, c.y).coef_ for c in cohorts)]
     drawn = np.asarray(result.coef)[:, :2]
     label = f"n = {size[0]:,}, p = {size[1] + 2:,}"

@@ -47,7 +47,9 @@ def posterior(rng, wrong):
     cls = steropes.LogisticRegression if family == "logistic" else steropes.PoissonRegression
     model = cls(prior=prior, fit_intercept=False, n_jobs=1).fit(X, y)
     seed = int(rng.integers(2**31))
-    found = model.posterior([0, 1], scale=scale, n=300, warmup=300, chains=4, random_state=seed)
+    found = model.inference.posterior(
+        [0, 1], scale=scale, n=300, warmup=300, chains=4, random_state=seed
+    )
     draws = np.asarray(found.draws).reshape(-1, 2)
     b, H = _two(X, y, family)
     width = 7 * np.sqrt(np.diag(np.linalg.inv(H)))
@@ -114,7 +116,7 @@ def bca_bootstrap(rng, wrong):
     model = cls(prior=steropes.Normal(1 / ridge), n_jobs=1).fit(X, y)
     seed = int(rng.integers(2**31))
     labels = cluster if clustered else None
-    drawn = model.bootstrap(60, cluster=labels, random_state=seed)
+    drawn = model.inference.bootstrap(60, cluster=labels, random_state=seed)
     D = np.column_stack([np.ones(n), X])
     b = maximum(D, y, family, ridge)[0]
     if off := differs(drawn.estimate, b):

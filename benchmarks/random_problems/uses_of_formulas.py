@@ -174,7 +174,7 @@ def subset_effects(rng, wrong):
         "few": np.arange(len(df)) < 7, "one row": np.arange(len(df)) == 3,
     }[kind]  # fmt: skip
     part = df[some].drop(columns="y")
-    found = model.average_effects(part)
+    found = model.effects.average(part)
 
     def mean(eta):
         return 1 / (1 + np.exp(-eta)) if family == "logistic" else np.exp(eta)
@@ -207,11 +207,11 @@ def subset_effects(rng, wrong):
     for name in set(found.index) & set(expected):
         if off := differs(found.loc[name, ["effect", "se"]], expected[name], 1e-5):
             wrong(f"average effect of {name} in rows of {kind}: {off:.1e}")
-    table, M = model.prediction_table(part, "response"), _design(part, terms)
+    table, M = model.effects.predictions(part, "response"), _design(part, terms)
     m = mean(M @ b)
     if off := differs(table["estimate"], m):
         wrong(f"predictions in rows of {kind}: {off:.1e}")
-    eta = model.prediction_table(part)
+    eta = model.effects.predictions(part)
     if off := differs(eta[["estimate", "se"]], np.array([M @ b, np.sqrt(((M @ C) * M).sum(1))]).T):
         wrong(f"errors of predictions in rows of {kind}: {off:.1e}")
     return f"{family} {model.formula} rows={kind} ridge={ridge}"

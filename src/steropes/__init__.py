@@ -47,9 +47,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         StepFunction,
         fit_many,
     )
-    from .models.assumption_checks import AssumptionCheck
-    from .models.base import PenalizedModel
-    from .models.coefficient_paths import coefficient_path
+    from .models.checks.assumption_checks import AssumptionCheck
     from .models.cumulative import (
         Censored,
         CumulativeProbabilityModel,
@@ -59,10 +57,12 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         RoundSignificant,
         compare_links,
     )
-    from .models.discrimination import time_dependent_auc
-    from .models.group_validation import validate_by_group
-    from .models.nested_fits import compare_nested_fits
-    from .models.standardized_survival import StandardizedIncidence, StandardizedSurvival
+    from .models.curves.standardized_survival import StandardizedIncidence, StandardizedSurvival
+    from .models.estimators.penalized_model import PenalizedModel
+    from .models.inference.nested_fits import compare_nested_fits
+    from .models.repeated_fits.coefficient_paths import coefficient_path
+    from .models.validation.discrimination import time_dependent_auc
+    from .models.validation.group_validation import validate_by_group
     from .priors import (
         BrokenAdaptiveRidge,
         ElasticNet,
@@ -131,13 +131,13 @@ _HOMES = {
         "compare_links",
     ],
     "fit.shards": ["ShardedDesign"],
-    "models.assumption_checks": ["AssumptionCheck"],
-    "models.base": ["PenalizedModel"],
-    "models.coefficient_paths": ["coefficient_path"],
-    "models.discrimination": ["time_dependent_auc"],
-    "models.group_validation": ["validate_by_group"],
-    "models.nested_fits": ["compare_nested_fits"],
-    "models.standardized_survival": ["StandardizedIncidence", "StandardizedSurvival"],
+    "models.checks.assumption_checks": ["AssumptionCheck"],
+    "models.estimators.penalized_model": ["PenalizedModel"],
+    "models.repeated_fits.coefficient_paths": ["coefficient_path"],
+    "models.validation.discrimination": ["time_dependent_auc"],
+    "models.validation.group_validation": ["validate_by_group"],
+    "models.inference.nested_fits": ["compare_nested_fits"],
+    "models.curves.standardized_survival": ["StandardizedIncidence", "StandardizedSurvival"],
     "priors": [
         "BrokenAdaptiveRidge",
         "ElasticNet",

@@ -92,7 +92,7 @@ def test_clusters_in_another_order_than_the_rows_of_the_fit_are_refused(labelled
     asks = [lambda **g: m.vcov("robust", **g), lambda **g: m.summary(kind="robust", **g)]
     asks.append(lambda **g: m.confint(method="robust", **g))
     if model is PoissonRegression:
-        asks.append(lambda **g: m.bootstrap(2, **g))
+        asks.append(lambda **g: m.inference.bootstrap(2, **g))
     for ask in asks:
         with pytest.raises(DataError, match="X and cluster"):
             ask(cluster=backwards(cluster, index))
@@ -119,4 +119,4 @@ def test_vectors_of_a_concordance_in_another_order_are_refused():
         m = model.set_params(prior=Normal()).fit(X, y)
         for argument in ("sample_weight", "cluster"):
             with pytest.raises(DataError, match=f"X and {argument}"):
-                m.concordance(X, y, return_se=True, **{argument: backwards(WHOLE + 1)})
+                m.validation.concordance(X, y, return_se=True, **{argument: backwards(WHOLE + 1)})

@@ -136,17 +136,17 @@ def test_a_cumulative_model_reads_other_rows_as_it_read_its_own(data):
     some = np.flatnonzero(y < 3)[:40]
     part = pandas_of(y[some], [2, 1, 0])  # whose places are other ones
     np.testing.assert_array_equal(
-        found.residuals(X[some], part), expected.residuals(X[some], 3 - y[some])
+        found.checks.residuals(X[some], part), expected.checks.residuals(X[some], 3 - y[some])
     )
     assert found.score(X[some], part) == expected.score(X[some], 3 - y[some])
-    a = found.test_parallelism(X, pandas_of(y, order)).test
-    pd.testing.assert_frame_equal(a, expected.test_parallelism(X, 3 - y).test)
+    a = found.checks.parallelism(X, pandas_of(y, order)).test
+    pd.testing.assert_frame_equal(a, expected.checks.parallelism(X, 3 - y).test)
     with pytest.raises(DataError, match="fitted to ordered categories, from 3 to 0"):
-        found.residuals(X, y)
+        found.checks.residuals(X, y)
     with pytest.raises(DataError, match="categories 9, which the fit does not have"):
-        found.residuals(X[:2], pandas_of([9, 1], [9, 1]))
+        found.checks.residuals(X[:2], pandas_of([9, 1], [9, 1]))
     with pytest.raises(DataError, match="fitted to numbers"):
-        expected.residuals(X, pandas_of(y, order))
+        expected.checks.residuals(X, pandas_of(y, order))
 
 
 @pytest.mark.parametrize("table", ["pandas", "polars", "arrow"])

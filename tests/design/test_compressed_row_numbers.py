@@ -75,7 +75,10 @@ def test_what_is_asked_of_a_fit_afterwards_is_the_same(rng, monkeypatch):
     def asked(packed):
         model = LogisticRegression(prior=Laplace(0.1, exclude=["x0"])).fit(X.astype(float), y)
         assert any(isinstance(b, PackedBlock) for b in model._problem.design.blocks) == packed
-        limits, draws = model.confint(["x0"], method="profile"), model.bootstrap(3, random_state=0)
+        limits, draws = (
+            model.confint(["x0"], method="profile"),
+            model.inference.bootstrap(3, random_state=0),
+        )
         return limits.to_numpy(), np.asarray(draws.coef)
 
     plain = asked(False)

@@ -182,7 +182,7 @@ def _() -> Pairs:
         strict=True,
     ):  # fmt: skip
         yield f(TIMES), g(TIMES), 1e-6
-    table_of_curves = breslow.survival_curves(X()[:1], TIMES)
+    table_of_curves = breslow.curves.survival(X()[:1], TIMES)
     yield table_of_curves["survival"], breslow.predict_survival(X()[:1], TIMES)[0], 1e-12
 
 
@@ -190,7 +190,7 @@ def _() -> Pairs:
 def _() -> Pairs:
     theirs = fitted().predict_percentile(X()[:5], p=0.75)
     breslow = CoxRegression(ties="breslow").fit(X(), outcome())
-    yield breslow.predict_quantile(X()[:5], 0.25), theirs, 1e-6
+    yield breslow.curves.quantile(X()[:5], 0.25), theirs, 1e-6
 
 
 @row("`predict_expectation`")
@@ -200,7 +200,7 @@ def _() -> Pairs:
     last = theirs.index[-1]
     steps = np.diff(theirs.index, prepend=0.0)
     area = (np.vstack([np.ones(3), theirs.to_numpy()[:-1]]) * steps[:, None]).sum(axis=0)
-    yield breslow.predict_restricted_mean(X()[:3], last), area, 1e-6
+    yield breslow.curves.restricted_mean(X()[:3], last), area, 1e-6
     # Theirs is the area to the last time by trapezoids, so that it begins after the first event.
     area = np.trapezoid(theirs.to_numpy(), theirs.index, axis=0)
     yield np.ravel(fitted().predict_expectation(X()[:3])), area, 1e-6
@@ -220,13 +220,13 @@ def _() -> Pairs:
 @row('`compute_residuals(kind="delta_beta")`')
 def _() -> Pairs:
     theirs = fitted().compute_residuals(table()[[*NAMES, "T", "E"]], "delta_beta").sort_index()
-    yield cox().residuals("dfbeta")[NAMES], theirs[NAMES], 1e-5
+    yield cox().checks.residuals("dfbeta")[NAMES], theirs[NAMES], 1e-5
 
 
 @row("`plot_partial_effects_on_outcome`")
 def _() -> Pairs:
     model = CoxRegression.from_formula("Surv(T, E) ~ x + z", table())
-    effect = model.partial_effect("x", values=[-1.0, 1.0], scale="ratio")
+    effect = model.effects.partial("x", values=[-1.0, 1.0], scale="ratio")
     theirs = fitted().predict_partial_hazard(pd.DataFrame({"x": [-1.0, 1.0], "z": [0.0, 0.0]}))
     yield (
         effect["estimate"].iloc[1] / effect["estimate"].iloc[0],
@@ -238,21 +238,21 @@ def _() -> Pairs:
 @row("`log_likelihood_ratio_test()`")
 def _() -> Pairs:
     theirs = fitted().log_likelihood_ratio_test()
-    ours = cox().model_tests().loc["likelihood ratio"]
+    ours = cox().inference.model_tests().loc["likelihood ratio"]
     yield ours[["chisq", "p"]], [theirs.test_statistic, theirs.p_value], 1e-5
 
 
 @row("`check_assumptions`")
 def _() -> Pairs:
-    found = fitted().check_assumptions(table()[[*NAMES, "T", "E"]], show_plots=False)
-    yield len(cox().check_assumptions().doubtful), len(found), 0
+    found = fitted().checks.assumptions(table()[[*NAMES, "T", "E"]], show_plots=False)
+    yield len(cox().checks.assumptions().doubtful), len(found), 0
 
 
 @row("`proportional_hazard_test`")
 def _() -> Pairs:
     frame = table()[[*NAMES, "T", "E"]]
     theirs = statistics.proportional_hazard_test(fitted(), frame, time_transform="rank")
-    ours = cox().test_proportionality(transform="rank")
+    ours = cox().checks.proportionality(transform="rank")
     # Score tests here, an approximation there: they agree in magnitude.
     yield np.log(ours["p"].iloc[:2]), np.log(theirs.summary["p"]), 0.2
 
@@ -262,7 +262,7 @@ def _() -> Pairs:
     frame = table()[[*NAMES, "T", "E"]]
     for kind in ("martingale", "schoenfeld"):
         theirs = fitted().compute_residuals(frame, kind)
-        ours = CoxRegression(ties="breslow").fit(X(), outcome()).residuals(kind)
+        ours = CoxRegression(ties="breslow").fit(X(), outcome()).checks.residuals(kind)
         if kind == "martingale":
             yield ours, theirs[kind].sort_index(), 1e-5
         else:  # one for each event, in the order of its time
@@ -323,18 +323,18 @@ def _() -> Pairs:
 @row("`concordance_index`")
 def _() -> Pairs:
     df, risk = table(), cox().predict(X())
-    ours = cox().concordance(X(), outcome())
+    ours = cox().validation.concordance(X(), outcome())
     yield ours, concordance_index(df["T"], -risk, df["E"]), 1e-9
     yield ours, sksurv.metrics.concordance_index_censored(df["E"] == 1, df["T"], risk)[0], 1e-9
     theirs = sksurv.metrics.concordance_index_ipcw(their_outcome(), their_outcome(), risk, 1.5)
-    yield cox().concordance(X(), outcome(), ipcw=True, tau=1.5), theirs[0], 1e-9
+    yield cox().validation.concordance(X(), outcome(), ipcw=True, tau=1.5), theirs[0], 1e-9
 
 
 @row("`cumulative_dynamic_auc`")
 def _() -> Pairs:
     y, risk = their_outcome(), cox().predict(X())
     theirs, _ = sksurv.metrics.cumulative_dynamic_auc(y, y, risk, TIMES)
-    yield cox().time_dependent_auc(X(), outcome(), TIMES)["auc"], theirs, 1e-9
+    yield cox().validation.time_dependent_auc(X(), outcome(), TIMES)["auc"], theirs, 1e-9
     yield steropes.time_dependent_auc(risk, outcome(), TIMES)["auc"], theirs, 1e-9
 
 

@@ -19,6 +19,8 @@ from typing import Any
 from numpydoc.docscrape import FunctionDoc
 from numpydoc.validate import ERROR_MSGS, validate
 
+from steropes.models.fitting.accessors import accessor, function_of_model
+
 __all__ = ["MODULES", "docstring", "faults", "public_objects"]
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +29,7 @@ MODULES = (
     "steropes",
     "steropes.datasets",
     "steropes.federated",
+    "steropes.models",
     "steropes.plots",
     "steropes.studies",
 )
@@ -61,6 +64,10 @@ def _members(cls: type) -> Iterator[tuple[str, Any]]:
             item = item.__func__
         elif isinstance(item, property):
             item = item.fget
+        elif isinstance(item, function_of_model):
+            item = item.function
+        elif isinstance(item, accessor):
+            continue
         elif isinstance(item, cached_property):
             item = item.func
         item = inspect.unwrap(item) if callable(item) else item

@@ -344,12 +344,12 @@ def _() -> Pairs:
     family = sm.families.Binomial()
     theirs = sm.GLM(table()["dead"], with_constant(), family=family).fit(tol=1e-12)
     for kind in ("deviance", "pearson", "response"):
-        yield ours_logistic().residuals(kind), getattr(theirs, f"resid_{kind}"), 1e-6
+        yield ours_logistic().checks.residuals(kind), getattr(theirs, f"resid_{kind}"), 1e-6
 
 
 @row("`get_influence().dfbetas`")
 def _() -> Pairs:
-    ours = ours_linear().residuals("dfbetas")
+    ours = ours_linear().checks.residuals("dfbetas")
     theirs = ols().get_influence().dfbetas[:, 1:]
     # One Newton step and one scale for all rows, where statsmodels refits without the row.
     yield np.corrcoef(np.ravel(ours[["x", "z"]]), np.ravel(theirs))[0, 1], 1.0, 1e-3
@@ -377,22 +377,22 @@ def _() -> Pairs:
 @row('`wald_test("a = b")`, `t_test`')
 def _() -> Pairs:
     theirs = logit().wald_test("x = z", scalar=True)
-    ours = ours_logistic().linear_hypothesis("x = z")
+    ours = ours_logistic().inference.linear_hypothesis("x = z")
     yield ours[["chisq", "p"]], [theirs.statistic, theirs.pvalue], 1e-5
     theirs = ols().wald_test("x = z", scalar=True)  # F in linear models, which is χ² / df
-    yield ours_linear().linear_hypothesis("x = z")["chisq"], theirs.statistic, 1e-6
+    yield ours_linear().inference.linear_hypothesis("x = z")["chisq"], theirs.statistic, 1e-6
 
 
 @row("`anova_lm(typ=2)`, `wald_test_terms`")
 def _() -> Pairs:
     formula = "weight ~ x + C(site)"
     theirs = sm.stats.anova_lm(smf.ols(formula, table()).fit(), typ=2)
-    ours = LinearRegression.from_formula(formula, table()).term_tests()
+    ours = LinearRegression.from_formula(formula, table()).inference.term_tests()
     f = theirs["F"] * theirs["df"]
     yield ours[["chisq", "df"]].iloc[:2], np.array([f, theirs["df"]]).T[[1, 0]], 1e-6
     formula = "dead ~ x + C(site)"
     theirs = smf.logit(formula, table()).fit(disp=0, tol=1e-12).wald_test_terms(scalar=True).table
-    ours = LogisticRegression.from_formula(formula, table()).term_tests()
+    ours = LogisticRegression.from_formula(formula, table()).inference.term_tests()
     yield ours["p"].iloc[:2], theirs["pvalue"][["x", "C(site)"]].astype(float), 1e-6
 
 
@@ -406,16 +406,16 @@ def _() -> Pairs:
 @row("`get_prediction().summary_frame()`")
 def _() -> Pairs:
     theirs = ols().get_prediction(with_constant()).summary_frame()
-    ours = ours_linear().prediction_table(X(), "response")
+    ours = ours_linear().effects.predictions(X(), "response")
     yield ours[["lower", "upper"]], theirs[["mean_ci_lower", "mean_ci_upper"]], 1e-7
-    ours = ours_linear().prediction_table(X(), "observation")
+    ours = ours_linear().effects.predictions(X(), "observation")
     yield ours[["lower", "upper"]], theirs[["obs_ci_lower", "obs_ci_upper"]], 1e-7
 
 
 @row("`get_margeff(dummy=True)`")
 def _() -> Pairs:
     theirs = logit().get_margeff(dummy=True).summary_frame()
-    ours = ours_logistic().average_effects(X())
+    ours = ours_logistic().effects.average(X())
     yield ours[["effect", "se"]], theirs[["dy/dx", "Std. Err."]], 1e-4
 
 

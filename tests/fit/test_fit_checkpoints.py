@@ -99,7 +99,8 @@ def test_a_bootstrap_with_chosen_variances_is_stored(tmp_path):
     cv = steropes.CrossValidation(3, search=[0.1, 1.0], random_state=1)
     model = steropes.LogisticRegression(prior=steropes.Laplace(), cv=cv).fit(X, y)
     first, again = (
-        model.bootstrap(4, reselect=True, random_state=1, store=tmp_path / "s") for _ in range(2)
+        model.inference.bootstrap(4, reselect=True, random_state=1, store=tmp_path / "s")
+        for _ in range(2)
     )
     np.testing.assert_array_equal(first.coef, again.coef)
     np.testing.assert_array_equal(first.variance, again.variance)

@@ -75,7 +75,7 @@ def test_of_a_fit(family: str, options: dict[str, Any]) -> None:
     [
         lambda m: m.summary(),
         lambda m: m.confint(method="profile"),
-        lambda m: m.bootstrap(5, random_state=1),
+        lambda m: m.inference.bootstrap(5, random_state=1),
     ],
     ids=["summary", "profiles", "bootstrap"],
 )

@@ -12,7 +12,7 @@ from steropes.design import as_design
 from steropes.fit import mean_curvature, outcome_batches
 from steropes.fit.mean_curvature import MeanCurvature, systematic_sample
 from steropes.likelihoods.multi_outcome_likelihood import MultiOutcomeLikelihood
-from steropes.models.row_arguments import FitInputs
+from steropes.models.fitting.row_arguments import FitInputs
 from steropes.solve.data_term import WorkingColumns
 from steropes.solve.optimality.certificate import certificate
 from tuning import tune

@@ -25,10 +25,10 @@ def _after(model, name):
     """What is refitted after the fit, and what is made of it."""
     yield model.summary().to_numpy(float)
     yield model.confint([name], method="profile").to_numpy()
-    yield model.profile(name, [-0.2, 0.3]).to_numpy()
-    yield model.model_tests().to_numpy()
-    yield model.linear_hypothesis([name], test="likelihood ratio").to_numpy()
-    yield model.linear_hypothesis([name], value=0.1, test="score").to_numpy()
+    yield model.inference.profile(name, [-0.2, 0.3]).to_numpy()
+    yield model.inference.model_tests().to_numpy()
+    yield model.inference.linear_hypothesis([name], test="likelihood ratio").to_numpy()
+    yield model.inference.linear_hypothesis([name], value=0.1, test="score").to_numpy()
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -55,7 +55,7 @@ def test_a_pooled_effect_is_held_where_predictors_are_far_out(rng):
     y = Surv(np.ceil(rng.exponential(size=150) * 4), rng.random(150) < 0.7)
     model = PooledLogisticRegression(interval=2.0, baseline=1)
     whole = model.fit(X, y)
-    ratio = whole.linear_hypothesis(["x1"], value=0.5, test="likelihood ratio")["chisq"]
+    ratio = whole.inference.linear_hypothesis(["x1"], value=0.5, test="likelihood ratio")["chisq"]
     best = whole.log_likelihood_
     held = model.fit(X[:, :1], y, offset=0.5 * X[:, 1]).log_likelihood_
     np.testing.assert_allclose(ratio, 2 * (best - held), rtol=1e-6)
@@ -67,7 +67,7 @@ def test_the_row_without_a_logarithm_is_named_by_its_number_among_all(rng):
     weight = np.where(np.arange(60) < 5, 0.0, 1.0)
     model = CoxRegression().fit(X, Surv(time, np.ones(60, int)), sample_weight=weight)
     with pytest.raises(DataError, match="row 7 has none"):
-        model.test_proportionality("log")
+        model.checks.proportionality("log")
 
 
 @pytest.mark.parametrize("name", [s for s in EVERY if s not in ("linear", "cox by step")])
@@ -90,7 +90,7 @@ def test_draws_without_the_row_that_is_far_out_converge(rng):
     y = (X[:, 0] + rng.logistic(size=200) > 0).astype(int)
     X[0] = [2e4, 0.0, -2e4]
     model = LogisticRegression(prior=Laplace(0.1)).fit(sparse.csc_array(X), y)
-    draws = model.bootstrap(n=20, random_state=1)
+    draws = model.inference.bootstrap(n=20, random_state=1)
     assert draws.converged.all()
     assert np.abs(draws.coef[:, 1]).max() > 0.1  # about 0.5 where that row is left out
 

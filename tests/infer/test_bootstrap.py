@@ -44,7 +44,7 @@ def test_a_draw_is_the_fit_with_its_weights(number, rng):
     c = case(name, rng, n=150)
     store = [np.asarray, sparse.csr_array, sparse.csc_matrix][number % 3]
     model = c.fit(store(c.X), prior=prior)
-    drawn = model.bootstrap(9, random_state=5)
+    drawn = model.inference.bootstrap(9, random_state=5)
     w = weights_of(model, 9, 5)
     for k in (0, 8):
         again = c.make(prior=prior).fit(c.X, c.y, sample_weight=w[:, k], **c.extras)
@@ -60,11 +60,13 @@ def test_the_seed_alone_decides_and_the_fit_stays_as_it_is(rng):
     c = case("logistic", rng)
     model = c.fit(prior=Laplace(0.1), n_jobs=2)
     before = model.summary(), model.coef_.copy(), model.optimality_
-    drawn = model.bootstrap(20, random_state=1)
-    np.testing.assert_array_equal(drawn.coef, model.bootstrap(20, random_state=1, n_jobs=1).coef)
-    few = model.bootstrap(10, random_state=1)
+    drawn = model.inference.bootstrap(20, random_state=1)
+    np.testing.assert_array_equal(
+        drawn.coef, model.inference.bootstrap(20, random_state=1, n_jobs=1).coef
+    )
+    few = model.inference.bootstrap(10, random_state=1)
     np.testing.assert_allclose(few.coef, drawn.coef[:10], atol=1e-4)
-    assert abs(model.bootstrap(20, random_state=2).coef - drawn.coef).max() > 0.01
+    assert abs(model.inference.bootstrap(20, random_state=2).coef - drawn.coef).max() > 0.01
     np.testing.assert_array_equal(before[1], model.coef_)
     assert before[0].equals(model.summary())
     assert before[2] == model.optimality_
@@ -77,8 +79,8 @@ def test_weights_are_repeated_rows_where_copies_are_drawn_together(rng):
     one = c.make(ties="breslow")
     one.fit(c.X, c.y, sample_weight=w, offset=c.X[:, 0] / 3)
     many = c.make(ties="breslow").fit(c.X[rows], c.y[rows], offset=c.X[rows, 0] / 3)
-    a = one.bootstrap(10, random_state=3)
-    b = many.bootstrap(10, cluster=rows, random_state=3)
+    a = one.inference.bootstrap(10, random_state=3)
+    b = many.inference.bootstrap(10, cluster=rows, random_state=3)
     assert (a.units, b.units) == ("rows", "clusters")
     np.testing.assert_allclose(a.coef, b.coef, rtol=1e-3, atol=2e-3)
 
@@ -94,7 +96,7 @@ def test_clusters_stay_whole_and_must_not_cut_strata(rng):
         assert all(len(t) == 1 for t in times)
         assert sum(t[0] for t in times) == len(times)
     with pytest.raises(DataError, match="cuts the stratum of row"):
-        model.bootstrap(5, cluster=np.arange(len(sets)) % 7)
+        model.inference.bootstrap(5, cluster=np.arange(len(sets)) % 7)
 
 
 def test_draws_without_a_finite_optimum_are_infinite_and_counted(rng):
@@ -109,7 +111,7 @@ def test_draws_without_a_finite_optimum_are_infinite_and_counted(rng):
         (CoxRegression(), Surv(rng.exponential(size=n), y)),
     ):
         model.fit(X, outcome)
-        drawn = model.bootstrap(24, random_state=0)
+        drawn = model.inference.bootstrap(24, random_state=0)
         w = weights_of(model, 24, 0)
         no_case = (w[0] == 0) & (w[:5].sum(axis=0) > 0)
         no_one = w[:5].sum(axis=0) == 0
@@ -129,7 +131,7 @@ def test_draws_that_separate_a_cumulative_model_are_told_as_a_linear_program_tel
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(12, 2)), np.round(rng.normal(size=12), 1)
         model = CumulativeProbabilityModel(link=link).fit(X, y)
-        drawn = model.bootstrap(20, random_state=0)
+        drawn = model.inference.bootstrap(20, random_state=0)
         w = weights_of(model, 20, 0)
         expected = [in_order_along_a_direction(X[w[:, k] > 0], y[w[:, k] > 0]) for k in range(20)]
         np.testing.assert_array_equal(drawn.separated, expected)
@@ -153,7 +155,7 @@ def test_draws_of_a_cumulative_model_without_what_bounds_an_effect(rng):
     y[:5] = [-0.5, 1.0, 1.0, 1.0, 1.0]  # of the exposed one is below the highest outcome
     X = np.column_stack([x, rng.normal(size=n)])
     model = CumulativeProbabilityModel().fit(X, y)
-    drawn = model.bootstrap(24, random_state=0)
+    drawn = model.inference.bootstrap(24, random_state=0)
     w = weights_of(model, 24, 0)
     np.testing.assert_array_equal(drawn.coef[:, 0] == np.inf, (w[0] == 0) & (w[:5].sum(axis=0) > 0))
     np.testing.assert_array_equal(np.isnan(drawn.coef[:, 0]), w[:5].sum(axis=0) == 0)
@@ -168,7 +170,7 @@ def test_a_draw_without_an_event_in_an_interval_has_no_finite_baseline_there(off
     y = Surv(np.repeat([1.0, 2.0, 3.0], 20), event)
     model = PooledLogisticRegression(interval=1.0, baseline="interval")
     model.fit(rng.normal(size=(60, 1)), y, offset=np.full(60, offset))
-    drawn = model.bootstrap(20, random_state=1)
+    drawn = model.inference.bootstrap(20, random_state=1)
     w = weights_of(model, 20, 1)[:60]
     lacks = np.stack([w[(y["time"] == k) & (event == 1)].sum(axis=0) == 0 for k in (1, 2, 3)], 1)
     assert lacks.any(axis=0).tolist() == [False, True, True]
@@ -182,7 +184,7 @@ def test_a_draw_says_nothing_about_collinear_columns(rng):
     X = np.column_stack([a, a, rng.normal(size=n)]).astype(float)
     X[0, 1] = 1.0 - X[0, 1]  # all that tells the two apart
     model = LinearRegression().fit(X, rng.normal(size=n))
-    drawn = model.bootstrap(30, random_state=1)
+    drawn = model.inference.bootstrap(30, random_state=1)
     lost = weights_of(model, 30, 1)[0] == 0
     assert 0 < lost.sum() < 30
     np.testing.assert_array_equal(np.isnan(drawn.coef[:, 1]), lost)
@@ -196,7 +198,7 @@ def test_acceleration_is_that_of_the_mean_and_of_the_jackknife(rng):
     mean = LinearRegression(fit_intercept=False).fit(np.ones((40, 1)), y)
     e = y - y.mean()
     expected = (e**3).sum() / (6 * (e**2).sum() ** 1.5)
-    np.testing.assert_allclose(mean.bootstrap(2, random_state=0).acceleration, [expected])
+    np.testing.assert_allclose(mean.inference.bootstrap(2, random_state=0).acceleration, [expected])
     c = case("poisson", rng, n=300)
     cluster = np.arange(300) % 50
     model = c.fit()
@@ -206,13 +208,13 @@ def test_acceleration_is_that_of_the_mean_and_of_the_jackknife(rng):
         values.append(c.make().fit(c.X, c.y, sample_weight=w, **c.extras)._coefficients())
     left = np.mean(values, axis=0) - values
     jackknife = (left**3).sum(axis=0) / (6 * (left**2).sum(axis=0) ** 1.5)
-    ours = model.bootstrap(2, cluster=cluster, random_state=0).acceleration
+    ours = model.inference.bootstrap(2, cluster=cluster, random_state=0).acceleration
     np.testing.assert_allclose(ours, jackknife, atol=0.02)
 
 
 def test_intervals_are_quantiles_reflected_and_corrected(rng):
     c = case("poisson", rng, n=100)
-    drawn = c.fit().bootstrap(50, random_state=4)
+    drawn = c.fit().inference.bootstrap(50, random_state=4)
     q = np.quantile(drawn.coef, [0.05, 0.95], axis=0).T
     np.testing.assert_allclose(drawn.confint(0.9), q)
     basic = 2 * drawn.estimate[:, None] - q[:, ::-1]
@@ -233,7 +235,7 @@ def test_reselect_chooses_the_variance_in_each_draw(rng):
     c = case("logistic", rng, n=120)
     cv = CrossValidation(3, search=[0.01, 0.1, 1.0], random_state=1)
     model = c.fit(prior=Laplace(), cv=cv)
-    drawn = model.bootstrap(4, reselect=True, random_state=2)
+    drawn = model.inference.bootstrap(4, reselect=True, random_state=2)
     w = weights_of(model, 4, 2)
     assert set(drawn.variance) <= {0.01, 0.1, 1.0}
     for k in range(4):
@@ -241,12 +243,12 @@ def test_reselect_chooses_the_variance_in_each_draw(rng):
         again = c.make(prior=prior).fit(c.X, c.y, sample_weight=w[:, k])
         np.testing.assert_allclose(drawn.coef[k], again._coefficients(), atol=1e-3)
     with pytest.raises(DataError, match="fit with cv"):
-        c.fit(prior=Laplace()).bootstrap(4, reselect=True)
+        c.fit(prior=Laplace()).inference.bootstrap(4, reselect=True)
 
 
 def test_a_pickle_has_the_intervals_and_not_the_data(rng):
     c = case("logistic", rng, n=5000)
-    drawn = c.fit().bootstrap(3, random_state=1)
+    drawn = c.fit().inference.bootstrap(3, random_state=1)
     stored = pickle.dumps(drawn)
     assert len(stored) < 5000
     again = pickle.loads(stored)
@@ -256,22 +258,22 @@ def test_a_pickle_has_the_intervals_and_not_the_data(rng):
 def test_settings_that_make_no_sense_are_refused(rng):
     model = case("linear", rng, n=50).fit()
     with pytest.raises(DataError, match="whole number from 2"):
-        model.bootstrap(1)
+        model.inference.bootstrap(1)
     with pytest.raises(DataError, match="one label only"):
-        model.bootstrap(5, cluster=np.zeros(50))
+        model.inference.bootstrap(5, cluster=np.zeros(50))
     with pytest.raises(DataError, match="random_state"):
-        model.bootstrap(5, random_state="x")
+        model.inference.bootstrap(5, random_state="x")
 
 
 @pytest.mark.parametrize("number", range(len(EVERY)))
 def test_one_hessian_of_all_columns_finds_the_same_draws(number, rng, monkeypatch):
     c = case(EVERY[number], rng, n=150)
     model = c.fit(prior=Laplace(0.05, exclude=[0]))
-    as_they_come = model.bootstrap(5, random_state=3).coef
+    as_they_come = model.inference.bootstrap(5, random_state=3).coef
     monkeypatch.setattr(bootstrap, "MIN_COLUMNS", 2)
     # After a few steps draws go on by themselves.
     few = replace(bootstrap.BOOTSTRAP, max_shared_steps=2 if number % 3 == 0 else 60)
     monkeypatch.setattr(bootstrap, "BOOTSTRAP", few)
-    drawn = model.bootstrap(5, random_state=3)
+    drawn = model.inference.bootstrap(5, random_state=3)
     assert drawn.converged.all()
     np.testing.assert_allclose(drawn.coef, as_they_come, rtol=1e-3, atol=2e-3)

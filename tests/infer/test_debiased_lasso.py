@@ -31,7 +31,7 @@ def test_unpenalised_fits_and_regressions_are_wald_inference(name, rng):
     model = c.fit()
     names = [x for x in model._coefficient_names() if x.startswith("x")][:3]
     for kind in ("model", "robust"):
-        found = model.debiased_lasso(names, kind=kind, nodewise_penalty=0.0)
+        found = model.inference.debiased_lasso(names, kind=kind, nodewise_penalty=0.0)
         np.testing.assert_allclose(found.vcov, model.vcov(kind).loc[names, names], rtol=1e-8)
         np.testing.assert_allclose(found.coef, model.summary()["coef"][names], atol=1e-7)
 
@@ -86,7 +86,7 @@ def test_agrees_with_nodewise_regressions_by_scikit_learn(family, store, rng):
     else:
         v = mean = np.exp(at)
         dispersion = 1.0
-    found = fit.debiased_lasso(["x0", "x1", "x5"], nodewise_penalty=0.2)
+    found = fit.inference.debiased_lasso(["x0", "x1", "x5"], nodewise_penalty=0.2)
     for name, j in (("x0", 0), ("x1", 1), ("x5", 5)):
         b, se = straight_line(X, v, mean - y, fit.coef_, j, 0.2)
         np.testing.assert_allclose(found.coef[name], b, rtol=1e-4, atol=1e-6)
@@ -109,7 +109,7 @@ def test_cox_agrees_with_regressions_over_the_risk_sets(rng):
         score -= X[i] - mean
     Z, d, penalty = np.concatenate(rows), int(y["event"].sum()), 0.3
     s = np.sqrt((Z**2).sum(axis=0) / d)
-    found = fit.debiased_lasso(["x0", "x2"], nodewise_penalty=penalty)
+    found = fit.inference.debiased_lasso(["x0", "x2"], nodewise_penalty=penalty)
     for name, j in (("x0", 0), ("x2", 2)):
         others = np.delete(np.arange(X.shape[1]), j)
         # scikit-learn divides the sum of squares by the number of rows of Z, ours by events
@@ -133,7 +133,7 @@ def test_intervals_cover_a_penalised_coefficient_with_more_columns_than_rows():
         X = rng.normal(size=(100, 150))
         y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=100)
         model = LinearRegression(prior=Laplace(0.005)).fit(X, y)
-        table = model.debiased_lasso("x0").summary()
+        table = model.inference.debiased_lasso("x0").summary()
         inside += bool((table.lower.iloc[0] < 1.0) & (table.upper.iloc[0] > 1.0))
         shrunken.append(model.coef_[0] - 1.0)
         errors.append(table.coef.iloc[0] - 1.0)
@@ -147,11 +147,13 @@ def test_excluded_columns_stay_unpenalised_in_the_regressions(rng):
     X, eta = wide(rng)
     y = (rng.random(len(X)) < 1 / (1 + np.exp(-eta))).astype(int)
     model = LogisticRegression(prior=Laplace(0.02, exclude=[2, 3])).fit(X, y)
-    found = model.debiased_lasso("x0")
+    found = model.inference.debiased_lasso("x0")
     assert found.nodewise.correlation["x0"] <= np.sqrt(2 * np.log(120) / 80) + 1e-9
     p = 1 / (1 + np.exp(-(model.intercept_ + X @ model.coef_)))
     largest = LogisticRegression(prior=Laplace(0.02, exclude=[2, 3])).fit(X, y)
-    far = largest.debiased_lasso("x0", nodewise_penalty=1e6)  # only excluded columns take part
+    far = largest.inference.debiased_lasso(
+        "x0", nodewise_penalty=1e6
+    )  # only excluded columns take part
     v = p * (1 - p)
     A = np.column_stack([np.ones(len(X)), X[:, 2:4]])
     gamma = np.linalg.solve(A.T @ (v[:, None] * A), A.T @ (v * X[:, 0]))
@@ -168,9 +170,9 @@ def test_thousands_of_sparse_columns_are_not_made_dense(rng):
     X.data[:] = 1.0
     y = (rng.random(n) < 1 / (1 + np.exp(0.5 - X[:, [0]].toarray()[:, 0]))).astype(int)
     model = LogisticRegression(prior=Laplace(0.05)).fit(X, y)
-    found = model.debiased_lasso(["x0", "x1"])
+    found = model.inference.debiased_lasso(["x0", "x1"])
     assert (found.nodewise.correlation <= np.sqrt(2 * np.log(p) / n)).all()
-    V = model.debiased_lasso("x1").vcov
+    V = model.inference.debiased_lasso("x1").vcov
     np.testing.assert_allclose(found.vcov.loc["x1", "x1"], V.iloc[0, 0], rtol=1e-6)
 
 
@@ -184,7 +186,7 @@ def test_units_of_the_column_change_nothing_but_its_unit(penalty, rng):
     one, two = (
         LogisticRegression(prior=Laplace(0.02, exclude=[0]), tol=1e-10)
         .fit(x, y)
-        .debiased_lasso("x0", nodewise_penalty=penalty)
+        .inference.debiased_lasso("x0", nodewise_penalty=penalty)
         for x in (X, X * unit)
     )
     np.testing.assert_allclose(two.summary()["se"] * 50.0, one.summary()["se"], rtol=1e-5)
@@ -197,7 +199,7 @@ def test_an_elastic_net_is_debiased_with_the_same_formula(rng):
     y = eta + rng.normal(size=len(X))
     model = LinearRegression(prior=ElasticNet(0.02, 0.5), tol=1e-10).fit(X, y)
     at = model.intercept_ + X @ model.coef_
-    found = model.debiased_lasso("x0", nodewise_penalty=0.3)
+    found = model.inference.debiased_lasso("x0", nodewise_penalty=0.3)
     b, _ = straight_line(X, np.ones(len(X)), at - y, model.coef_, 0, 0.3)
     np.testing.assert_allclose(found.coef["x0"], b, rtol=1e-5)
 
@@ -207,16 +209,16 @@ def test_refusals(rng):
     y = (rng.random(len(X)) < 1 / (1 + np.exp(-eta))).astype(int)
     model = LogisticRegression(prior=Laplace(0.02)).fit(X, y)
     with pytest.raises(DataError, match="intercept"):
-        model.debiased_lasso("intercept")
+        model.inference.debiased_lasso("intercept")
     with pytest.raises(SeparationError, match="ollinear"):
-        model.debiased_lasso("x0", nodewise_penalty=0.0)
+        model.inference.debiased_lasso("x0", nodewise_penalty=0.0)
     with pytest.raises(DataError, match="nodewise_penalty"):
-        model.debiased_lasso("x0", nodewise_penalty=-1)
+        model.inference.debiased_lasso("x0", nodewise_penalty=-1)
     with pytest.raises(DataError, match="Laplace"):
-        LogisticRegression(prior=Normal(1.0)).fit(X, y).debiased_lasso("x0")
+        LogisticRegression(prior=Normal(1.0)).fit(X, y).inference.debiased_lasso("x0")
     for name in (*POOLED, "cumulative"):
         with pytest.raises(DataError, match="profiles or the bootstrap"):
-            case(name, rng, n=100).fit().debiased_lasso("x0")
+            case(name, rng, n=100).fit().inference.debiased_lasso("x0")
 
 
 @pytest.mark.parametrize("family", ["logistic", "cox"])
@@ -232,16 +234,16 @@ def test_copies_and_sums_of_columns_are_refused_by_name(family, rng):
     fit = model(prior=Laplace(0.1)).fit(copied, y)
     for given in (None, 0.1, 1e-3):
         with pytest.raises(SeparationError, match="'x0' is not identified beside 'x6'"):
-            fit.debiased_lasso("x0", nodewise_penalty=given)
+            fit.inference.debiased_lasso("x0", nodewise_penalty=given)
     with pytest.raises(SeparationError, match="'x7' is not identified beside 'x1', 'x2'"):
-        fit.debiased_lasso("x7")
-    found = fit.debiased_lasso(["x3", "x4"])  # others are not affected
+        fit.inference.debiased_lasso("x7")
+    found = fit.inference.debiased_lasso(["x3", "x4"])  # others are not affected
     alone = model(prior=Laplace(0.1)).fit(np.delete(copied, 6, axis=1), y)
-    other = alone.debiased_lasso(["x3", "x4"])
+    other = alone.inference.debiased_lasso(["x3", "x4"])
     np.testing.assert_allclose(np.diag(found.vcov), np.diag(other.vcov), rtol=0.05)
     near = np.column_stack([X, X[:, 0] + 0.3 * rng.normal(size=120)])
-    wide_interval = model(prior=Laplace(0.1)).fit(near, y).debiased_lasso("x0").summary()
-    single = model(prior=Laplace(0.1)).fit(X, y).debiased_lasso("x0").summary()
+    wide_interval = model(prior=Laplace(0.1)).fit(near, y).inference.debiased_lasso("x0").summary()
+    single = model(prior=Laplace(0.1)).fit(X, y).inference.debiased_lasso("x0").summary()
     assert wide_interval["se"].iloc[0] > 1.5 * single["se"].iloc[0]
 
 
@@ -252,15 +254,20 @@ def test_a_complete_set_of_indicators_is_refused_beside_an_intercept(rng):
     y = X[:, 1] - X[:, 12] + rng.normal(size=2000)
     fit = LinearRegression(prior=Laplace(0.01)).fit(X, y)
     with pytest.raises(SeparationError, match="'x1' is not identified beside"):
-        fit.debiased_lasso("x1")
-    found = LinearRegression(prior=Laplace(0.01)).fit(X[:, 1:], y).debiased_lasso("x0").summary()
+        fit.inference.debiased_lasso("x1")
+    found = (
+        LinearRegression(prior=Laplace(0.01))
+        .fit(X[:, 1:], y)
+        .inference.debiased_lasso("x0")
+        .summary()
+    )
     assert found["lower"].iloc[0] < 1.0 < found["upper"].iloc[0]
 
 
 def test_representation_shows_the_table(rng):
     X, eta = wide(rng)
     model = LinearRegression(prior=Laplace(0.02)).fit(X, eta + rng.normal(size=len(X)))
-    found = model.debiased_lasso(["x0", "x1"])
+    found = model.inference.debiased_lasso(["x0", "x1"])
     assert repr(found) == "<DebiasedLasso of 2 coefficients>"
     assert "x1" in found._repr_html_()
     np.testing.assert_allclose(found.lasso, model.coef_[:2])

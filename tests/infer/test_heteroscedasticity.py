@@ -86,7 +86,7 @@ def test_other_models_have_the_formula_with_dense_x(family, kind, rng):
         m = NegativeBinomialRegression(dispersion=0.5)
         m.fit(X, outcome(PoissonRegression, eta, rng), sample_weight=w)
         scale = 1.0
-    U = w[:, None] * m.residuals("score").to_numpy()
+    U = w[:, None] * m.checks.residuals("score").to_numpy()
     A = m.vcov("model").to_numpy() / scale
     Z = sm.add_constant(X)
     mean = m.predict(X)
@@ -119,11 +119,11 @@ def test_tests_and_predictions_accept_the_kinds(rng):
     X, eta = drawn(rng)
     m = LogisticRegression().fit(X, outcome(LogisticRegression, eta, rng))
     V = m.vcov("HC3").to_numpy()
-    got = m.linear_hypothesis("x0", kind="HC3")["chisq"]
+    got = m.inference.linear_hypothesis("x0", kind="HC3")["chisq"]
     assert got == pytest.approx(m.coef_[0] ** 2 / V[1, 1])
-    table = m.linear_combination("x0 - x1", method="HC3")
+    table = m.inference.linear_combination("x0 - x1", method="HC3")
     assert table["se"].iloc[0] == pytest.approx(np.sqrt(V[1, 1] + V[2, 2] - 2 * V[1, 2]))
-    se = m.prediction_table(X[:3], kind="HC3")["se"]
+    se = m.effects.predictions(X[:3], kind="HC3")["se"]
     Z = sm.add_constant(X)[:3]
     np.testing.assert_allclose(se, np.sqrt(((Z @ V) * Z).sum(axis=1)), rtol=1e-7)
 

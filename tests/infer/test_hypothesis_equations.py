@@ -32,15 +32,17 @@ def logistic():
 )
 def test_words_are_the_matrix_that_they_describe(logistic, words, R, q):
     for test in ("wald", "likelihood ratio", "score"):
-        ours = logistic.linear_hypothesis(words, test=test)
-        assert_series_equal(ours, logistic.linear_hypothesis(np.array(R, float), q, test=test))
+        ours = logistic.inference.linear_hypothesis(words, test=test)
+        assert_series_equal(
+            ours, logistic.inference.linear_hypothesis(np.array(R, float), q, test=test)
+        )
 
 
 def test_agrees_with_statsmodels_wald_test(logistic):
     theirs = sm.Logit(Y, sm.add_constant(X)).fit(disp=False)
     for words in ("a = b, bb = 0.2", "a + 2*b = 0"):
         expected = theirs.wald_test(words, scalar=True)
-        ours = logistic.linear_hypothesis(words)
+        ours = logistic.inference.linear_hypothesis(words)
         np.testing.assert_allclose([ours.chisq, ours.p], [expected.statistic, expected.pvalue])
 
 
@@ -50,14 +52,16 @@ def test_names_of_formulas_are_read_whole():
     )
     model = LinearRegression.from_formula("bb ~ C(g) + bs(a, df=4) + np.log(b**2 + 1)", data)
     first, second = "C(g)[T.b]", "C(g)[T.c]"
-    words = model.linear_hypothesis(f"{first} = {second}")
+    words = model.inference.linear_hypothesis(f"{first} = {second}")
     R = np.zeros(len(model.summary()))
     R[[1, 2]] = 1, -1
-    assert_series_equal(words, model.linear_hypothesis(R))
+    assert_series_equal(words, model.inference.linear_hypothesis(R))
     name = "bs(a, df=4)[1]"
-    assert_series_equal(model.linear_hypothesis(f"{name} = 0"), model.linear_hypothesis(name))
+    assert_series_equal(
+        model.inference.linear_hypothesis(f"{name} = 0"), model.inference.linear_hypothesis(name)
+    )
     # The name of a coefficient that contains "=" is that coefficient.
-    assert model.linear_hypothesis(name).df == 1
+    assert model.inference.linear_hypothesis(name).df == 1
 
 
 def test_steps_of_effects_and_weights_strata_offset_fixed():
@@ -65,12 +69,12 @@ def test_steps_of_effects_and_weights_strata_offset_fixed():
     given = {"sample_weight": RNG.uniform(0.5, 2, N), "strata": np.arange(N) % 2,
              "offset": 0.1 * RNG.normal(size=N)}  # fmt: skip
     model = CoxRegression(time_varying={"a": [0.5]}).fit(X, y, **given)
-    words = model.linear_hypothesis("a@(0,0.5] = a@(0.5,inf)")
-    assert_series_equal(words, model.linear_hypothesis([[1.0, -1.0, 0.0, 0.0]]))
+    words = model.inference.linear_hypothesis("a@(0,0.5] = a@(0.5,inf)")
+    assert_series_equal(words, model.inference.linear_hypothesis([[1.0, -1.0, 0.0, 0.0]]))
     fixed = CoxRegression().fit(X, y, fixed={"b": 0.4}, **given)
     # With b = 0.4 the equation is one about a alone.
-    ours = fixed.linear_hypothesis("a = b")
-    assert_series_equal(ours, fixed.linear_hypothesis("a", 0.4))
+    ours = fixed.inference.linear_hypothesis("a = b")
+    assert_series_equal(ours, fixed.inference.linear_hypothesis("a", 0.4))
 
 
 @pytest.mark.parametrize(
@@ -90,12 +94,12 @@ def test_steps_of_effects_and_weights_strata_offset_fixed():
 )
 def test_what_cannot_be_read_is_refused(logistic, words, message):
     with pytest.raises(DataError, match=message):
-        logistic.linear_hypothesis(words)
+        logistic.inference.linear_hypothesis(words)
 
 
 def test_a_value_besides_the_text_is_refused(logistic):
     with pytest.raises(DataError, match="right sides in the text"):
-        logistic.linear_hypothesis("a = b", 1.0)
+        logistic.inference.linear_hypothesis("a = b", 1.0)
 
 
 def test_numbers_that_are_names_are_refused(rng):
@@ -103,8 +107,8 @@ def test_numbers_that_are_names_are_refused(rng):
     X = pd.DataFrame(rng.standard_normal((30, 2)))
     model = LinearRegression().fit(X, rng.standard_normal(30))
     with pytest.raises(DataError, match="'1' is a number and the name of a coefficient"):
-        model.linear_hypothesis("1 = 0")
+        model.inference.linear_hypothesis("1 = 0")
     with pytest.raises(DataError, match="'0' is a number"):
-        model.linear_combination("intercept - 0")
-    by_name = model.linear_hypothesis(["1"])
+        model.inference.linear_combination("intercept - 0")
+    by_name = model.inference.linear_hypothesis(["1"])
     assert by_name["chisq"] == pytest.approx(float(model.summary().loc["1", "t"]) ** 2)

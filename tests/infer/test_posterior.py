@@ -130,7 +130,9 @@ def test_agrees_with_numerical_integration(family, kind, dense, monkeypatch):
     tune(monkeypatch, posterior_sampling, "POSTERIOR", max_dense_columns=dense)
     model, X, y, extras, log_likelihood = example(family, np.random.default_rng(3))
     model.set_params(prior=kind(0.5, exclude=[0])).fit(X, y, **extras)
-    draws = model.posterior(["x0", "x1", "x2"], scale=SCALE, n=500, warmup=250, random_state=1)
+    draws = model.inference.posterior(
+        ["x0", "x1", "x2"], scale=SCALE, n=500, warmup=250, random_state=1
+    )
     table = draws.summary()
     width = 6.0 * table["sd"].to_numpy()
     mean, sd, upper = by_quadrature(log_likelihood, kind, table["mean"].to_numpy(), width)
@@ -148,7 +150,9 @@ def test_multinomial_model_agrees_with_numerical_integration():
     y = np.array([rng.choice(3, p=p) for p in np.exp(eta) / np.exp(eta).sum(axis=1, keepdims=True)])
     model = MultinomialLogisticRegression(reference=0, fit_intercept=False, prior=Normal(0.5))
     model.fit(x[:, None], y)
-    found = model.posterior(["1:x0", "2:x0"], scale=SCALE, n=500, warmup=250, random_state=1)
+    found = model.inference.posterior(
+        ["1:x0", "2:x0"], scale=SCALE, n=500, warmup=250, random_state=1
+    )
     axis = np.linspace(-3.0, 3.0, 200)  # without zero, where the density of the prior is infinite
     b = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     at = np.stack([np.zeros((len(b), 50)), *(b[:, [k]] * x for k in (0, 1))], axis=-1)
@@ -170,7 +174,7 @@ def test_multinomial_model_of_two_classes_has_the_logistic_posterior():
     binary = LogisticRegression(prior=Laplace(0.5, exclude=[0])).fit(X, y)
     several = MultinomialLogisticRegression(reference=0, prior=Laplace(0.5, exclude=[0])).fit(X, y)
     a, b = (
-        m.posterior(name, n=500, warmup=250, random_state=1).summary()
+        m.inference.posterior(name, n=500, warmup=250, random_state=1).summary()
         for m, name in (
             (binary, ["intercept", "x0", "x1"]),
             (several, ["1:intercept", "1:x0", "1:x1"]),
@@ -205,7 +209,7 @@ def test_pooled_model_has_the_logistic_posterior_of_repeated_rows(baseline):
     rows.fit(columns, event)
     np.testing.assert_allclose(pooled.coef_, rows.coef_[:2], atol=1e-6)
     a, b = (
-        m.posterior(["x0", "x1"], n=500, warmup=250, random_state=1).summary()
+        m.inference.posterior(["x0", "x1"], n=500, warmup=250, random_state=1).summary()
         for m in (pooled, rows)
     )
     np.testing.assert_allclose((a["mean"] - b["mean"]) / a["sd"], 0.0, atol=0.12)
@@ -250,7 +254,7 @@ def test_linear_model_agrees_with_the_gibbs_sampler_of_the_bayesian_lasso(rows):
     names = ["intercept", *(f"x{j}" for j in range(p))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
-        found = model.posterior(names, scale=SCALE, n=1500, random_state=2)
+        found = model.inference.posterior(names, scale=SCALE, n=1500, random_state=2)
     flat = np.column_stack(
         [found.draws.reshape(-1, p + 1), np.log(found.variance.ravel()), found.dispersion.ravel()]
     )
@@ -266,7 +270,7 @@ def test_sparse_and_dense_columns_have_the_same_posterior():
     tables = []
     for store in (np.asarray, sparse.csc_array):
         model = LogisticRegression(prior=Normal(0.5)).fit(store(X + 0.0), y)
-        tables.append(model.posterior("x0", n=1000, warmup=300, random_state=1).summary())
+        tables.append(model.inference.posterior("x0", n=1000, warmup=300, random_state=1).summary())
     np.testing.assert_allclose(*(t["mean"] / t["sd"] for t in tables), atol=0.15)
 
 
@@ -278,7 +282,7 @@ def test_seed_determines_the_draws_whatever_the_number_of_threads():
         model = LinearRegression(prior=Normal(0.5), n_jobs=threads).fit(X, y)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConvergedWarning)
-            draws.append(model.posterior("x0", n=100, warmup=100, random_state=4).draws)
+            draws.append(model.inference.posterior("x0", n=100, warmup=100, random_state=4).draws)
     np.testing.assert_array_equal(*draws)
 
 
@@ -303,14 +307,14 @@ def test_warns_of_chains_that_are_too_short():
     X, y = rng.normal(size=(40, 5)), rng.normal(size=40)
     model = LinearRegression(prior=Laplace(0.1)).fit(X, y)
     with pytest.warns(NotConvergedWarning, match="have not mixed"):
-        model.posterior("x0", n=100, warmup=100, chains=2, random_state=1)
+        model.inference.posterior("x0", n=100, warmup=100, chains=2, random_state=1)
 
 
 def test_methods_describe_the_draws():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
     model = LogisticRegression(prior=Normal(0.5)).fit(X, y)
-    found = model.posterior(["x2", "x0"], n=200, warmup=100, random_state=1)
+    found = model.inference.posterior(["x2", "x0"], n=200, warmup=100, random_state=1)
     flat = found.draws.reshape(-1, 2)
     table = found.summary(0.9)
     np.testing.assert_allclose(table[["lower", "upper"]].T, np.quantile(flat, [0.05, 0.95], axis=0))
@@ -326,21 +330,21 @@ def test_refusals(rng):
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
     for prior in (None, ElasticNet(0.1, 0.1)):
         with pytest.raises(DataError, match="Laplace"):
-            LogisticRegression(prior=prior).fit(X, y).posterior("x0")
+            LogisticRegression(prior=prior).fit(X, y).inference.posterior("x0")
     model = LogisticRegression(prior=Normal(0.5)).fit(X, y)
     for wrong in ({"n": 5}, {"chains": 1}, {"scale": 0.0}, {"warmup": 1.5}):
         with pytest.raises(DataError, match=next(iter(wrong))):
-            model.posterior("x0", **wrong)
+            model.inference.posterior("x0", **wrong)
     for name in ("fine gray", "cumulative", "gamma", "negative binomial"):
         with pytest.raises(DataError, match="bootstrap"):
-            case(name, rng, n=100).fit(prior=Normal(0.5)).posterior("x0")
+            case(name, rng, n=100).fit(prior=Normal(0.5)).inference.posterior("x0")
     everything = LogisticRegression(prior=Normal(0.5, exclude=[0, 1, 2])).fit(X, y)
     with pytest.raises(DataError, match="excludes all"):
-        everything.posterior("x0")
+        everything.inference.posterior("x0")
 
 
 def test_limits_of_coefficients_are_refused(rng):
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
     model = LogisticRegression(prior=Normal(0.5, lower=0.0)).fit(X, y)
     with pytest.raises(DataError, match="limits"):
-        model.posterior("x0")
+        model.inference.posterior("x0")

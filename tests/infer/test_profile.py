@@ -31,7 +31,7 @@ from steropes import (
 from steropes.infer.inference_constants import PROFILE
 from steropes.infer.profile_fits import ProfileFits, ProfilePoint
 from steropes.infer.profile_search import Maximum, find_limit, find_maximum, run_searches
-from steropes.models.coefficient_profiles import CoefficientProfiles
+from steropes.models.inference.coefficient_profiles import CoefficientProfiles
 
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 HALF = 0.5 * stats.chi2.ppf(0.95, 1)
@@ -43,7 +43,7 @@ def test_agrees_with_r_on_age_in_lung():
     cox = CoxRegression().fit(X, Surv(lung.time, lung.status))
     # R: logLik(coxph(Surv(time, status) ~ sex + offset(v * age), lung)) for v
     at = {-0.01: -678.101830139, 0.0: -675.282267527, 0.03: -673.582381186, 0.05: -677.657180062}
-    profile = cox.profile("age", list(at))
+    profile = cox.inference.profile("age", list(at))
     np.testing.assert_allclose(profile.log_likelihood, list(at.values()), atol=1e-8)
     # and uniroot(...) of its fall by qchisq(0.95, 1) / 2, tol = 1e-13
     limits = cox.confint("age", method="profile").to_numpy()
@@ -65,7 +65,7 @@ def test_agrees_with_the_published_profile_of_celecoxib_against_diclofenac():
     people = crude_comparison()
     y = Surv(people.time, people.event)
     model = CoxRegression(ties="breslow").fit(people[["treated"]], y)
-    profile = model.profile("treated", published[:, 0])
+    profile = model.inference.profile("treated", published[:, 0])
     got = profile.log_likelihood - model.log_likelihood_
     np.testing.assert_allclose(got, published[:, 1], atol=1e-8)
     np.testing.assert_allclose(profile.gradient, published[:, 2], atol=1e-7)
@@ -126,7 +126,7 @@ def test_points_are_refits_with_the_coefficient_as_an_offset(number, rng):
     model = c.fit(store(c.X), prior=prior)
     j = model._coefficient_names().index("x2")
     low, high = model.confint(j, method="profile").to_numpy()[0]
-    table = model.profile("x2", [low, float(model._coefficients()[j]), high])
+    table = model.inference.profile("x2", [low, float(model._coefficients()[j]), high])
     best = table.log_likelihood[1]
     np.testing.assert_allclose(table.log_likelihood[[0, 2]], best - HALF, atol=1e-6)
     np.testing.assert_allclose(table.gradient[1], 0.0, atol=1e-4)
@@ -153,9 +153,9 @@ def _without(prior):
 def test_adaptive_points_interpolate(prior, rng):
     c = case("cox", rng, n=150, p=12)
     model = c.fit(prior=prior)
-    p = model.profile("x0")
+    p = model.inference.profile("x0")
     new = np.linspace(p.point.min(), p.point.max(), 203)
-    exact = model.profile("x0", new).log_likelihood
+    exact = model.inference.profile("x0", new).log_likelihood
     assert abs(np.interp(new, p.point, p.log_likelihood) - exact).max() < 1e-3
     cubic = CubicHermiteSpline(p.point, p.log_likelihood, p.gradient)(new)
     assert abs(cubic - exact).max() < 1e-5
@@ -167,10 +167,10 @@ def test_adaptive_points_interpolate(prior, rng):
 def test_several_parameters_at_once_are_each_by_itself(rng):
     c = case("poisson", rng)
     model = c.fit()
-    both = model.profile(["x3", "intercept"], [0.1, 0.3])
+    both = model.inference.profile(["x3", "intercept"], [0.1, 0.3])
     assert list(both.columns) == ["param", "point", "log_likelihood", "gradient"]
     for name in ("x3", "intercept"):
-        alone = model.profile(name, [0.1, 0.3])
+        alone = model.inference.profile(name, [0.1, 0.3])
         mine = both[both.param == name].reset_index(drop=True)
         pd.testing.assert_frame_equal(mine.drop(columns="param"), alone, atol=1e-6, rtol=0)
     limits = model.confint(method="profile")
@@ -190,7 +190,7 @@ def test_an_interval_and_points_share_their_fits(rng, monkeypatch):
     monkeypatch.setattr(ProfileFits, "fit", lambda self, j, v: fitted.extend(v) or fit(self, j, v))
     value, slope = profiles.function("b")(np.array([0.3, *limits[1], 0.3]))
     assert fitted == [0.3]  # the limits are known, and no point is fitted twice
-    table = model.profile("b", [0.3, *limits[1], 0.3])
+    table = model.inference.profile("b", [0.3, *limits[1], 0.3])
     np.testing.assert_allclose(value, table["log_likelihood"], rtol=1e-9)
     np.testing.assert_allclose(slope, table["gradient"], rtol=1e-6)
 
@@ -208,7 +208,7 @@ def test_the_intercept_is_that_at_zero_whatever_the_columns_centres(rng):
     best = optimize.minimize_scalar(
         loss, bounds=(-2, 2), method="bounded", options={"xatol": 1e-12}
     )
-    got = model.profile("intercept", at)
+    got = model.inference.profile("intercept", at)
     np.testing.assert_allclose(got.log_likelihood, -best.fun, atol=1e-7)
     lower, upper = model.confint("intercept", method="profile").to_numpy()[0]
     assert lower < model.intercept_ < upper
@@ -251,10 +251,10 @@ def test_a_side_on_which_the_likelihood_rises_for_ever_is_infinite(family, rng):
         limits = model.confint("x0", method="profile")
     assert limits.lower.iloc[0] == -np.inf
     upper = float(limits.upper.iloc[0])
-    top = model.profile("x0", [upper - 30.0, upper])
+    top = model.inference.profile("x0", [upper - 30.0, upper])
     np.testing.assert_allclose(np.diff(top.log_likelihood), -HALF, atol=1e-6)
     with pytest.warns(MonotoneLikelihoodWarning):
-        covered = model.profile("x0")
+        covered = model.inference.profile("x0")
     assert np.isfinite(covered.to_numpy()).all()
     assert abs(covered.log_likelihood.iloc[0] - top.log_likelihood[0]) < 1e-6
 
@@ -320,13 +320,13 @@ def test_what_makes_no_sense_is_refused(rng):
     with pytest.raises(DataError, match="Every coefficient has a prior"):
         model.confint(method="profile")
     with pytest.raises(DataError, match="points must be"):
-        model.profile("x0", "fine")
+        model.inference.profile("x0", "fine")
     with pytest.raises(DataError, match="points must be"):
-        model.profile("x0", [np.nan])
+        model.inference.profile("x0", [np.nan])
     with pytest.raises(DataError, match="further than exp can hold"):
-        model.profile("x0", [1e6])
+        model.inference.profile("x0", [1e6])
     with pytest.raises(DataError, match="no coefficient 'y'"):
-        model.profile("y")
+        model.inference.profile("y")
     with pytest.raises(DataError, match="cluster goes with"):
         model.confint("x0", method="profile", cluster=np.arange(200))
     with pytest.raises(DataError, match="method must be"):
@@ -408,7 +408,7 @@ def test_far_points_whose_fits_stop_early_make_no_interval_narrower(monkeypatch)
 
     monkeypatch.setattr(ProfileFits, "fit", at)
     np.testing.assert_allclose(model.confint("x0", method="profile"), expected, rtol=1e-6)
-    table = model.profile("x0", [estimate + 2.0])
+    table = model.inference.profile("x0", [estimate + 2.0])
     np.testing.assert_allclose(
         table["log_likelihood"], _profile_at(X, y, estimate + 2.0), rtol=1e-8
     )
@@ -434,7 +434,7 @@ def test_where_not_even_the_estimates_fit_comes_to_its_end_nothing_is_known(monk
         limits = model.confint("x0", method="profile")
     assert limits.isna().all(axis=None)
     with pytest.warns(NotConvergedWarning):
-        model.profile("x0")
+        model.inference.profile("x0")
 
 
 @pytest.mark.parametrize("far", [-30.0, -1e3, -1e5])

@@ -53,8 +53,8 @@ def test_the_intercept_beside_a_calendar_year_is_tested_as_from_a_centred_year(f
     near = FAMILIES[family]().fit(np.column_stack([year - 2012.0, x]), y)
     for test in TESTS:
         for value in (0.0, -100.0):
-            found = far.linear_hypothesis("intercept", value, test=test)
-            expected = near.linear_hypothesis([[1.0, -2012.0, 0.0]], value, test=test)
+            found = far.inference.linear_hypothesis("intercept", value, test=test)
+            expected = near.inference.linear_hypothesis([[1.0, -2012.0, 0.0]], value, test=test)
             np.testing.assert_allclose(found.chisq, expected.chisq, rtol=1e-5)
 
 
@@ -63,10 +63,10 @@ def test_summary_by_profile_has_the_likelihood_ratio_of_an_intercept_far_from_ze
     year, x, y = calendar(family, rng, base=1.0)
     model = FAMILIES[family]().fit(np.column_stack([year, x]), y)
     table = model.summary(kind="profile")
-    ratio = model.linear_hypothesis("intercept", test="likelihood ratio").chisq
+    ratio = model.inference.linear_hypothesis("intercept", test="likelihood ratio").chisq
     np.testing.assert_allclose(table["z" if "z" in table else "t"]["intercept"] ** 2, ratio)
     for end in table.loc["intercept", ["lower", "upper"]]:
-        fall = model.linear_hypothesis("intercept", end, test="likelihood ratio").chisq
+        fall = model.inference.linear_hypothesis("intercept", end, test="likelihood ratio").chisq
         np.testing.assert_allclose(fall, stats.chi2.ppf(0.95, 1), rtol=1e-5)
     assert "note" not in table.attrs
 
@@ -78,7 +78,7 @@ def test_under_a_prior_on_others_the_ratio_is_that_of_a_fit_without_intercept(pr
     model = PoissonRegression(prior=prior).fit(X, y)
     without = PoissonRegression(prior=prior, fit_intercept=False).fit(X, y)
     of = [m.log_likelihood_ - prior.separable(["a", "b"]).value(m.coef_) for m in (model, without)]
-    found = model.linear_hypothesis("intercept", test="likelihood ratio").chisq
+    found = model.inference.linear_hypothesis("intercept", test="likelihood ratio").chisq
     np.testing.assert_allclose(found, 2 * (of[0] - of[1]), rtol=1e-6)
 
 
@@ -90,9 +90,9 @@ def test_a_narrow_span_of_years_has_finite_limits(rng):
     limits = model.confint("intercept", method="profile").loc["intercept"]
     wald = model.confint("intercept").loc["intercept"]
     np.testing.assert_allclose(limits, wald, rtol=0.05)
-    points = model.profile("intercept")
+    points = model.inference.profile("intercept")
     assert points["point"].iloc[0] < limits["lower"] < limits["upper"] < points["point"].iloc[-1]
-    held = model.profile("intercept", [float(limits["upper"])])
+    held = model.inference.profile("intercept", [float(limits["upper"])])
     fall = model.log_likelihood_ - held["log_likelihood"][0]
     np.testing.assert_allclose(fall, stats.chi2.ppf(0.95, 1) / 2, rtol=1e-5)
 
@@ -111,7 +111,7 @@ def test_nearly_collinear_columns_have_finite_profile_intervals(rng):
         np.testing.assert_allclose(limits, wald, rtol=0.05)
         table = model.summary(kind="profile")
         for name in ("x0", "x1"):
-            ratio = model.linear_hypothesis(name, test="likelihood ratio").chisq
+            ratio = model.inference.linear_hypothesis(name, test="likelihood ratio").chisq
             np.testing.assert_allclose(table["z"][name] ** 2, ratio, rtol=1e-4, atol=1e-6)
 
 
@@ -123,8 +123,10 @@ def test_a_baseline_of_time_is_held_beside_a_calendar_year(rng):
     near = PooledLogisticRegression(interval=1.0, baseline=1)
     near.fit(np.column_stack([year - 2012.0, x]), y)
     for test in TESTS:
-        found = far.linear_hypothesis("intercept", 1.0, test=test).chisq
-        expected = near.linear_hypothesis([[1.0, 0.0, -2012.0, 0.0]], 1.0, test=test).chisq
+        found = far.inference.linear_hypothesis("intercept", 1.0, test=test).chisq
+        expected = near.inference.linear_hypothesis(
+            [[1.0, 0.0, -2012.0, 0.0]], 1.0, test=test
+        ).chisq
         np.testing.assert_allclose(found, expected, rtol=1e-5)
     table = far.summary(kind="profile")
     assert np.isfinite(table).all(axis=None)
@@ -168,10 +170,10 @@ def test_a_test_whose_fit_stopped_early_is_missing_and_named(stopping, rng):
 def test_points_whose_fits_stopped_early_are_missing_and_named(stopping, rng):
     year, x, y = calendar("logistic", rng)
     model = LogisticRegression().fit(np.column_stack([year, x]), y)
-    expected = model.profile("x1", [0.1, 0.2, 0.3])
+    expected = model.inference.profile("x1", [0.1, 0.2, 0.3])
     stopping(lambda j, value: value == 0.2)
     with pytest.warns(NotConvergedWarning, match="profile of 'x1' at 0.2 stopped"):
-        table = model.profile("x1", [0.1, 0.2, 0.3])
+        table = model.inference.profile("x1", [0.1, 0.2, 0.3])
     assert table["log_likelihood"].isna().tolist() == [False, True, False]
     assert table["gradient"].isna().tolist() == [False, True, False]
     pd.testing.assert_frame_equal(table.iloc[[0, 2]], expected.iloc[[0, 2]])
@@ -194,7 +196,7 @@ def test_hypotheses_that_exp_cannot_hold_are_refused(family, rng):
     for hypothesis in ("x0", equation):
         for test in ("score", "likelihood ratio"):
             with pytest.raises(DataError, match=r"that exp overflows|without a finite optimum"):
-                model.linear_hypothesis(hypothesis, 1e300, test=test)
+                model.inference.linear_hypothesis(hypothesis, 1e300, test=test)
 
 
 def test_the_intercepts_profile_of_columns_far_from_zero_warns_of_nothing(rng):

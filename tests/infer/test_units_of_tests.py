@@ -50,9 +50,9 @@ def outcome(family, X, rng):
 @pytest.mark.parametrize("units", UNITS)
 def test_parallelism_does_not_depend_on_units(units, shift, data, rng):
     y = outcome("linear", data, rng)
-    near = CumulativeProbabilityModel().fit(data, y).test_parallelism(data, y).test
+    near = CumulativeProbabilityModel().fit(data, y).checks.parallelism(data, y).test
     Z = (data + shift * SHIFT) * UNITS[units]
-    far = CumulativeProbabilityModel().fit(Z, y).test_parallelism(Z, y).test
+    far = CumulativeProbabilityModel().fit(Z, y).checks.parallelism(Z, y).test
     pd.testing.assert_frame_equal(far, near, rtol=1e-5)
     assert near.loc["GLOBAL", "df"] == 8
 
@@ -62,7 +62,7 @@ def test_parallelism_is_refused_where_too_few_rows_tell_its_equations_apart(rng)
     X, y = rng.normal(size=(20, 2)) / 10, rng.normal(size=20)
     m = CumulativeProbabilityModel().fit(X, y)
     with pytest.raises(DataError, match=r"too few rows .* Give fewer quantiles"):
-        m.test_parallelism(X, y, quantiles=np.arange(3, 18) / 20)
+        m.checks.parallelism(X, y, quantiles=np.arange(3, 18) / 20)
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.0])
@@ -70,10 +70,10 @@ def test_parallelism_is_refused_where_too_few_rows_tell_its_equations_apart(rng)
 @pytest.mark.parametrize("transform", ["km", "identity", "log", "rank"])
 def test_proportionality_does_not_depend_on_units(transform, units, shift, data, rng):
     y = outcome("cox", data, rng)
-    near = CoxRegression().fit(data, y).test_proportionality(transform)
+    near = CoxRegression().fit(data, y).checks.proportionality(transform)
     later = Surv(y["time"] * 1e5, y["event"])
     far = CoxRegression().fit((data + shift * SHIFT) * UNITS[units], later)
-    pd.testing.assert_frame_equal(far.test_proportionality(transform), near, rtol=1e-5)
+    pd.testing.assert_frame_equal(far.checks.proportionality(transform), near, rtol=1e-5)
 
 
 @pytest.mark.parametrize("units", UNITS)
@@ -81,7 +81,9 @@ def test_proportionality_does_not_depend_on_units(transform, units, shift, data,
 def test_equations_and_model_tests_do_not_depend_on_units(family, units, data, rng):
     y, u = outcome(family, data, rng), UNITS[units]
     near, far = MODELS[family]().fit(data, y), MODELS[family]().fit((data + SHIFT) * u, y)
-    pd.testing.assert_frame_equal(far.model_tests(), near.model_tests(), rtol=1e-5)
+    pd.testing.assert_frame_equal(
+        far.inference.model_tests(), near.inference.model_tests(), rtol=1e-5
+    )
     R = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 1.0, 2.0, 1.0]])
     rows = {"differences": (R, R * u)}
     if family != "cox":  # predictions of two people, on the scale of the linear predictor
@@ -93,11 +95,13 @@ def test_equations_and_model_tests_do_not_depend_on_units(family, units, data, r
         rows["differences"] = tuple(np.column_stack([0 * ones, x]) for x in rows["differences"])
     for ours, theirs in rows.values():
         for test in ("wald", "score", "likelihood ratio"):
-            a = near.linear_hypothesis(ours, 0.2, test=test)
-            b = far.linear_hypothesis(theirs, 0.2, test=test)
+            a = near.inference.linear_hypothesis(ours, 0.2, test=test)
+            b = far.inference.linear_hypothesis(theirs, 0.2, test=test)
             pd.testing.assert_series_equal(b, a, rtol=1e-5)
-        a = near.linear_hypothesis(ours, kind="robust")
-        pd.testing.assert_series_equal(far.linear_hypothesis(theirs, kind="robust"), a, rtol=1e-5)
+        a = near.inference.linear_hypothesis(ours, kind="robust")
+        pd.testing.assert_series_equal(
+            far.inference.linear_hypothesis(theirs, kind="robust"), a, rtol=1e-5
+        )
 
 
 def test_equations_that_depend_on_each_other_are_known_in_any_units(data, rng):
@@ -105,9 +109,9 @@ def test_equations_that_depend_on_each_other_are_known_in_any_units(data, rng):
     for u in (np.ones(4), *UNITS.values()):
         m = LogisticRegression().fit(data * u, y)
         R = np.array([[0.0, 1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0, 0.0]]) * np.append(1.0, u)
-        assert m.linear_hypothesis(R).df == 2
+        assert m.inference.linear_hypothesis(R).df == 2
         with pytest.raises(DataError, match="depend on each other"):
-            m.linear_hypothesis(np.vstack([R, R[0] + R[1]]))
+            m.inference.linear_hypothesis(np.vstack([R, R[0] + R[1]]))
 
 
 def test_a_log_rank_test_does_not_depend_on_the_order_of_groups_of_all_sizes(rng):

@@ -38,7 +38,7 @@ def test_effects_agree_with_statsmodels(family, storage):
         "poisson": (PoissonRegression, sm.Poisson, COUNT),
     }[family]
     margins = theirs(y, sm.add_constant(X)).fit(disp=0).get_margeff(dummy=True)
-    found = ours().fit(storage(X), y).average_effects(storage(X), level=0.9)
+    found = ours().fit(storage(X), y).effects.average(storage(X), level=0.9)
     np.testing.assert_allclose(found["effect"], margins.margeff, rtol=1e-6)
     np.testing.assert_allclose(found["se"], margins.margeff_se, rtol=1e-5)
     np.testing.assert_allclose(found[["lower", "upper"]], margins.conf_int(0.1), rtol=1e-4)
@@ -50,7 +50,7 @@ def test_a_sparse_matrix_is_not_made_dense(monkeypatch):
     y = RNG.binomial(1, 1 / (1 + np.exp(-3 * wide[:, [0]].toarray()[:, 0])))
     m = LogisticRegression(prior=Normal(0.5)).fit(wide, y)
     names = ["x0", "x7"]
-    expected = m.average_effects(wide.toarray(), names)
+    expected = m.effects.average(wide.toarray(), names)
     frame = pd.DataFrame.sparse.from_spmatrix(wide, columns=[f"x{j}" for j in range(300)])
     largest = []
     whole = sparse.csc_array.toarray
@@ -63,13 +63,13 @@ def test_a_sparse_matrix_is_not_made_dense(monkeypatch):
     monkeypatch.setattr(sparse.csc_array, "toarray", noted)
     monkeypatch.setattr(sparse.csr_array, "toarray", noted)
     for X in (wide, frame):
-        pd.testing.assert_frame_equal(m.average_effects(X, names), expected, rtol=1e-8)
+        pd.testing.assert_frame_equal(m.effects.average(X, names), expected, rtol=1e-8)
     assert max(largest) == 400  # a column at a time
 
 
 def test_effects_of_a_linear_model_are_its_coefficients():
     m = LinearRegression().fit(X, ETA + RNG.normal(size=N), fixed={"age": 0.02})
-    found = m.average_effects(X)
+    found = m.effects.average(X)
     np.testing.assert_allclose(found["effect"], m.coef_, rtol=1e-8)
     np.testing.assert_allclose(found["se"][:2], m.summary()["se"].iloc[1:], rtol=1e-7)
     assert found["se"]["age"] == 0
@@ -80,14 +80,14 @@ def test_one_row_has_its_own_slope(storage):
     m = LogisticRegression().fit(storage(X), SICK)
     row = X.iloc[[7]]
     p = m.predict_proba(storage(row))[0, 1]
-    found = m.average_effects(storage(row))["effect"].to_numpy()
+    found = m.effects.average(storage(row))["effect"].to_numpy()
     np.testing.assert_allclose(found[[0, 2]], m.coef_[[0, 2]] * p * (1 - p), rtol=1e-6)
 
 
 def test_the_distance_of_a_variable_from_zero_does_not_matter():
     far = X.to_numpy() + np.array([1e9, 0.0, 0.0])
     m = LinearRegression().fit(far, COUNT)
-    np.testing.assert_allclose(m.average_effects(far)["effect"], m.coef_, rtol=1e-6)
+    np.testing.assert_allclose(m.effects.average(far)["effect"], m.coef_, rtol=1e-6)
 
 
 def test_a_formula_moves_all_columns_of_a_variable():
@@ -95,7 +95,7 @@ def test_a_formula_moves_all_columns_of_a_variable():
     formula = "y ~ rcs(age, 4) * b + site + offset(0.1 * years)"
     m = LogisticRegression.from_formula(formula, table, sample_weight="w")
     weight = DATA["w"].to_numpy()
-    found = m.average_effects(table, sample_weight=weight)
+    found = m.effects.average(table, sample_weight=weight)
     assert list(found.index) == ["b", "age", "site[south]", "site[west]"]
 
     def mean(**changed):
@@ -107,12 +107,12 @@ def test_a_formula_moves_all_columns_of_a_variable():
     assert found["effect"]["age"] == pytest.approx(difference, rel=1e-4)
     west = mean(site="west") - mean(site="north")
     assert found["effect"]["site[west]"] == pytest.approx(west)
-    assert m.average_effects(table, "age")["se"]["age"] > 0
+    assert m.effects.average(table, "age")["se"]["age"] > 0
 
 
 def test_robust_errors_are_those_of_the_robust_covariance():
     m = LogisticRegression().fit(X, SICK)
-    gap = m.average_effects(X, kind="robust")["se"] / m.average_effects(X)["se"] - 1
+    gap = m.effects.average(X, kind="robust")["se"] / m.effects.average(X)["se"] - 1
     assert (gap != 0).all()
     assert (np.abs(gap) < 0.5).all()
 
@@ -120,11 +120,11 @@ def test_robust_errors_are_those_of_the_robust_covariance():
 def test_refusals():
     m = LogisticRegression().fit(X, SICK)
     with pytest.raises(DataError, match="no variable 'c'; there are 'a', 'b', 'age'"):
-        m.average_effects(X, "c")
+        m.effects.average(X, "c")
     with pytest.raises(DataError, match="Laplace prior"):
-        LogisticRegression(prior=Laplace(0.1)).fit(X, SICK).average_effects(X)
+        LogisticRegression(prior=Laplace(0.1)).fit(X, SICK).effects.average(X)
     with pytest.raises(DataError, match="feature names"):
-        m.average_effects(X[["b", "a", "age"]])
+        m.effects.average(X[["b", "a", "age"]])
 
 
 def test_labels_of_any_type_are_compared_with_the_first():
@@ -140,7 +140,7 @@ def test_labels_of_any_type_are_compared_with_the_first():
     for x in labels.values():
         X = pd.DataFrame({"x": x, "flag": pd.Series(flags, dtype="bool[pyarrow]")})
         model = LinearRegression().fit(X, y)
-        effects = model.average_effects(X)
+        effects = model.effects.average(X)
         np.testing.assert_allclose(effects["effect"], model.coef_, rtol=1e-12)
         assert effects.index[-1] == "flag"
 
@@ -149,17 +149,17 @@ def test_splines_that_end_with_the_data_have_effects_within_their_range(rng):
     data = pd.DataFrame({"v": rng.normal(size=150)})
     data["y"] = (rng.random(150) < 1 / (1 + np.exp(-data["v"]))) * 1
     model = LogisticRegression.from_formula("y ~ bs(v, df=4)", data)
-    table = model.average_effects(data)
+    table = model.effects.average(data)
     ends = data["v"].min(), data["v"].max()
     high, low = ((data["v"] + step).clip(*ends) for step in (1e-6, -1e-6))
     risks = (model.predict_proba(pd.DataFrame({"v": v}))[:, 1] for v in (high, low))
     slopes = np.subtract(*risks) / (high - low)
     assert table.loc["v", "effect"] == pytest.approx(slopes.mean(), rel=1e-5)
     several = MultinomialLogisticRegression.from_formula("y ~ bs(v, df=4)", data)
-    own = several.average_effects(data).loc[("v", 1)]
+    own = several.effects.average(data).loc[("v", 1)]
     np.testing.assert_allclose(own, table.loc["v"], rtol=1e-5)
     with pytest.raises(DataError, match="bounds"):
-        model.average_effects(data.assign(v=3.0 * data["v"]))
+        model.effects.average(data.assign(v=3.0 * data["v"]))
 
 
 @pytest.mark.parametrize("kind", ["boolean", "Int64", "string"])
@@ -167,10 +167,10 @@ def test_a_missing_value_is_named_by_its_column_and_row(kind):
     values = {"boolean": [True, False], "Int64": [3, 5], "string": ["u", "v"]}[kind]
     data = pd.DataFrame({"x": pd.array(values * 20, dtype=kind), "y": np.arange(40) % 3 % 2})
     model = LogisticRegression.from_formula("y ~ x", data)
-    assert np.isfinite(model.average_effects(data)["effect"]).all()
+    assert np.isfinite(model.effects.average(data)["effect"]).all()
     data.loc[7, "x"] = pd.NA
     with pytest.raises(DataError, match="x is missing in row 7"):
-        model.average_effects(data)
+        model.effects.average(data)
 
 
 MODELS = [LogisticRegression, MultinomialLogisticRegression]
@@ -202,7 +202,7 @@ def test_effects_on_some_rows_have_the_labels_and_kinds_of_the_fit(
         m = model.from_formula("y ~ arm + treated + visits", data)
     else:
         m = model().fit(X, data["y"])
-    whole = m.average_effects(X)
+    whole = m.effects.average(X)
     first = "arm[q]" if not categories else "arm[r]"
     assert first in whole.index.get_level_values(0)
     for rows in (data["arm"] != ("q" if categories else "p"), data["arm"] == "r",
@@ -210,15 +210,15 @@ def test_effects_on_some_rows_have_the_labels_and_kinds_of_the_fit(
         some = X[rows]
         if categories:
             some = some.assign(arm=some["arm"].cat.remove_unused_categories())
-        found = m.average_effects(some)
+        found = m.effects.average(some)
         assert list(found.index) == list(whole.index)
         # An average over all rows is one over these rows and one over the others.
         share = rows.mean()
-        rest = m.average_effects(X[~rows])
+        rest = m.effects.average(X[~rows])
         expected = share * found["effect"] + (1 - share) * rest["effect"]
         np.testing.assert_allclose(whole["effect"], expected, rtol=1e-4, atol=1e-7)
     with pytest.raises(DataError, match="not seen"):
-        m.average_effects(X.assign(arm=pd.Series(["z", *data["arm"][1:]])), "arm")
+        m.effects.average(X.assign(arm=pd.Series(["z", *data["arm"][1:]])), "arm")
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csc_array, pd.DataFrame])
@@ -229,6 +229,6 @@ def test_a_column_is_an_indicator_if_it_was_one_in_the_fit(model, storage, rng):
     m = model().fit(storage(X), data["y"])
     m = pickle.loads(pickle.dumps((m.vcov("model"), m)[1]))  # without the data
     rows = (X[:, 1] < 2) & (X[:, 0] == 1)
-    whole, some, rest = (m.average_effects(storage(X[at])) for at in (X[:, 0] < 9, rows, ~rows))
+    whole, some, rest = (m.effects.average(storage(X[at])) for at in (X[:, 0] < 9, rows, ~rows))
     expected = rows.mean() * some["effect"] + (~rows).mean() * rest["effect"]
     np.testing.assert_allclose(whole["effect"], expected, rtol=1e-4, atol=1e-7)

@@ -17,7 +17,7 @@ from steropes import (
     PoissonRegression,
     Surv,
 )
-from steropes.models.calibration_curves import KNOTS, natural_spline_columns
+from steropes.models.validation.calibration_curves import KNOTS, natural_spline_columns
 
 RNG = np.random.default_rng(61)
 N = 250
@@ -36,7 +36,7 @@ def test_splines_are_linear_beyond_the_knots():
 
 def test_the_curve_is_that_of_statsmodels_on_the_same_spline():
     m = LogisticRegression().fit(X, Y)
-    table = m.calibration_curve(n=3, points=7, random_state=0)
+    table = m.validation.calibration_curve(n=3, points=7, random_state=0)
     eta = m.linear_predictor(X)
     knots = np.quantile(eta, KNOTS)
     fit = sm.Logit(Y, sm.add_constant(natural_spline_columns(eta, knots))).fit(disp=False)
@@ -52,10 +52,10 @@ def test_the_curve_is_that_of_statsmodels_on_the_same_spline():
 def test_optimism_flattens_the_curve_of_an_overfitted_model(family):
     many = np.column_stack([X, RNG.normal(size=(N, 25))])
     if family == "logistic":
-        table = LogisticRegression().fit(many, Y).calibration_curve(n=30, random_state=1)
+        table = LogisticRegression().fit(many, Y).validation.calibration_curve(n=30, random_state=1)
     else:
         m = CoxRegression().fit(many, Surv(TIME, EVENT))
-        table = m.calibration_curve(0.5, n=30, random_state=1)
+        table = m.validation.calibration_curve(0.5, n=30, random_state=1)
     first, last = table.iloc[0], table.iloc[-1]
     assert first["corrected"] > first["apparent"]
     assert last["corrected"] < last["apparent"]
@@ -64,7 +64,7 @@ def test_optimism_flattens_the_curve_of_an_overfitted_model(family):
 def test_a_cox_model_predicts_the_risks_of_its_own_curve():
     w = RNG.integers(1, 3, N).astype(float)
     m = CoxRegression().fit(X, Surv(TIME, EVENT), sample_weight=w)
-    table = m.calibration_curve(0.7, n=2, points=5, random_state=0)
+    table = m.validation.calibration_curve(0.7, n=2, points=5, random_state=0)
     risk = 1 - m.predict_survival(X, [0.7])[:, 0]
     ends = np.quantile(np.repeat(risk, w.astype(int)), [0.05, 0.95])
     np.testing.assert_allclose(table["predicted"].iloc[[0, -1]], ends, rtol=1e-2)
@@ -76,7 +76,7 @@ def test_a_cox_model_predicts_the_risks_of_its_own_curve():
 def test_a_cumulative_model_predicts_that_a_value_is_exceeded(link):
     y = np.round(X[:, 0] + RNG.logistic(size=N), 1)
     m = CumulativeProbabilityModel(link=link).fit(X, y)
-    table = m.calibration_curve(value=0.5, n=2, points=5, random_state=0)
+    table = m.validation.calibration_curve(value=0.5, n=2, points=5, random_state=0)
     risk = np.quantile(m.predict_exceedance(X, 0.5), [0.05, 0.95])
     np.testing.assert_allclose(table["predicted"].iloc[[0, -1]], risk, rtol=1e-2)
     # Observed risks are those of a logistic regression of the exceedance.
@@ -91,7 +91,7 @@ def test_a_cumulative_model_predicts_that_a_value_is_exceeded(link):
 def test_a_fine_gray_model_predicts_the_incidence_of_its_own_curve():
     cause = EVENT * RNG.integers(1, 3, N)
     m = FineGrayRegression(cause=2).fit(X, Surv(TIME, cause))
-    table = m.calibration_curve(0.7, n=2, points=5, random_state=0)
+    table = m.validation.calibration_curve(0.7, n=2, points=5, random_state=0)
     risk = np.quantile(m.predict_cumulative_incidence(X, [0.7])[:, 0], [0.05, 0.95])
     np.testing.assert_allclose(table["predicted"].iloc[[0, -1]], risk, rtol=1e-2)
     eta = m.linear_predictor(X)
@@ -107,7 +107,7 @@ def test_a_fine_gray_model_predicts_the_incidence_of_its_own_curve():
 def test_means_of_linear_and_poisson_models_are_those_of_statsmodels():
     count = RNG.poisson(np.exp(0.5 * X[:, 0]))
     m = PoissonRegression().fit(X, count)
-    found = m.calibration_curve(n=2, points=5, random_state=0)
+    found = m.validation.calibration_curve(n=2, points=5, random_state=0)
     eta, at = m.linear_predictor(X), np.log(found["predicted"].to_numpy())
     knots = np.quantile(eta, KNOTS)
     columns = [sm.add_constant(natural_spline_columns(x, knots)) for x in (eta, at)]
@@ -116,7 +116,7 @@ def test_means_of_linear_and_poisson_models_are_those_of_statsmodels():
 
     value = X[:, 0] + RNG.normal(size=N)
     m = LinearRegression().fit(X, value)
-    found = m.calibration_curve(n=2, points=5, random_state=0)
+    found = m.validation.calibration_curve(n=2, points=5, random_state=0)
     eta, at = m.predict(X), found["predicted"].to_numpy()
     knots = np.quantile(eta, KNOTS)
     columns = [sm.add_constant(natural_spline_columns(x, knots)) for x in (eta, at)]
@@ -134,8 +134,8 @@ def test_weights_repeat_rows(family):
         "cox": (CoxRegression(ties="breslow"), Surv(TIME, EVENT), 0.5),
     }[family]
     given = {"time": time, "n": 2, "points": 5, "random_state": 0}
-    expected = model.fit(X[r], y[r]).calibration_curve(**given)
-    found = model.fit(X, y, sample_weight=w).calibration_curve(**given)
+    expected = model.fit(X[r], y[r]).validation.calibration_curve(**given)
+    found = model.fit(X, y, sample_weight=w).validation.calibration_curve(**given)
     for name in ("predicted", "apparent"):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
 
@@ -144,27 +144,29 @@ def test_what_has_no_curve_is_refused():
     y = Surv(TIME, EVENT)
     separated = LogisticRegression(prior=Normal(1e6)).fit(X, X[:, 0] > 0)
     with pytest.raises(DataError, match="risks are 0 or 1 up to rounding"):
-        separated.calibration_curve(n=2)
+        separated.validation.calibration_curve(n=2)
     with pytest.raises(DataError, match="time must hold numbers"):
-        CoxRegression().fit(X, y).calibration_curve("late")
+        CoxRegression().fit(X, y).validation.calibration_curve("late")
     with pytest.raises(DataError, match="value contains NaN"):
-        CumulativeProbabilityModel().fit(X, TIME).calibration_curve(value=np.nan)
+        CumulativeProbabilityModel().fit(X, TIME).validation.calibration_curve(value=np.nan)
     with pytest.raises(DataError, match="not for this ConditionalLogistic"):
-        ConditionalLogisticRegression().fit(X, Y, strata=np.arange(N) // 5).calibration_curve()
+        ConditionalLogisticRegression().fit(
+            X, Y, strata=np.arange(N) // 5
+        ).validation.calibration_curve()
     with pytest.raises(DataError, match="value is required"):
-        CumulativeProbabilityModel().fit(X, TIME).calibration_curve()
+        CumulativeProbabilityModel().fit(X, TIME).validation.calibration_curve()
     with pytest.raises(DataError, match="value is required"):
-        LinearRegression().fit(X, TIME).calibration_curve(value=1.0)
+        LinearRegression().fit(X, TIME).validation.calibration_curve(value=1.0)
     with pytest.raises(DataError, match="without strata"):
-        CoxRegression().fit(X, y, strata=np.arange(N) % 2).calibration_curve(1.0)
+        CoxRegression().fit(X, y, strata=np.arange(N) % 2).validation.calibration_curve(1.0)
     with pytest.raises(DataError, match="without offset"):
-        LogisticRegression().fit(X, Y, offset=X[:, 1]).calibration_curve()
+        LogisticRegression().fit(X, Y, offset=X[:, 1]).validation.calibration_curve()
     with pytest.raises(DataError, match="time is required"):
-        CoxRegression().fit(X, y).calibration_curve()
+        CoxRegression().fit(X, y).validation.calibration_curve()
     with pytest.raises(DataError, match="time is required"):
-        LogisticRegression().fit(X, Y).calibration_curve(1.0)
+        LogisticRegression().fit(X, Y).validation.calibration_curve(1.0)
     with pytest.raises(DataError, match="points must be"):
-        LogisticRegression().fit(X, Y).calibration_curve(points=1)
+        LogisticRegression().fit(X, Y).validation.calibration_curve(points=1)
 
 
 def test_draws_without_larger_values_or_earlier_events_do_not_count():
@@ -173,14 +175,16 @@ def test_draws_without_larger_values_or_earlier_events_do_not_count():
     X, y = rng.normal(size=(100, 2)), rng.integers(0, 5, 100).astype(float)
     y[:2] = 9
     m = CumulativeProbabilityModel().fit(X, y)
-    assert np.isfinite(m.calibration_curve(value=6, n=30, points=3, random_state=0)).all(axis=None)
+    assert np.isfinite(m.validation.calibration_curve(value=6, n=30, points=3, random_state=0)).all(
+        axis=None
+    )
     time, event = rng.exponential(size=100), np.zeros(100, int)
     event[np.argsort(time)[[3, 60, 70, 80]]] = 1
     m = CoxRegression(prior=Normal(0.1)).fit(X, Surv(time, event))
-    curve = m.calibration_curve(np.sort(time)[5], n=30, points=3, random_state=0)
+    curve = m.validation.calibration_curve(np.sort(time)[5], n=30, points=3, random_state=0)
     assert np.isfinite(curve[["predicted"]]).all(axis=None)
     with pytest.raises(DataError, match=r"event by time 0\.01\d* is 0 or 1 for everybody"):
-        m.calibration_curve(np.sort(time)[1], n=3)
+        m.validation.calibration_curve(np.sort(time)[1], n=3)
 
 
 def test_a_risk_of_zero_is_refused_by_the_label_of_its_value():
@@ -189,4 +193,4 @@ def test_a_risk_of_zero_is_refused_by_the_label_of_its_value():
     y = pd.Categorical.from_codes(rng.integers(0, 3, 60), labels, ordered=True)
     m = CumulativeProbabilityModel().fit(rng.normal(size=(60, 2)), y)
     with pytest.raises(DataError, match=r"values above 'severe' is 0 or 1 .* Choose a value"):
-        m.calibration_curve(value="severe", n=3)
+        m.validation.calibration_curve(value="severe", n=3)

@@ -130,9 +130,11 @@ def test_choosers_weigh_classes_once_from_all_rows(kind, cv, rng):
 def test_draws_profiles_and_starts_are_those_of_weights(kind, rng):
     X, y, w = drawn(rng, kind)
     a, b = pair(kind, "balanced", X, y, w)
-    same(a.bootstrap(8, random_state=3).coef, b.bootstrap(8, random_state=3).coef)
+    same(
+        a.inference.bootstrap(8, random_state=3).coef, b.inference.bootstrap(8, random_state=3).coef
+    )
     name = a.summary().index[-1]
-    same(a.profile(name, [0.1, 0.9]), b.profile(name, [0.1, 0.9]))
+    same(a.inference.profile(name, [0.1, 0.9]), b.inference.profile(name, [0.1, 0.9]))
     again = pickle.loads(pickle.dumps(a))
     same(again.class_weight_, a.class_weight_)
     same(again.predict_proba(X), a.predict_proba(X))
@@ -150,8 +152,11 @@ def test_draws_profiles_and_starts_are_those_of_weights(kind, rng):
 def test_validations_are_those_of_weights(rng):
     X, y, w = drawn(rng, "two")
     a, b = pair("two", "balanced", X, y, w)
-    same(a.validate(5, random_state=2), b.validate(5, random_state=2))
-    same(a.calibration_curve(n=5, random_state=2), b.calibration_curve(n=5, random_state=2))
+    same(a.validation.validate(5, random_state=2), b.validation.validate(5, random_state=2))
+    same(
+        a.validation.calibration_curve(n=5, random_state=2),
+        b.validation.calibration_curve(n=5, random_state=2),
+    )
     groups = np.arange(N) % 3
     setting = {"no": 1.0, "yes": 4.0}
     c = validate_by_group(LogisticRegression(class_weight=setting), X, y, groups)
@@ -205,10 +210,10 @@ def test_a_later_change_of_the_mapping_changes_no_result(rng):
     X, y, _ = drawn(rng, "two")
     setting = {"yes": 3.0}
     m = LogisticRegression(class_weight=setting).fit(X, y)
-    before = m.bootstrap(3, random_state=0).coef
+    before = m.inference.bootstrap(3, random_state=0).coef
     setting["yes"] = 100.0
     assert m.class_weight_.tolist() == [1.0, 3.0]
-    same(m.bootstrap(3, random_state=0).coef, before)
+    same(m.inference.bootstrap(3, random_state=0).coef, before)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,10 @@ def test_a_column_called_intercept_is_told_from_the_intercept(rng):
     m = LogisticRegression().fit(X, rng.integers(0, 2, 50))
     assert len(m.confint([1])) == 1
     np.testing.assert_allclose(m.confint([1]), m.confint().iloc[[1]])
-    for ask in (m.confint, m.linear_hypothesis, lambda name: m.profile(name, [0.0])):
+    for ask in (
+        m.confint,
+        m.inference.linear_hypothesis,
+        lambda name: m.inference.profile(name, [0.0]),
+    ):
         with pytest.raises(DataError, match="called 'intercept', at positions 0 and 1"):
             ask("intercept")

@@ -23,7 +23,7 @@ def test_errors_are_robust_by_default_with_fractions_and_named(name, rng):
         np.testing.assert_array_equal(table, m.summary(kind=kind))
         np.testing.assert_array_equal(m.confint(), m.confint(method=kind))
         last = table.index[-1]
-        p = m.linear_hypothesis([last]), m.linear_hypothesis([last], kind=kind)
+        p = m.inference.linear_hypothesis([last]), m.inference.linear_hypothesis([last], kind=kind)
         assert p[0]["chisq"] == p[1]["chisq"]
     V = m.vcov()
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(m)).vcov(), V)

@@ -103,7 +103,7 @@ def test_folds_choose_the_variance_of_the_cpu(name):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_bootstrap_draws_equal_those_of_the_cpu(name):
-    cpu, other = (m.bootstrap(3, random_state=1) for m in pair(name, "ridge"))
+    cpu, other = (m.inference.bootstrap(3, random_state=1) for m in pair(name, "ridge"))
     close(other.coef, cpu.coef, 1e-7)
 
 
@@ -122,7 +122,7 @@ def test_draws_of_a_lasso_with_hundreds_of_columns_share_one_minimisation(monkey
     draws = [
         LogisticRegression(prior=Laplace(0.05), tol=1e-8, device=device, n_jobs=1)
         .fit(X, y)
-        .bootstrap(4, random_state=1)
+        .inference.bootstrap(4, random_state=1)
         for device in DEVICES
     ]
     close(draws[1].coef, draws[0].coef, 1e-4)
@@ -147,11 +147,11 @@ CURVES = {
     "cox": lambda m, X: [
         m.baseline_hazard_,
         m.predict_survival(X, [1.0, 2.0]),
-        m.survival_curves(X, [1.0, 2.0]),
+        m.curves.survival(X, [1.0, 2.0]),
     ],
     "fine": lambda m, X: [
         m.predict_cumulative_incidence(X, [1.0, 2.0]),
-        m.incidence_curves(X, [1.0, 2.0]),
+        m.curves.incidence(X, [1.0, 2.0]),
     ],
     "pooled": lambda m, X: [m.predict_survival(X, [1.0, 2.0])],
     "cumulative": lambda m, X: [m.predict_quantile(X, 0.5)],
@@ -164,7 +164,7 @@ def test_residuals_and_curves_equal_those_of_the_cpu(name):
     if name == "cox strata":
         given = {"strata": ["a", "b", "c", "a", "b"]}
         tables = [
-            [f(X, [1.0, 2.0], **given) for f in (m.predict_survival, m.survival_curves)]
+            [f(X, [1.0, 2.0], **given) for f in (m.predict_survival, m.curves.survival)]
             for m in models
         ]
     elif (curves := CURVES.get(name.split()[0])) is not None:
@@ -175,7 +175,7 @@ def test_residuals_and_curves_equal_those_of_the_cpu(name):
         tables = [[m.predict(X)] for m in models]
     if name != "cumulative":
         for own, m in zip(tables, models, strict=True):
-            own.append(m.residuals("score"))
+            own.append(m.checks.residuals("score"))
     for a, b in zip(*tables, strict=True):
         if isinstance(a, pd.DataFrame):
             a, b = numbers(a), numbers(b)

@@ -79,12 +79,12 @@ def test_zeros_and_settings_of_every_column_are_not_written_out(rng):
 def test_standardised_survival_is_shown_by_tables(rng):
     X = pd.DataFrame({"drug": (rng.random(80) < 0.5) * 1.0, "age": rng.normal(size=80)})
     y = Surv(rng.exponential(size=80) + 0.01, rng.random(80) < 0.7)
-    found = CoxRegression().fit(X, y).standardized_survival(X, [0.2, 0.5], by="drug")
+    found = CoxRegression().fit(X, y).curves.standardized_survival(X, [0.2, 0.5], by="drug")
     for title in ("Survival", "Restricted means", "Risk ratios"):
         assert f"{title}\n" in repr(found)
         assert f"<b>{title}</b>" in found._repr_html_()
     assert f"{found.survival['survival'][0]:.6f}" in repr(found)
-    alone = CoxRegression().fit(X, y).standardized_survival(X, [0.2])
+    alone = CoxRegression().fit(X, y).curves.standardized_survival(X, [0.2])
     assert "None" not in repr(alone)
     assert "ratios" not in repr(alone)
 

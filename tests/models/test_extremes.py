@@ -196,7 +196,7 @@ def test_risk_sets_far_below_others_have_their_part(model, blocks, rows, rng):
         return
     np.testing.assert_allclose(found.vcov("robust"), apart.vcov("robust"), rtol=1e-7)
     with pytest.raises(DataError, match="differ by more than e\\^250"):
-        found.survival_curves(X)
+        found.curves.survival(X)
 
 
 def test_an_optimum_that_exp_cannot_reach_is_not_called_one():
@@ -289,7 +289,7 @@ def test_outcomes_of_rows_without_weight_are_not_looked_at(missing, prior, rng):
     assert m.converged_
     np.testing.assert_allclose(m.coef_, right.coef_, rtol=1e-9)
     if prior is None:
-        a, b = (x.linear_hypothesis(["x1"], test="score") for x in (m, right))
+        a, b = (x.inference.linear_hypothesis(["x1"], test="score") for x in (m, right))
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
@@ -301,7 +301,7 @@ def test_the_score_test_of_a_column_beside_one_that_tells_nearly_all(rng):
     r = y - Z @ np.linalg.lstsq(Z, y)[0]
     x = X[:, 1] - Z @ np.linalg.lstsq(Z, X[:, 1])[0]
     expected = (x @ r) ** 2 / (x @ x) / (r @ r / 200)
-    found = m.linear_hypothesis(["x1"], test="score")
+    found = m.inference.linear_hypothesis(["x1"], test="score")
     assert found["chisq"] == pytest.approx(expected, rel=1e-6)
 
 
@@ -317,7 +317,7 @@ def test_intervals_and_tests_of_a_column_in_units_of_1e150_are_those_of_any_othe
         limits = b.confint([j], method="profile") * (size if j == "x0" else 1)
         np.testing.assert_allclose(limits, a.confint([j], method="profile"), rtol=1e-4)
         for test in ("likelihood ratio", "score"):
-            ours, theirs = (m.linear_hypothesis([j], test=test)["chisq"] for m in (a, b))
+            ours, theirs = (m.inference.linear_hypothesis([j], test=test)["chisq"] for m in (a, b))
             assert ours == pytest.approx(theirs, rel=1e-5)
 
 

@@ -68,7 +68,7 @@ def test_tables_and_intervals_are_of_the_others(name, rng):
     np.testing.assert_allclose(m.aic_, other.aic_, rtol=1e-9)
     a, b = (x.confint(["x0"], method="profile").to_numpy() for x in (m, other))
     np.testing.assert_allclose(a, b, rtol=1e-4)
-    draws = m.bootstrap(2, random_state=1)
+    draws = m.inference.bootstrap(2, random_state=1)
     assert draws.coef.shape[1] == len(other.summary())
     assert "x4" not in str(m)
     assert m.coef_[4] == -0.2
@@ -84,8 +84,8 @@ def test_curves_have_the_given_coefficient_in(rng):
         m.predict_survival(c.X[:3], [1.0, 2.0]),
         other.predict_survival(X[:3], [1.0, 2.0], offset=shift), rtol=1e-6,
     )  # fmt: skip
-    a = m.survival_curves(c.X[:3], [1.0, 2.0])
-    b = other.survival_curves(X[:3], [1.0, 2.0], offset=shift)
+    a = m.curves.survival(c.X[:3], [1.0, 2.0])
+    b = other.curves.survival(X[:3], [1.0, 2.0], offset=shift)
     pd.testing.assert_frame_equal(a, b, rtol=1e-5)
     again = pickle.loads(pickle.dumps(m))
     np.testing.assert_array_equal(

@@ -58,8 +58,8 @@ def test_estimates_errors_and_dispersion_are_those_of_statsmodels(storage, drawn
     np.testing.assert_allclose(m.vcov("model"), theirs.cov_params(), rtol=1e-5, atol=1e-9)
     table = m.summary()
     np.testing.assert_allclose(table["p"], 2 * stats.t.sf(abs(table["t"]), m.df_resid_))
-    np.testing.assert_allclose(m.residuals("pearson"), theirs.resid_pearson, atol=1e-6)
-    np.testing.assert_allclose(m.residuals("deviance"), theirs.resid_deviance, atol=1e-6)
+    np.testing.assert_allclose(m.checks.residuals("pearson"), theirs.resid_pearson, atol=1e-6)
+    np.testing.assert_allclose(m.checks.residuals("deviance"), theirs.resid_deviance, atol=1e-6)
     np.testing.assert_allclose(m.predict(X, offset=given["offset"]), theirs.fittedvalues, rtol=1e-6)
 
 
@@ -164,9 +164,9 @@ def test_tests_of_hypotheses_compare_log_likelihoods(drawn):
     X, y, given = drawn
     m = GammaRegression().fit(X, y, **given)
     smaller = GammaRegression().fit(X[:, :4], y, **given)
-    got = m.linear_hypothesis(["x4", "x5"], test="likelihood ratio")
+    got = m.inference.linear_hypothesis(["x4", "x5"], test="likelihood ratio")
     assert got["chisq"] == pytest.approx(2 * (m.log_likelihood_ - smaller.log_likelihood_))
-    tests = m.model_tests()["chisq"]
+    tests = m.inference.model_tests()["chisq"]
     null = GammaRegression(prior=Laplace(1e-9)).fit(X, y, **given)
     assert m.null_log_likelihood_ == pytest.approx(null.log_likelihood_)
     assert tests["likelihood ratio"] == pytest.approx(
@@ -178,9 +178,9 @@ def test_tests_of_hypotheses_compare_log_likelihoods(drawn):
 def test_the_ends_of_a_profile_interval_have_the_quantile_of_the_likelihood_ratio(drawn):
     X, y, given = drawn
     m = GammaRegression().fit(X, y, **given)
-    row = m.linear_combination("x0 - x2").iloc[0]
+    row = m.inference.linear_combination("x0 - x2").iloc[0]
     assert row["lower"] < row["coef"] < row["upper"]
-    test = m.linear_hypothesis(f"x0 - x2 = {row['lower']}", test="likelihood ratio")
+    test = m.inference.linear_hypothesis(f"x0 - x2 = {row['lower']}", test="likelihood ratio")
     assert test["chisq"] == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-3)
     for end in m.confint("x0", method="profile").iloc[0]:
         held = GammaRegression().fit(X, y, **given, fixed={0: end})
@@ -195,7 +195,7 @@ def test_robust_errors_are_those_of_statsmodels(drawn):
     theirs = glm(X, y, given, cov_type="HC0")
     np.testing.assert_allclose(m.vcov("robust"), theirs.cov_params(), rtol=1e-5, atol=1e-9)
     group = np.arange(N) // 4
-    change = m.residuals("dfbeta").groupby(group).sum().to_numpy()
+    change = m.checks.residuals("dfbeta").groupby(group).sum().to_numpy()
     np.testing.assert_allclose(m.vcov("robust", cluster=group), change.T @ change, rtol=1e-6)
 
 
@@ -207,7 +207,7 @@ def test_a_chooser_finds_the_effects_and_leaves_the_noise(drawn):
         assert m.coef_[0] > 0.3
         assert m.coef_[2] < -0.2
         assert m.variance_ in m.cv_results_["variance"].to_numpy()
-    draws = m.bootstrap(20, random_state=1)
+    draws = m.inference.bootstrap(20, random_state=1)
     assert draws.nonzero["x0"] == 1.0
 
 
@@ -234,12 +234,12 @@ def test_paths_many_outcomes_and_copies(drawn, rng):
 def test_average_effects_and_means_have_the_derivatives_of_the_mean(drawn):
     X, y, given = drawn
     m = GammaRegression().fit(X, y, **given)
-    table = m.prediction_table(X, "response")
+    table = m.effects.predictions(X, "response")
     np.testing.assert_allclose(table["estimate"], m.predict(X))
-    linear = m.prediction_table(X, "linear")
+    linear = m.effects.predictions(X, "linear")
     np.testing.assert_allclose(table["se"], m.predict(X) * linear["se"], rtol=1e-6)
     assert f"Dispersion      {m.dispersion_:.6g}" in str(m)
-    effect = m.average_effects(X, "x2")
+    effect = m.effects.average(X, "x2")
     assert effect["effect"].iloc[0] == pytest.approx(m.coef_[2] * m.predict(X).mean(), rel=1e-5)
 
 
@@ -326,7 +326,7 @@ def test_the_explained_deviance_is_that_of_shifted_offsets(rng):
     for far in (300.0, -300.0, -1200.0):
         own = GammaRegression().fit(X, y, offset=offset + far)
         assert own.score(X, y, offset=offset + far) == pytest.approx(expected, rel=1e-6)
-        again = own.validate(2, random_state=0).loc["r2", "apparent"]
+        again = own.validation.validate(2, random_state=0).loc["r2", "apparent"]
         assert again == pytest.approx(expected, rel=1e-6)
     apart = np.append(1000.0, offset[1:])  # no mean of y is finite without logarithms
     assert np.isfinite(m.score(X, y, offset=apart))

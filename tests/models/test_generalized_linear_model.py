@@ -20,7 +20,7 @@ from steropes.infer.response_moments import (
 )
 from steropes.likelihoods import IndependentRowsLikelihood
 from steropes.likelihoods.curvature import GroupedCurvature
-from steropes.models.generalized_linear_model import MeanRegression
+from steropes.models.estimators.generalized_linear_model import MeanRegression
 
 
 class GammaLikelihood(IndependentRowsLikelihood):
@@ -65,21 +65,23 @@ def test_the_mean_is_the_inverse_link_of_the_linear_predictor(gamma):
     mean = np.exp(model.intercept_ + X @ model.coef_)
     np.testing.assert_allclose(model.predict(X), mean)
     np.testing.assert_allclose(model.predict(X, offset=np.ones(300)), np.e * mean)
-    np.testing.assert_allclose(model.residuals("response"), y - mean)
-    np.testing.assert_allclose(model.residuals("pearson"), y / mean - 1)
+    np.testing.assert_allclose(model.checks.residuals("response"), y - mean)
+    np.testing.assert_allclose(model.checks.residuals("pearson"), y / mean - 1)
     unit = 2 * (y / mean - 1 - np.log(y / mean))
-    np.testing.assert_allclose(model.residuals("deviance"), np.sign(y - mean) * np.sqrt(unit))
+    np.testing.assert_allclose(
+        model.checks.residuals("deviance"), np.sign(y - mean) * np.sqrt(unit)
+    )
 
 
 def test_score_residuals_are_those_of_the_link_and_add_up_to_zero(gamma):
     X, y, w, model = gamma
     slope = y / model.predict(X) - 1  # (y − μ) μ' / V(μ), which y − μ is not
     Z = np.column_stack([np.ones(300), X])
-    score = model.residuals("score").to_numpy()
+    score = model.checks.residuals("score").to_numpy()
     np.testing.assert_allclose(score, Z * slope[:, None])
     np.testing.assert_allclose(w @ score, 0.0, atol=1e-5)
     own = (w * slope)[:, None] * Z @ model.vcov("model").to_numpy()
-    np.testing.assert_allclose(model.residuals("dfbeta"), own)
+    np.testing.assert_allclose(model.checks.residuals("dfbeta"), own)
 
 
 def test_d2_compares_deviances_and_is_the_same_for_repeated_rows(gamma):
@@ -95,7 +97,7 @@ def test_d2_compares_deviances_and_is_the_same_for_repeated_rows(gamma):
     assert model.score(X.repeat(times, 0), y.repeat(times)) == pytest.approx(expected)
     assert model.score(X, np.ones(300)) == 0.0
     with pytest.raises(DataError, match="kind must be"):
-        model.residuals("martingale")
+        model.checks.residuals("martingale")
 
 
 def test_a_null_model_explains_nothing(gamma):

@@ -56,19 +56,19 @@ def fitted(rng, name, prior=None, store=lambda X: X):
 def test_what_is_expected_of_a_stratum_is_what_it_has(name, store, rng):
     m, X, _, w, given = fitted(rng, name, store=store)
     some = w > 0
-    M = m.residuals("martingale")
+    M = m.checks.residuals("martingale")
     assert np.isnan(M[~some]).all()
     sums = np.bincount(given["strata"][some], M[some])
     np.testing.assert_allclose(sums, 0.0, atol=1e-9)
-    score = m.residuals("score").to_numpy()[some]
+    score = m.checks.residuals("score").to_numpy()[some]
     np.testing.assert_allclose(w[some] @ score, 0.0, atol=1e-6)
     # The sum over a stratum is that of x times the residual.
     for s in np.unique(given["strata"][some]):
         at = np.flatnonzero((given["strata"] == s) & some)
         expected = X.to_numpy()[at].T @ M[at]
-        own = m.residuals("score").to_numpy()[at].sum(axis=0)
+        own = m.checks.residuals("score").to_numpy()[at].sum(axis=0)
         np.testing.assert_allclose(own, expected, atol=1e-9)
-    D = m.residuals("deviance")
+    D = m.checks.residuals("deviance")
     assert np.isnan(D[~some]).all()
     assert (np.sign(D[some]) == np.sign(M[some])).all()
 
@@ -76,7 +76,7 @@ def test_what_is_expected_of_a_stratum_is_what_it_has(name, store, rng):
 @pytest.mark.parametrize("name", ["poisson", "series", "breslow"])
 def test_dfbeta_is_the_derivative_in_a_row_s_weight(name, rng):
     m, X, y, w, given = fitted(rng, name, Normal(0.5))
-    influence = m.residuals("dfbeta")
+    influence = m.checks.residuals("dfbeta")
     assert list(influence.index) == list(X.index)
     for i in np.flatnonzero(w > 0)[[0, 7, 20]]:
         ends = []
@@ -90,7 +90,7 @@ def test_dfbeta_is_the_derivative_in_a_row_s_weight(name, rng):
 
 def test_strata_leave_an_exact_model_as_their_influences_say(rng):
     m, X, y, w, given = fitted(rng, "exact")
-    by = m.residuals("dfbeta").groupby(given["strata"]).sum()
+    by = m.checks.residuals("dfbeta").groupby(given["strata"]).sum()
     s = 1
     ends = []
     for change in (1e-4, -1e-4):
@@ -104,7 +104,7 @@ def test_the_approximations_are_those_of_coxph(rng):
     given = {"strata": given["strata"], "offset": given["offset"], "sample_weight": w}
     cox = CoxRegression().fit(X, Surv(np.ones(len(y)), y), **given)
     for kind in ("martingale", "deviance", "score", "dfbeta"):
-        ours, theirs = np.asarray(m.residuals(kind)), np.asarray(cox.residuals(kind))
+        ours, theirs = np.asarray(m.checks.residuals(kind)), np.asarray(cox.checks.residuals(kind))
         informative = ~np.isnan(theirs) & ~np.isnan(ours)
         np.testing.assert_allclose(ours[informative], theirs[informative], atol=1e-7)
 
@@ -112,9 +112,9 @@ def test_the_approximations_are_those_of_coxph(rng):
 def test_a_case_series_deviance_is_that_of_its_counts(rng):
     m, _, y, w, _ = fitted(rng, "series")
     some, events = w > 0, (w > 0) & (y > 0)
-    mu = (y - m.residuals("martingale"))[events]
+    mu = (y - m.checks.residuals("martingale"))[events]
     deviance = 2 * (y[events] * np.log(y[events] / mu)).sum()  # Σ (y − μ) is zero
-    assert np.sum(m.residuals("deviance")[some] ** 2) == pytest.approx(deviance)
+    assert np.sum(m.checks.residuals("deviance")[some] ** 2) == pytest.approx(deviance)
 
 
 @pytest.mark.parametrize("varying", [None, {"a": 1}])
@@ -137,14 +137,14 @@ def test_pooled_residuals_are_sums_over_person_intervals(varying, rng):
     def per_person(x):
         return np.bincount(person, x, n)
 
-    M = m.residuals("martingale")
-    np.testing.assert_allclose(M, per_person(rows.residuals("response")), atol=1e-7)
-    deviance = per_person(rows.residuals("deviance") ** 2)
-    np.testing.assert_allclose(m.residuals("deviance") ** 2, deviance, atol=1e-7)
+    M = m.checks.residuals("martingale")
+    np.testing.assert_allclose(M, per_person(rows.checks.residuals("response")), atol=1e-7)
+    deviance = per_person(rows.checks.residuals("deviance") ** 2)
+    np.testing.assert_allclose(m.checks.residuals("deviance") ** 2, deviance, atol=1e-7)
     for kind in ("score", "dfbeta", "dfbetas"):
-        ours = m.residuals(kind)
+        ours = m.checks.residuals(kind)
         assert list(ours.index) == list(X.index)
-        theirs = rows.residuals(kind).to_numpy()
+        theirs = rows.checks.residuals(kind).to_numpy()
         summed = np.column_stack([per_person(x) for x in theirs.T])
         np.testing.assert_allclose(ours, summed, atol=1e-6)
 
@@ -152,11 +152,11 @@ def test_pooled_residuals_are_sums_over_person_intervals(varying, rng):
 def test_what_there_is_none_of_is_refused(rng):
     m, *_ = fitted(rng, "poisson", Laplace(0.1))
     with pytest.raises(DataError, match="kind must be one of 'martingale'"):
-        m.residuals("schoenfeld")
+        m.checks.residuals("schoenfeld")
     with pytest.raises(DataError, match="none of under a Laplace prior"):
-        m.residuals("dfbeta")
+        m.checks.residuals("dfbeta")
     with pytest.raises(DataError, match="have no columns"):
-        m.residuals("martingale", params="a")
+        m.checks.residuals("martingale", params="a")
 
 
 CENTRES = {
@@ -183,7 +183,7 @@ def test_scores_of_a_baseline_are_those_at_zero_wherever_columns_have_their_cent
     w = rng.integers(1, 4, n).astype(float) if weights else None
     m = PooledLogisticRegression(interval=1.0, baseline=baseline)
     m.fit(storage(X), y, sample_weight=w)
-    score = m.residuals("score").to_numpy()
+    score = m.checks.residuals("score").to_numpy()
     p = m.predict_hazard(storage(X))
     k = np.arange(1, 4)
     at_risk = y["time"][:, None] >= k

@@ -253,10 +253,10 @@ def test_inference_is_that_of_the_dummies(people, y):
         pd.testing.assert_frame_equal(
             found.confint(method=method), expected.confint(method=method), rtol=1e-5
         )
-    draws = [m.bootstrap(20, random_state=1).coef for m in (found, expected)]
+    draws = [m.inference.bootstrap(20, random_state=1).coef for m in (found, expected)]
     np.testing.assert_allclose(*draws, atol=2e-3)  # draws have a coarser tolerance
-    assert found.term_tests().loc[("site", "all"), "df"] == 2
-    effects = found.average_effects(people)
+    assert found.inference.term_tests().loc[("site", "all"), "df"] == 2
+    effects = found.effects.average(people)
     assert effects.index.tolist() == ["age", "site[b]", "site[c]", "smoker", "drug[low]"]
     p = [found.predict_proba(people.assign(drug=k))[:, 1].mean() for k in ("low", "high")]
     assert effects.loc["drug[low]", "effect"] == pytest.approx(p[0] - p[1], rel=1e-10)
@@ -266,15 +266,15 @@ def test_standardized_curves_set_a_column_of_labels(people, y, rng):
     times = Surv(rng.exponential(1, len(y)), y)
     model = CoxRegression().fit(people, times)
     given = {site: people.assign(site=site) for site in "abc"}
-    found = model.standardized_survival(people, [0.3], by="site")
-    expected = model.standardized_survival(people, [0.3], by=given)
+    found = model.curves.standardized_survival(people, [0.3], by="site")
+    expected = model.curves.standardized_survival(people, [0.3], by=given)
     np.testing.assert_allclose(found.survival["survival"], expected.survival["survival"])
     np.testing.assert_allclose(
-        model.standardized_survival(people, [0.3], by=1).survival["survival"],
+        model.curves.standardized_survival(people, [0.3], by=1).survival["survival"],
         expected.survival["survival"],
     )
     with pytest.raises(DataError, match="by must be the name or position of one of the 4 columns"):
-        model.standardized_survival(people, [0.3], by=4)
+        model.curves.standardized_survival(people, [0.3], by=4)
 
 
 def test_labels_may_have_effects_by_step(people, y, rng):

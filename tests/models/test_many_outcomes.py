@@ -22,7 +22,7 @@ from steropes import (
 )
 from steropes.design import as_design
 from steropes.fit import outcome_batches
-from steropes.models.row_arguments import FitInputs
+from steropes.models.fitting.row_arguments import FitInputs
 from tuning import tune
 
 N = 200

@@ -145,9 +145,9 @@ def test_profiles_draws_and_hypotheses_know_fixed_coefficients(drawn):
         X, y, offset=offset, fixed={"b:x0": 0.4, "c:x1": low}
     )
     assert 2 * (m.log_likelihood_ - held.log_likelihood_) == pytest.approx(3.8415, rel=1e-3)
-    assert m.bootstrap(3, random_state=0).coef.shape == (3, 2 + 2 * P - 1)
-    assert m.linear_hypothesis("b:x1 = c:x1")["df"] == 1
-    assert m.term_tests().loc[("x0", "all"), "df"] == 1
+    assert m.inference.bootstrap(3, random_state=0).coef.shape == (3, 2 + 2 * P - 1)
+    assert m.inference.linear_hypothesis("b:x1 = c:x1")["df"] == 1
+    assert m.inference.term_tests().loc[("x0", "all"), "df"] == 1
     with pytest.raises(DataError, match="'b:x0' is fixed at"):
         m.confint("b:x0")
 

@@ -215,7 +215,9 @@ def test_without_a_prior_estimates_and_errors_are_those_of_statsmodels(storage, 
     names = m.summary().index
     assert list(names[:3]) == ["b:intercept", "c:intercept", f"b:{m._names[0]}"]
     np.testing.assert_allclose(m.predict_proba(storage(X)), theirs.predict(), atol=1e-8)
-    assert m.model_tests()["chisq"]["likelihood ratio"] == pytest.approx(theirs.llr, rel=1e-6)
+    assert m.inference.model_tests()["chisq"]["likelihood ratio"] == pytest.approx(
+        theirs.llr, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
@@ -360,7 +362,7 @@ def test_choosers_paths_and_draws_work_on_sparse_x(rng):
     own = MultinomialLogisticRegression(prior=Laplace(0.05)).fit(X, y)
     np.testing.assert_allclose(path.loc[0.05].to_numpy(), own.coef_.ravel(), atol=1e-6)
     assert list(path.columns[:2]) == ["0:x0", "0:x1"]
-    draws = own.bootstrap(10, random_state=1)
+    draws = own.inference.bootstrap(10, random_state=1)
     assert list(draws.confint().index) == own._coefficient_names()
 
 
@@ -376,18 +378,20 @@ def test_profiles_and_hypotheses_are_likelihood_ratios(drawn):
     X, y = drawn
     table = pd.DataFrame(X, columns=[f"x{j}" for j in range(6)])
     m = MultinomialLogisticRegression().fit(table, y)
-    got = m.linear_hypothesis(["b:x0", "c:x0"], test="likelihood ratio")
+    got = m.inference.linear_hypothesis(["b:x0", "c:x0"], test="likelihood ratio")
     smaller = MultinomialLogisticRegression().fit(table.drop(columns="x0"), y)
     assert got["chisq"] == pytest.approx(2 * (m.log_likelihood_ - smaller.log_likelihood_))
     assert got["df"] == 2
-    between = m.linear_combination([[0, 0, *np.eye(12)[0] - np.eye(12)[6]]], method="wald")
+    between = m.inference.linear_combination(
+        [[0, 0, *np.eye(12)[0] - np.eye(12)[6]]], method="wald"
+    )
     other = MultinomialLogisticRegression(reference="c").fit(table, y).summary()
     np.testing.assert_allclose(
         between[["coef", "se"]].iloc[0], other.loc["b:x0", ["coef", "se"]], rtol=1e-6
     )
     low, high = m.confint("b:x0", method="profile").iloc[0]
     for end in (low, high):
-        held = m.linear_hypothesis(["b:x0"], end, test="likelihood ratio")
+        held = m.inference.linear_hypothesis(["b:x0"], end, test="likelihood ratio")
         assert held["chisq"] == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-4)
 
 
@@ -397,7 +401,7 @@ def test_terms_are_tested_in_all_classes_together(drawn, rng):
     data["group"] = rng.choice(["u", "v", "w"], N)
     data["y"] = y
     m = MultinomialLogisticRegression.from_formula("y ~ x0 * x2 + group", data)
-    table = m.term_tests("likelihood ratio")
+    table = m.inference.term_tests("likelihood ratio")
     smaller = MultinomialLogisticRegression.from_formula("y ~ x0 * x2", data)
     chisq = 2 * (m.log_likelihood_ - smaller.log_likelihood_)
     assert table.loc[("group", "all"), "chisq"] == pytest.approx(chisq)
@@ -407,7 +411,7 @@ def test_terms_are_tested_in_all_classes_together(drawn, rng):
     without = MultinomialLogisticRegression.from_formula("y ~ x2 + group", data)
     chisq = 2 * (m.log_likelihood_ - without.log_likelihood_)
     assert table.loc[("x0", "all"), "chisq"] == pytest.approx(chisq)
-    inside = MultinomialLogisticRegression().fit(data[["x0", "group"]], y).term_tests()
+    inside = MultinomialLogisticRegression().fit(data[["x0", "group"]], y).inference.term_tests()
     assert list(inside.index.get_level_values("term")) == ["x0", "group", "TOTAL"]
     assert inside.loc[("group", "all"), "df"] == 4
 
@@ -468,8 +472,8 @@ def test_the_device_has_the_fit_of_the_host(drawn):
         a = MultinomialLogisticRegression(prior=prior, tol=1e-10).fit(X, y)
         b = MultinomialLogisticRegression(prior=prior, tol=1e-10, device="torch-cpu").fit(X, y)
         np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-8)
-    np.testing.assert_allclose(b.bootstrap(3, random_state=1).coef,
-                               a.bootstrap(3, random_state=1).coef, atol=1e-6)  # fmt: skip
+        draws = [m.inference.bootstrap(3, random_state=1).coef for m in (a, b)]
+        np.testing.assert_allclose(draws[1], draws[0], atol=1e-6)
 
 
 def test_rare_classes_and_draws_without_them(rng):
@@ -478,7 +482,7 @@ def test_rare_classes_and_draws_without_them(rng):
     y[:3] = 2
     m = MultinomialLogisticRegression(prior=Laplace(), cv=3).fit(X, y)
     assert m.converged_
-    draws = MultinomialLogisticRegression().fit(X, y).bootstrap(20, random_state=0)
+    draws = MultinomialLogisticRegression().fit(X, y).inference.bootstrap(20, random_state=0)
     gone = np.isinf(draws.coef[:, 1])
     assert 0 < gone.sum() < 20  # the class is in no row of these draws
     y[1:3] = 0
@@ -526,7 +530,7 @@ def test_what_a_multinomial_model_does_not_have_is_refused(drawn):
     with pytest.raises(DataError, match="linear predictor for each class"):
         m.linear_predictor(X)
     with pytest.raises(DataError, match="several coefficients"):
-        m.predict_terms(X)
+        m.effects.terms(X)
     with pytest.raises(DataError, match="robust"):
         m.vcov("HC3")
     with pytest.raises(DataError, match="features"):
@@ -537,15 +541,15 @@ def test_what_a_multinomial_model_does_not_have_is_refused(drawn):
             m.score(X, y, sample_weight=weight)
     null = model.from_formula("y ~ 1", pd.DataFrame({"y": y}))
     with pytest.raises(DataError, match="no covariates to test"):
-        null.term_tests()
+        null.inference.term_tests()
 
 
 def test_a_changed_setting_does_not_change_the_fit(drawn):
     X, y = drawn
     m = MultinomialLogisticRegression(reference="b").fit(X, y)
-    table = m.prediction_table(X[:2])
+    table = m.effects.predictions(X[:2])
     m.set_params(reference="c")
-    pd.testing.assert_frame_equal(m.prediction_table(X[:2]), table)
+    pd.testing.assert_frame_equal(m.effects.predictions(X[:2]), table)
 
 
 # The checks compare two fits to seven digits, under a prior of variance two million.

@@ -21,8 +21,8 @@ from steropes import (
     validate_by_group,
 )
 from steropes.design import null_design
-from steropes.models.multinomial_performance import log_odds_of_class
-from steropes.models.performance import ValidationData, performance
+from steropes.models.families.multinomial_performance import log_odds_of_class
+from steropes.models.families.performance import ValidationData, performance
 
 N, P = 300, 4
 LABELS = np.array(["a", "b", "c"])
@@ -53,18 +53,20 @@ def test_residuals_are_those_of_the_probabilities(drawn, rng):
     m.fit(table, y, sample_weight=w, offset=offset, fixed={"b:x3": 0.2})
     p = m.predict_proba(table, offset)
     expected = (y[:, None] == LABELS) - p
-    response = m.residuals("response")
+    response = m.checks.residuals("response")
     np.testing.assert_allclose(response, expected, atol=1e-12)
     assert response.columns.tolist() == LABELS.tolist()
     assert response.index.tolist() == table.index.tolist()
-    np.testing.assert_allclose(m.residuals("pearson"), expected / np.sqrt(p * (1 - p)), rtol=1e-9)
-    assert w @ m.residuals() ** 2 == pytest.approx(-2 * m.log_likelihood_)
-    score = m.residuals("score")
+    np.testing.assert_allclose(
+        m.checks.residuals("pearson"), expected / np.sqrt(p * (1 - p)), rtol=1e-9
+    )
+    assert w @ m.checks.residuals() ** 2 == pytest.approx(-2 * m.log_likelihood_)
+    score = m.checks.residuals("score")
     np.testing.assert_allclose(score["c:x1"], expected[:, 2] * X[:, 1], atol=1e-10)
     np.testing.assert_allclose(score["b:intercept"], expected[:, 1], atol=1e-10)
     assert "b:x3" not in score
     np.testing.assert_allclose(w @ score, 0.0, atol=1e-5)
-    change = m.residuals("dfbeta", ["b:x0"])
+    change = m.checks.residuals("dfbeta", ["b:x0"])
     np.testing.assert_allclose(
         change.to_numpy()[:, 0],
         (w[:, None] * score) @ m.vcov("model").loc[:, "b:x0"],
@@ -72,14 +74,14 @@ def test_residuals_are_those_of_the_probabilities(drawn, rng):
         atol=1e-9,
     )
     np.testing.assert_allclose(
-        m.residuals("dfbetas", ["b:x0"]), change / m.summary().loc["b:x0", "se"], rtol=1e-6
+        m.checks.residuals("dfbetas", ["b:x0"]), change / m.summary().loc["b:x0", "se"], rtol=1e-6
     )
 
 
 def test_the_change_by_a_row_is_near_that_of_a_fit_without_it(drawn):
     X, y = drawn
     m = MultinomialLogisticRegression(tol=1e-10).fit(X, y)
-    change = m.residuals("dfbeta")
+    change = m.checks.residuals("dfbeta")
     i = 7
     without = MultinomialLogisticRegression(tol=1e-10).fit(np.delete(X, i, 0), np.delete(y, i))
     actual = m.summary()["coef"] - without.summary()["coef"]
@@ -89,13 +91,13 @@ def test_the_change_by_a_row_is_near_that_of_a_fit_without_it(drawn):
 def test_residuals_that_do_not_exist_are_refused(drawn):
     X, y = drawn
     m = MultinomialLogisticRegression(prior=Laplace(0.1)).fit(X, y)
-    assert m.residuals("score").shape == (N, 2 + 3 * P)
+    assert m.checks.residuals("score").shape == (N, 2 + 3 * P)
     with pytest.raises(DataError, match="covariance matrix"):
-        m.residuals("dfbeta")
+        m.checks.residuals("dfbeta")
     with pytest.raises(DataError, match="kind must be one of"):
-        m.residuals("martingale")
+        m.checks.residuals("martingale")
     with pytest.raises(DataError, match="leave params out"):
-        m.residuals("response", "b:x0")
+        m.checks.residuals("response", "b:x0")
 
 
 # -- measures --------------------------------------------------------------------------------------
@@ -134,8 +136,8 @@ def test_the_slope_maximises_the_likelihood(drawn):
 def test_measures_of_two_classes_are_those_of_logistic_regression(drawn):
     X, y = drawn
     two = np.where(y == "a", "a", "b")
-    a = MultinomialLogisticRegression(tol=1e-10).fit(X, two).validate(4, random_state=1)
-    b = LogisticRegression(tol=1e-10).fit(X, two).validate(4, random_state=1)
+    a = MultinomialLogisticRegression(tol=1e-10).fit(X, two).validation.validate(4, random_state=1)
+    b = LogisticRegression(tol=1e-10).fit(X, two).validation.validate(4, random_state=1)
     for name in ("auc", "r2", "slope"):
         np.testing.assert_allclose(a.loc[name], b.loc[name], rtol=1e-4)
     measured = a.columns[:-1]
@@ -143,8 +145,8 @@ def test_measures_of_two_classes_are_those_of_logistic_regression(drawn):
     c = MultinomialLogisticRegression(tol=1e-10).fit(X, two)
     d = LogisticRegression(tol=1e-10).fit(X, two)
     curves = [
-        c.calibration_curve(value="b", n=3, points=5, random_state=2),
-        d.calibration_curve(n=3, points=5, random_state=2),
+        c.validation.calibration_curve(value="b", n=3, points=5, random_state=2),
+        d.validation.calibration_curve(n=3, points=5, random_state=2),
     ]
     np.testing.assert_allclose(*curves, rtol=1e-4, atol=1e-6)
 
@@ -186,26 +188,26 @@ def test_groups_are_validated_with_fits_without_them(drawn):
 def test_a_calibration_curve_needs_a_class(drawn):
     X, y = drawn
     m = MultinomialLogisticRegression().fit(X, y)
-    curve = m.calibration_curve(value="c", n=2, points=5, random_state=0)
+    curve = m.validation.calibration_curve(value="c", n=2, points=5, random_state=0)
     p = m.predict_proba(X)[:, 2]
     np.testing.assert_allclose(
         curve["predicted"].iloc[[0, -1]], np.quantile(p, [0.05, 0.95]), atol=0.02
     )
     with pytest.raises(DataError, match="value is required"):
-        m.calibration_curve()
+        m.validation.calibration_curve()
     with pytest.raises(DataError, match="one of the classes 'a', 'b', 'c', not 'd'"):
-        m.calibration_curve(value="d")
+        m.validation.calibration_curve(value="d")
 
 
 def test_a_calibration_curve_of_ordered_categories_takes_labels(drawn):
     X, y = drawn
     ordered = pd.Series(pd.Categorical(y, ["c", "a", "b"], ordered=True))
     m = CumulativeProbabilityModel().fit(X, ordered)
-    by_label = m.calibration_curve(value="a", n=2, points=4, random_state=0)
-    by_position = m.calibration_curve(value=1, n=2, points=4, random_state=0)
+    by_label = m.validation.calibration_curve(value="a", n=2, points=4, random_state=0)
+    by_position = m.validation.calibration_curve(value=1, n=2, points=4, random_state=0)
     pd.testing.assert_frame_equal(by_label, by_position)
     with pytest.raises(DataError, match="one of the ordered categories 'c', 'a', 'b', not 'd'"):
-        m.calibration_curve(value="d")
+        m.validation.calibration_curve(value="d")
 
 
 # -- predictions with errors -----------------------------------------------------------------------
@@ -218,8 +220,8 @@ def test_prediction_tables_of_two_classes_are_those_of_logistic_regression(kind,
     a = MultinomialLogisticRegression(tol=1e-10).fit(sparse.csc_array(X), two, fixed={"b:x2": 0.1})
     b = LogisticRegression(tol=1e-10).fit(X, two, fixed={"x2": 0.1})
     for scale, extra in (("linear", {}), ("response", {}), ("ratio", {"reference": X[3:4]})):
-        own = a.prediction_table(X[:7], scale, 0.9, kind=kind, **extra).xs("b", level="class")
-        expected = b.prediction_table(X[:7], scale, 0.9, kind=kind, **extra)
+        own = a.effects.predictions(X[:7], scale, 0.9, kind=kind, **extra).xs("b", level="class")
+        expected = b.effects.predictions(X[:7], scale, 0.9, kind=kind, **extra)
         np.testing.assert_allclose(own, expected, rtol=1e-6, atol=1e-9)
 
 
@@ -232,7 +234,7 @@ def test_errors_of_probabilities_are_those_of_the_delta_method(settings, drawn, 
     offset = rng.normal(size=(3, 3))
     m = MultinomialLogisticRegression(tol=1e-10, **settings)
     m.fit(pd.DataFrame(X, columns=new.columns), y)
-    table = m.prediction_table(new, "response", offset=offset)
+    table = m.effects.predictions(new, "response", offset=offset)
     p = m.predict_proba(new, offset)
     np.testing.assert_allclose(table["estimate"], p.ravel())
     assert table.index[4] == ("v", "b")
@@ -274,9 +276,9 @@ def test_tables_that_do_not_exist_are_refused(drawn):
         ("leave offset out", {"reference": X[:1], "offset": np.zeros((N, 3))}),
     ):
         with pytest.raises(DataError, match=words):
-            m.prediction_table(X, **extra)
+            m.effects.predictions(X, **extra)
     with pytest.raises(DataError, match="Laplace prior"):
-        MultinomialLogisticRegression(prior=Laplace(0.1)).fit(X, y).prediction_table(X)
+        MultinomialLogisticRegression(prior=Laplace(0.1)).fit(X, y).effects.predictions(X)
 
 
 @pytest.mark.parametrize("variable", ["u", "site"])
@@ -285,7 +287,7 @@ def test_partial_effects_have_a_line_for_each_value_and_class(variable, drawn, r
     data = pd.DataFrame({"u": rng.normal(size=N), "site": rng.choice(["r", "s"], N), "y": y})
     m = MultinomialLogisticRegression.from_formula("y ~ u + site", data)
     values = [0.0, 1.0, 2.0] if variable == "u" else ["r", "s"]
-    table = m.partial_effect(variable, values, "response")
+    table = m.effects.partial(variable, values, "response")
     assert table[variable].tolist() == np.repeat(values, 3).tolist()
     at = {"u": data["u"].median(), "site": data["site"].mode()[0]}
     new = pd.DataFrame({**at, variable: values})
@@ -345,7 +347,7 @@ def test_average_effects_are_those_of_statsmodels(drawn):
     for storage in (np.asarray, sparse.csc_array, pd.DataFrame):
         if storage is pd.DataFrame:
             m = MultinomialLogisticRegression(tol=1e-11).fit(pd.DataFrame(X), y)
-        table = m.average_effects(storage(X))
+        table = m.effects.average(storage(X))
         np.testing.assert_allclose(table["effect"], theirs.margeff.ravel(), atol=1e-7)
         np.testing.assert_allclose(table["se"], theirs.margeff_se.ravel(), rtol=1e-5)
         np.testing.assert_allclose(table["effect"].groupby(level=0).sum(), 0.0, atol=1e-10)
@@ -362,8 +364,8 @@ def test_average_effects_of_two_classes_are_those_of_logistic_regression(drawn, 
     formula = "y ~ u + rcs(v, 4) + site * one"
     a = MultinomialLogisticRegression.from_formula(formula, data, tol=1e-10)
     b = LogisticRegression.from_formula(formula, data, tol=1e-10)
-    table = a.average_effects(data, sample_weight=w, kind="robust")
-    expected = b.average_effects(data, sample_weight=w, kind="robust")
+    table = a.effects.average(data, sample_weight=w, kind="robust")
+    expected = b.effects.average(data, sample_weight=w, kind="robust")
     own = table.xs("b", level="class")
     assert own.index.tolist() == expected.index.tolist()
     np.testing.assert_allclose(own["effect"], expected["effect"], atol=1e-8)
@@ -372,14 +374,14 @@ def test_average_effects_of_two_classes_are_those_of_logistic_regression(drawn, 
     c = MultinomialLogisticRegression(tol=1e-10).fit(plain, data["y"], fixed={"b:u": 0.3})
     d = LogisticRegression(tol=1e-10).fit(plain, data["y"], fixed={"u": 0.3})
     some = ["site", "one", "v"]
-    own = c.average_effects(plain, some).xs("b", level="class")
-    np.testing.assert_allclose(own["effect"], d.average_effects(plain, some)["effect"], atol=1e-8)
+    own = c.effects.average(plain, some).xs("b", level="class")
+    np.testing.assert_allclose(own["effect"], d.effects.average(plain, some)["effect"], atol=1e-8)
 
 
 def test_average_effects_that_do_not_exist_are_refused(drawn):
     X, y = drawn
     m = MultinomialLogisticRegression().fit(X, y)
     with pytest.raises(DataError, match="There is no variable 'z'"):
-        m.average_effects(X, "z")
+        m.effects.average(X, "z")
     with pytest.raises(DataError, match="Laplace prior"):
-        MultinomialLogisticRegression(prior=Laplace(0.1)).fit(X, y).average_effects(X)
+        MultinomialLogisticRegression(prior=Laplace(0.1)).fit(X, y).effects.average(X)

@@ -74,8 +74,8 @@ def test_a_given_dispersion_is_a_generalised_linear_model(drawn, rng):
     np.testing.assert_allclose(m.vcov("model"), theirs.cov_params(), rtol=1e-6, atol=1e-9)
     assert m.log_likelihood_ == pytest.approx(theirs.llf, rel=1e-10)
     assert m.dispersion_ == 0.4
-    np.testing.assert_allclose(m.residuals("pearson"), theirs.resid_pearson, atol=1e-6)
-    np.testing.assert_allclose(m.residuals("deviance"), theirs.resid_deviance, atol=1e-6)
+    np.testing.assert_allclose(m.checks.residuals("pearson"), theirs.resid_pearson, atol=1e-6)
+    np.testing.assert_allclose(m.checks.residuals("deviance"), theirs.resid_deviance, atol=1e-6)
     assert m.aic_ == pytest.approx(2 * 7 - 2 * theirs.llf)
 
 
@@ -100,7 +100,7 @@ def test_counts_that_vary_less_than_poissons_have_the_fit_of_poisson(prior, rng)
     np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-8)
     assert a.log_likelihood_ == pytest.approx(b.log_likelihood_, abs=1e-6)
     for kind in ("pearson", "deviance"):
-        np.testing.assert_allclose(a.residuals(kind), b.residuals(kind), atol=1e-6)
+        np.testing.assert_allclose(a.checks.residuals(kind), b.checks.residuals(kind), atol=1e-6)
     assert a.score(X, y) == pytest.approx(b.score(X, y), rel=1e-6)
 
 
@@ -152,11 +152,11 @@ def test_profiles_and_tests_refit_the_dispersion(drawn):
         assert held.dispersion_ != pytest.approx(m.dispersion_, rel=1e-6)
         drop = 2 * (m.log_likelihood_ - held.log_likelihood_)
         assert drop == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-4)
-    row = m.linear_combination("x0 - x2").iloc[0]
-    test = m.linear_hypothesis(f"x0 - x2 = {row['upper']}", test="likelihood ratio")
+    row = m.inference.linear_combination("x0 - x2").iloc[0]
+    test = m.inference.linear_hypothesis(f"x0 - x2 = {row['upper']}", test="likelihood ratio")
     assert test["chisq"] == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-3)
     smaller = NegativeBinomialRegression().fit(X[:, :4], y, **given)
-    got = m.linear_hypothesis(["x4", "x5"], test="likelihood ratio")
+    got = m.inference.linear_hypothesis(["x4", "x5"], test="likelihood ratio")
     assert got["chisq"] == pytest.approx(2 * (m.log_likelihood_ - smaller.log_likelihood_))
 
 
@@ -164,7 +164,7 @@ def test_influences_with_an_estimated_dispersion_add_up_to_the_robust_covariance
     X, y, given = drawn
     w = rng.integers(1, 3, N).astype(float)
     m = NegativeBinomialRegression().fit(X, y, **given, sample_weight=w)
-    change = m.residuals("dfbeta").to_numpy()
+    change = m.checks.residuals("dfbeta").to_numpy()
     np.testing.assert_allclose(change.T @ change, m.vcov("robust"), rtol=1e-6, atol=1e-10)
     np.testing.assert_allclose(change.sum(axis=0), 0.0, atol=1e-7)
     less = w.copy()
@@ -182,7 +182,7 @@ def test_scores_are_at_the_dispersion_of_the_weighted_fit(drawn, rng):
     m = NegativeBinomialRegression(tol=1e-10).fit(X, y, **given, sample_weight=w)
     mean = m.predict(X, **given)
     slope = (y - mean) / (1 + m.dispersion_ * mean)
-    score = m.residuals("score").to_numpy()
+    score = m.checks.residuals("score").to_numpy()
     np.testing.assert_allclose(score, slope[:, None] * np.c_[np.ones(N), X], atol=1e-7)
     np.testing.assert_allclose(w @ score, 0.0, atol=1e-5)
 
@@ -192,7 +192,7 @@ def test_d2_compares_with_the_best_rate_at_the_same_dispersion(drawn):
     m = NegativeBinomialRegression().fit(X, y, **given)
     null = NegativeBinomialRegression(dispersion=m.dispersion_, prior=Laplace(1e-9))
     null.fit(X, y, **given)
-    D = [np.sum(x.residuals("deviance") ** 2) for x in (m, null)]
+    D = [np.sum(x.checks.residuals("deviance") ** 2) for x in (m, null)]
     assert m.score(X, y, **given) == pytest.approx(1 - D[0] / D[1], rel=1e-8)
 
 
@@ -218,7 +218,7 @@ def test_a_chooser_finds_the_effects_and_draws_keep_them(drawn):
         assert m.converged_
         assert m.coef_[0] > 0.2
         assert m.coef_[2] < -0.1
-    assert m.bootstrap(20, random_state=1).nonzero["x0"] > 0.9
+    assert m.inference.bootstrap(20, random_state=1).nonzero["x0"] > 0.9
 
 
 def test_paths_blocks_of_rows_many_outcomes_and_copies(drawn, rng):
@@ -247,7 +247,7 @@ def test_paths_blocks_of_rows_many_outcomes_and_copies(drawn, rng):
 def test_means_have_the_errors_of_the_delta_method(drawn):
     X, y, given = drawn
     m = NegativeBinomialRegression().fit(X, y, **given)
-    table, linear = m.prediction_table(X, "response"), m.prediction_table(X, "linear")
+    table, linear = m.effects.predictions(X, "response"), m.effects.predictions(X, "linear")
     np.testing.assert_allclose(table["se"], m.predict(X) * linear["se"], rtol=1e-6)
 
 
@@ -331,8 +331,8 @@ def test_draws_with_separated_counts_have_infinite_coefficients():
     X, y = np.arange(8.0)[:, None] % 4, np.array([0, 1, 0, 3, 0, 0, 1, 2.0])
     model = NegativeBinomialRegression().fit(X, y)
     assert model.dispersion_ == 0
-    ours = model.bootstrap(100, random_state=1).coef
-    theirs = PoissonRegression().fit(X, y).bootstrap(100, random_state=1).coef
+    ours = model.inference.bootstrap(100, random_state=1).coef
+    theirs = PoissonRegression().fit(X, y).inference.bootstrap(100, random_state=1).coef
     np.testing.assert_array_equal(np.isfinite(ours), np.isfinite(theirs))
     assert 0 < np.isinf(theirs[:, 1]).sum() < 100
 

@@ -41,14 +41,14 @@ def test_cox_is_coxph():
         0.24722222222, -0.50277777778, 0.84444444444, 0.84444444444, -0.33611111111,
         0.66388888889, 0.49722222222, -0.75277777778, -0.25277777778, -1.25277777778,
     ]  # fmt: skip
-    close(m.residuals("martingale"), martingale)
-    curve = m.survival_curves(m.design_matrix(DATA.iloc[:2]), times=[1, 2, 3, 4, 6])
+    close(m.checks.residuals("martingale"), martingale)
+    curve = m.curves.survival(m.design_matrix(DATA.iloc[:2]), times=[1, 2, 3, 4, 6])
     survival = [0.80968409698, 0.71454370766, 0.60484819017, 0.47105624414, 0.28571005452]
     se = [0.12103539375, 0.13923646250, 0.15509191818, 0.16869369036, 0.17571713210]
     close(curve[["survival", "se"]].iloc[5:], np.column_stack([survival, se]))
     assert m.summary().empty
     assert m.vcov("model").shape == (0, 0)
-    assert m.concordance(m.design_matrix(DATA), Surv(DATA["t"], DATA["e"])) == 0.5
+    assert m.validation.concordance(m.design_matrix(DATA), Surv(DATA["t"], DATA["e"])) == 0.5
     by = CoxRegression.from_formula("Surv(t, e) ~ strata(g) + offset(z)", DATA)
     close(by.log_likelihood_, -5.6227286735)
 
@@ -69,7 +69,7 @@ def test_thresholds_are_those_of_polr():
     se = [0.69006555934, 0.69006555934, 1.05409255339]
     close(m.alpha_summary()[["alpha", "se"]].T, [np.log([3 / 7, 7 / 3, 9]), se])
     close(m.log_likelihood_, -12.798542258)
-    assert m.predict_quantile(m.design_matrix(DATA))[0] == 1.0
+    assert m.curves.quantile(m.design_matrix(DATA))[0] == 1.0
 
 
 def test_other_families():
@@ -80,7 +80,7 @@ def test_other_families():
     close(m.intercept_, np.log(events / (at_risk - events)))
     m = FineGrayRegression.from_formula("Surv(t, c) ~ 1", DATA)
     X = m.design_matrix(DATA.iloc[:1])
-    curve = m.incidence_curves(X, times=[2.0, 4.0])
+    curve = m.curves.incidence(X, times=[2.0, 4.0])
     close(curve["incidence"], m.predict_cumulative_incidence(X, [2.0, 4.0])[0])
     theirs = aalen_johansen(Surv(DATA["t"], DATA["c"])).at([2.0, 4.0])[1]
     close(curve["incidence"], theirs, rtol=0.1)  # 1 − exp(−Λ) is not the product limit
@@ -102,9 +102,9 @@ def test_settings_that_have_nothing_to_act_on(given):
 def test_what_has_no_meaning_without_covariates_is_refused():
     m = CoxRegression.from_formula("Surv(t, e) ~ 1", DATA)
     with pytest.raises(DataError, match="is the null model"):
-        m.model_tests()
+        m.inference.model_tests()
     with pytest.raises(DataError, match="no covariates"):
-        m.test_proportionality()
+        m.checks.proportionality()
     with pytest.raises(DataError, match="expecting 0 features"):
         m.predict(DATA[["z"]].to_numpy())
     assert not m.predict(DATA[["z"]]).any()  # data, of which the formula names no column
@@ -117,4 +117,4 @@ def test_what_has_no_meaning_without_covariates_is_refused():
     m = CumulativeProbabilityModel.from_formula("k ~ 1", DATA)
     assert "KKT violation" in str(m).splitlines()[-1]  # and no empty table
     with pytest.raises(DataError, match="no covariates"):
-        m.test_parallelism(m.design_matrix(DATA), DATA["k"])
+        m.checks.parallelism(m.design_matrix(DATA), DATA["k"])

@@ -68,6 +68,6 @@ def test_nor_of_columns_that_stay_where_others_are_fixed_or_change_with_time(ind
     assert not shares_memory_with(m, X)
     m = c.make(prior=Laplace(0.1)).fit(X, c.y, fixed={"x2": 0.3}, **c.extras)
     assert not shares_memory_with(m, X)
-    before = m.bootstrap(3, random_state=0).coef
+    before = m.inference.bootstrap(3, random_state=0).coef
     X.indices[:] = 0
-    np.testing.assert_array_equal(m.bootstrap(3, random_state=0).coef, before)
+    np.testing.assert_array_equal(m.inference.bootstrap(3, random_state=0).coef, before)

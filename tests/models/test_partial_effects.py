@@ -17,8 +17,8 @@ from steropes import (
     Surv,
     plots,
 )
-from steropes.models import variable_ranges
-from steropes.models.variable_ranges import summarize_variables
+from steropes.models.fitting import variable_ranges
+from steropes.models.fitting.variable_ranges import summarize_variables
 
 mpl.use("Agg")
 RNG = np.random.default_rng(13)
@@ -50,12 +50,12 @@ def test_typical_values_are_medians_and_modes_without_extremes():
 
 
 def test_an_effect_is_the_difference_of_two_rows():
-    table = MODEL.partial_effect("age", [50, 70], "ratio")
+    table = MODEL.effects.partial("age", [50, 70], "ratio")
     rows = pd.DataFrame({"age": [50.0, 70.0], "sex": "m", "n": int(D["n"].median()), "flag": False})
     middle = rows.iloc[[0]].assign(age=D["age"].median())
-    expected = MODEL.prediction_table(rows, "ratio", reference=middle)
+    expected = MODEL.effects.predictions(rows, "ratio", reference=middle)
     np.testing.assert_allclose(table[expected.columns], expected, rtol=1e-9)
-    means = MODEL.partial_effect("sex", scale="response", at={"age": 50})
+    means = MODEL.effects.partial("sex", scale="response", at={"age": 50})
     rows = pd.DataFrame({"age": 50.0, "sex": ["f", "m"], "n": int(D["n"].median()), "flag": False})
     np.testing.assert_allclose(means["estimate"], MODEL.predict_proba(rows)[:, 1], rtol=1e-9)
     assert means["sex"].tolist() == ["f", "m"]
@@ -63,7 +63,7 @@ def test_an_effect_is_the_difference_of_two_rows():
 
 def test_plots_show_the_table_and_the_risks():
     line = plots.partial_effect(MODEL, "age").lines[0]
-    np.testing.assert_allclose(line.get_ydata(), MODEL.partial_effect("age")["estimate"])
+    np.testing.assert_allclose(line.get_ydata(), MODEL.effects.partial("age")["estimate"])
     assert plots.partial_effect(MODEL, "sex", scale="ratio").get_yscale() == "log"
     words = [t.get_text() for t in plots.nomogram(MODEL).texts]
     assert {"Points", "age", "sex", "n", "Total points", "Risk", "0.5"} <= set(words)
@@ -102,13 +102,13 @@ def test_a_nomogram_marks_round_risks_of_a_narrow_range(time):
 
 def test_what_has_no_effect_is_refused():
     with pytest.raises(DataError, match="from_formula"):
-        LogisticRegression().fit(D[["age"]].to_numpy(), D["y"]).partial_effect("x0")
+        LogisticRegression().fit(D[["age"]].to_numpy(), D["y"]).effects.partial("x0")
     with pytest.raises(DataError, match="no variable of the model"):
-        MODEL.partial_effect("height")
+        MODEL.effects.partial("height")
     with pytest.raises(DataError, match="no variable of the model"):
-        MODEL.partial_effect("age", at={"height": 1})
+        MODEL.effects.partial("age", at={"height": 1})
     with pytest.raises(DataError, match="leave it out of at"):
-        MODEL.partial_effect("age", at={"age": 1})
+        MODEL.effects.partial("age", at={"age": 1})
     crossed = LogisticRegression.from_formula("y ~ age * sex", D)
     with pytest.raises(DataError, match="interaction"):
         plots.nomogram(crossed)
@@ -126,9 +126,9 @@ def test_what_has_no_effect_is_refused():
 def test_an_offset_is_zero():
     model = PoissonRegression.from_formula("n ~ age + offset(time)", D)
     rows = pd.DataFrame({"age": [50.0, 70.0], "time": 0.0})
-    table = model.partial_effect("age", [50, 70], "response")
+    table = model.effects.partial("age", [50, 70], "response")
     np.testing.assert_allclose(table["estimate"], model.predict(rows), rtol=1e-9)
-    assert np.isfinite(model.partial_effect("age", [50, 70])["estimate"]).all()
+    assert np.isfinite(model.effects.partial("age", [50, 70])["estimate"]).all()
     logistic = LogisticRegression.from_formula("y ~ age + offset(time)", D)
     with pytest.raises(DataError, match="no scale for the offset"):
         plots.nomogram(logistic)
@@ -137,11 +137,11 @@ def test_an_offset_is_zero():
 def test_numbers_used_as_categories_have_levels():
     data = D.assign(site=np.arange(N) % 12)
     model = LogisticRegression.from_formula("y ~ age + C(site)", data)
-    table = model.partial_effect("site")
+    table = model.effects.partial("site")
     assert table["site"].tolist() == list(range(12))
     difference = table["estimate"] - table["estimate"][0]
     np.testing.assert_allclose(difference[1:], model.coef_[1:], rtol=1e-9)
-    effects = model.average_effects(data, "site")
+    effects = model.effects.average(data, "site")
     assert effects.index.tolist() == [f"site[{k}]" for k in range(1, 12)]
     high, low = (model.predict_proba(data.assign(site=k))[:, 1].mean() for k in (5, 0))
     assert effects.loc["site[5]", "effect"] == pytest.approx(high - low)
@@ -160,8 +160,8 @@ def test_a_data_frame_has_the_effects_of_the_formula_of_its_columns(labels):
     plain = LogisticRegression().fit(X, D["y"])
     other = LogisticRegression.from_formula(formula, X.assign(y=D["y"]))
     for name, chosen in (("age", [50, 70]), ("sex", None), ("n", None), ("flag", [False, True])):
-        a = plain.partial_effect(name, chosen, at={"flag": False} if name != "flag" else None)
-        b = other.partial_effect(name, chosen, at={"flag": False} if name != "flag" else None)
+        a = plain.effects.partial(name, chosen, at={"flag": False} if name != "flag" else None)
+        b = other.effects.partial(name, chosen, at={"flag": False} if name != "flag" else None)
         np.testing.assert_allclose(a.drop(columns=name), b.drop(columns=name), rtol=1e-5, atol=1e-7)
         assert a[name].tolist() == b[name].tolist()
     ours, theirs = (sorted(t.get_text() for t in plots.nomogram(m).texts) for m in (plain, other))
@@ -175,30 +175,30 @@ def test_a_nomogram_of_a_data_frame_gives_the_risk_of_a_cox_model():
     scales = {t.get_text() for t in plots.nomogram(m, time=0.5).texts}
     assert {"age", "sex", "f", "m", "Risk by 0.5"} <= scales
     again = CoxRegression().fit(D[["age", "n"]], y)  # a refit forgets the variables of the last fit
-    again.partial_effect("n")
+    again.effects.partial("n")
     again.fit(D[["age", "sex"]], y)
-    assert again.partial_effect("sex")["sex"].tolist() == ["f", "m"]
+    assert again.effects.partial("sex")["sex"].tolist() == ["f", "m"]
 
 
 def test_a_level_that_the_data_lack_is_refused_by_name():
     m = LogisticRegression().fit(D[["age", "sex"]], D["y"])
     with pytest.raises(DataError, match="'sex' has no level 'x'; its levels are 'f', 'm'"):
-        m.partial_effect("sex", ["f", "x"])
+        m.effects.partial("sex", ["f", "x"])
     with pytest.raises(DataError, match="no level 'x'"):
-        m.partial_effect("age", at={"sex": "x"})
+        m.effects.partial("age", at={"sex": "x"})
 
 
 def test_fixed_coefficients_and_many_columns_have_no_typical_row(monkeypatch):
     fixed = LogisticRegression().fit(D[["age", "n"]], D["y"], fixed={"n": 0.1})
     with pytest.raises(DataError, match="fixed coefficients"):
-        fixed.partial_effect("age")
+        fixed.effects.partial("age")
     monkeypatch.setattr(variable_ranges, "MAX_COLUMNS", 1)
     many = LogisticRegression().fit(D[["age", "n"]], D["y"])
     with pytest.raises(DataError, match="has 2 columns"):
-        many.partial_effect("age")
+        many.effects.partial("age")
     blocks = ShardedDesign.from_blocks([D[["age", "n"]].iloc[:100], D[["age", "n"]].iloc[100:]])
     with pytest.raises(DataError, match="rows in blocks"):
-        LogisticRegression().fit(blocks, D["y"]).partial_effect("age")
+        LogisticRegression().fit(blocks, D["y"]).effects.partial("age")
 
 
 def test_classes_of_a_data_frame_have_the_effects_of_the_formula():
@@ -206,18 +206,18 @@ def test_classes_of_a_data_frame_have_the_effects_of_the_formula():
     plain = MultinomialLogisticRegression().fit(D[["age", "sex"]], y)
     other = MultinomialLogisticRegression.from_formula("y ~ age + sex", D.assign(y=y))
     for name in ("age", "sex"):
-        a, b = plain.partial_effect(name), other.partial_effect(name)
+        a, b = plain.effects.partial(name), other.effects.partial(name)
         assert a[name].tolist() == b[name].tolist()
         np.testing.assert_allclose(a.drop(columns=name), b.drop(columns=name), rtol=1e-5, atol=1e-7)
     held = MultinomialLogisticRegression().fit(D[["age", "sex"]], y, fixed={"b:age": 0.1})
-    assert (held.partial_effect("age", [50.0, 60.0])["se"].xs("b", level="class") == 0).all()
+    assert (held.effects.partial("age", [50.0, 60.0])["se"].xs("b", level="class") == 0).all()
 
 
 def test_predictors_of_each_interval_have_no_partial_effect():
     y = Surv(np.ceil(10 * D["time"]), np.ones(N))
     m = PooledLogisticRegression(interval=20.0).fit(D[["age"]], y)
     with pytest.raises(DataError, match=r"for each interval of time.*predict_survival"):
-        m.partial_effect("age")
+        m.effects.partial("age")
 
 
 @pytest.mark.parametrize("formula", [False, True])
@@ -232,12 +232,12 @@ def test_arguments_that_are_no_values_are_refused_in_a_sentence(formula):
         (("age", None, "linear", 0.95, ["sex"]), "at must be a mapping"),
     ):
         with pytest.raises(DataError, match=message):
-            m.partial_effect(*arguments)
+            m.effects.partial(*arguments)
     with pytest.raises(DataError, match="'flag' is a number, not 'yes'"):
-        m.partial_effect("age", at={"flag": "yes"})
+        m.effects.partial("age", at={"flag": "yes"})
     named = LogisticRegression().fit(D[["age"]].rename(columns={"age": "se"}), D["y"])
     with pytest.raises(DataError, match="'se' is a column of the table"):
-        named.partial_effect("se")
+        named.effects.partial("se")
 
 
 def test_a_nomogram_has_no_scale_for_an_offset():

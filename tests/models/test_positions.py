@@ -39,9 +39,13 @@ def test_positions_of_coefficients_do_not_depend_on_which_are_fixed(family, rng)
         for position in (first + j, j - 5, np.int64(first + j)):
             assert list(m.confint(position).index) == [name]
         assert list(m.confint([position], method="profile").index) == [name]
-        pd.testing.assert_series_equal(m.linear_hypothesis([first + j]), m.linear_hypothesis(name))
-    pd.testing.assert_frame_equal(m.profile(first + 3, [0.1]), m.profile("x3", [0.1]))
-    assert list(m.profile([first + 3, first + 1], [0.1])["param"]) == ["x3", "x1"]
+        pd.testing.assert_series_equal(
+            m.inference.linear_hypothesis([first + j]), m.inference.linear_hypothesis(name)
+        )
+    pd.testing.assert_frame_equal(
+        m.inference.profile(first + 3, [0.1]), m.inference.profile("x3", [0.1])
+    )
+    assert list(m.inference.profile([first + 3, first + 1], [0.1])["param"]) == ["x3", "x1"]
     assert list(m.confint().index[first:]) == ["x1", "x3", "x4"]
 
 
@@ -56,9 +60,9 @@ def test_a_fixed_coefficient_has_no_interval_and_is_named(family, rng):
         with pytest.raises(DataError, match=r"coefficient of 'x2' is fixed at -0\.1"):
             m.confint(wrong)
     with pytest.raises(DataError, match="'x2' is fixed"):
-        m.linear_hypothesis("x2")
+        m.inference.linear_hypothesis("x2")
     with pytest.raises(DataError, match="'x2' is fixed"):
-        m.profile(first + 2)
+        m.inference.profile(first + 2)
 
 
 def test_masks_are_of_the_table_or_of_all_columns(rng):
@@ -76,11 +80,11 @@ def test_equations_of_all_columns_take_the_fixed_ones_at_their_values(rng):
     whole = [[0.0, 1.0, 1.0, 0.0, 2.0, 0.0]]  # intercept, then x0 … x4
     table = [[0.0, 1.0, 2.0, 0.0]]  # intercept, x1, x3, x4
     for test in ("wald", "likelihood ratio", "score"):
-        a = m.linear_hypothesis(whole, 0.5, test=test)
-        b = m.linear_hypothesis(table, 0.2, test=test)
+        a = m.inference.linear_hypothesis(whole, 0.5, test=test)
+        b = m.inference.linear_hypothesis(table, 0.2, test=test)
         np.testing.assert_allclose(a.chisq, b.chisq, rtol=1e-6)
     with pytest.raises(DataError, match="can be positions or a row"):
-        m.linear_hypothesis([0, 1, 2, 3, 4, 5])
+        m.inference.linear_hypothesis([0, 1, 2, 3, 4, 5])
 
 
 @pytest.mark.parametrize("kind", ["score", "dfbeta"])
@@ -90,7 +94,7 @@ def test_residuals_by_position(family, kind, rng):
     m = c.make().fit(c.X, c.y, **c.extras, fixed={0: 0.3})
     first = len(m.summary()) - 4
     pd.testing.assert_frame_equal(
-        m.residuals(kind, params=[first + 3]), m.residuals(kind, params="x3")
+        m.checks.residuals(kind, params=[first + 3]), m.checks.residuals(kind, params="x3")
     )
 
 
@@ -107,13 +111,13 @@ def test_groups_by_position_are_those_of_the_column(storage, rng):
     frame = in_storage(X, storage)
     m = CoxRegression().fit(frame, y, fixed={0: 0.4})
     other = CoxRegression().fit(X[:, 1:], y, offset=0.4 * X[:, 0])
-    found = m.standardized_survival(frame, [0.3, 0.9], by=1)
-    expected = other.standardized_survival(X[:, 1:], [0.3, 0.9], by=0, offset=0.4 * X[:, 0])
+    found = m.curves.standardized_survival(frame, [0.3, 0.9], by=1)
+    expected = other.curves.standardized_survival(X[:, 1:], [0.3, 0.9], by=0, offset=0.4 * X[:, 0])
     for table in ("survival", "differences", "ratios", "restricted_means"):
         pd.testing.assert_frame_equal(getattr(found, table), getattr(expected, table))
-    named = m.standardized_survival(frame, [0.3, 0.9], by="x1").survival
+    named = m.curves.standardized_survival(frame, [0.3, 0.9], by="x1").survival
     np.testing.assert_array_equal(named["survival"], found.survival["survival"])
-    last = m.standardized_survival(frame, [0.3, 0.9], by=-2).survival
+    last = m.curves.standardized_survival(frame, [0.3, 0.9], by=-2).survival
     pd.testing.assert_frame_equal(last, found.survival)
 
 
@@ -121,23 +125,23 @@ def test_groups_of_a_column_whose_coefficient_is_fixed(rng):
     X, y = survival(rng)
     strata = np.arange(len(X)) % 2
     m = CoxRegression().fit(X, y, fixed={1: -0.6}, strata=strata)
-    found = m.standardized_survival(X, [0.3, 0.9], by=1, strata=strata)
+    found = m.curves.standardized_survival(X, [0.3, 0.9], by=1, strata=strata)
     given = {v: np.column_stack([X[:, 0], np.full(len(X), v), X[:, 2]]) for v in (0, 1)}
-    expected = m.standardized_survival(X, [0.3, 0.9], by=given, strata=strata)
+    expected = m.curves.standardized_survival(X, [0.3, 0.9], by=given, strata=strata)
     for table in ("survival", "differences", "ratios", "restricted_mean_differences"):
         pd.testing.assert_frame_equal(getattr(found, table), getattr(expected, table))
     with pytest.raises(DataError, match="no coefficient 3"):
-        m.standardized_survival(X, [0.3], by=3, strata=strata)
+        m.curves.standardized_survival(X, [0.3], by=3, strata=strata)
     with pytest.raises(DataError, match="no coefficient 'age'"):
-        m.standardized_survival(X, [0.3], by="age", strata=strata)
+        m.curves.standardized_survival(X, [0.3], by="age", strata=strata)
 
 
 def test_groups_by_position_where_effects_change_with_time(rng):
     X, y = survival(rng)
     m = CoxRegression(time_varying={0: [0.5]}).fit(X, y)
-    found = m.standardized_survival(X, [0.3, 0.9], by=1).survival
+    found = m.curves.standardized_survival(X, [0.3, 0.9], by=1).survival
     given = {v: np.column_stack([X[:, 0], np.full(len(X), v), X[:, 2]]) for v in (0, 1)}
-    expected = m.standardized_survival(X, [0.3, 0.9], by=given).survival
+    expected = m.curves.standardized_survival(X, [0.3, 0.9], by=given).survival
     pd.testing.assert_frame_equal(found, expected)
 
 
@@ -146,8 +150,8 @@ def test_groups_of_a_formula_are_columns_of_the_data(rng):
     data = pd.DataFrame(X, columns=["sex", "drug", "dose"]).assign(time=y["time"], dead=y["event"])
     data = data[["dead", "drug", "time", "sex", "dose"]]
     m = CoxRegression.from_formula("Surv(time, dead) ~ sex + drug + dose", data, fixed={0: 0.4})
-    by_place = m.standardized_survival(data, [0.5], by=1).survival
-    by_name = m.standardized_survival(data, [0.5], by="drug").survival
+    by_place = m.curves.standardized_survival(data, [0.5], by=1).survival
+    by_name = m.curves.standardized_survival(data, [0.5], by="drug").survival
     np.testing.assert_array_equal(by_place["survival"], by_name["survival"])
     assert m.coef_[0] == 0.4
     assert list(m.confint(1).index) == ["drug"]

@@ -44,7 +44,7 @@ def test_means_agree_with_statsmodels(family, storage):
     theirs = sm.GLM(y, sm.add_constant(X), family=kind, offset=OFFSET).fit()
     new = X.iloc[:7]
     got = theirs.get_prediction(sm.add_constant(new, has_constant="add"), offset=OFFSET[:7])
-    ours = m.prediction_table(storage(new), "response", offset=OFFSET[:7])
+    ours = m.effects.predictions(storage(new), "response", offset=OFFSET[:7])
     np.testing.assert_allclose(ours["estimate"], got.predicted_mean, rtol=1e-7)
     np.testing.assert_allclose(ours["se"], got.se_mean, rtol=1e-6)
     if family != "linear":  # statsmodels takes the normal distribution
@@ -57,14 +57,14 @@ def test_prediction_intervals_agree_with_statsmodels():
     theirs = sm.OLS(y, sm.add_constant(X)).fit()
     got = theirs.get_prediction(sm.add_constant(new, has_constant="add"))
     frame = got.summary_frame(alpha=0.1)
-    ours = LinearRegression().fit(X, y).prediction_table(new, "observation", level=0.9)
+    ours = LinearRegression().fit(X, y).effects.predictions(new, "observation", level=0.9)
     np.testing.assert_allclose(ours["estimate"], frame["mean"], rtol=1e-7)
     np.testing.assert_allclose(
         ours[["lower", "upper"]], frame[["obs_ci_lower", "obs_ci_upper"]], rtol=1e-6
     )
     np.testing.assert_allclose(ours["se"], got.se_obs, rtol=1e-6)
     with pytest.raises(DataError, match="linear models"):
-        LogisticRegression().fit(X, FAMILIES["logistic"][2]).prediction_table(X, "observation")
+        LogisticRegression().fit(X, FAMILIES["logistic"][2]).effects.predictions(X, "observation")
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "cox"])
@@ -76,10 +76,10 @@ def test_linear_predictors_have_the_variance_of_a_quadratic_form(family):
     cluster = np.arange(N) // 4
     for kind, given in (("model", {}), ("robust", {"cluster": cluster})):
         V = m.vcov(kind, **given).to_numpy()
-        ours = m.prediction_table(X.iloc[:9], kind=kind, **given)
+        ours = m.effects.predictions(X.iloc[:9], kind=kind, **given)
         np.testing.assert_allclose(ours["se"] ** 2, np.diag(Z @ V @ Z.T), rtol=1e-6)
         gap = Z - Z[[0]]
-        ours = m.prediction_table(X.iloc[:9], reference=X.iloc[[0]], kind=kind, **given)
+        ours = m.effects.predictions(X.iloc[:9], reference=X.iloc[[0]], kind=kind, **given)
         np.testing.assert_allclose(ours["se"] ** 2, np.diag(gap @ V @ gap.T), atol=1e-10)
         np.testing.assert_allclose(ours["estimate"], gap @ m.summary()["coef"], atol=1e-9)
 
@@ -88,7 +88,7 @@ def test_ratio_of_a_step_of_one_is_the_line_of_the_summary():
     m = CoxRegression().fit(X, Surv(TIME, EVENT), strata=np.arange(N) % 2)
     line = m.summary().loc["c"]
     low = X.iloc[[0]]
-    ours = m.prediction_table(low.assign(c=low["c"] + 1), "ratio", reference=low).iloc[0]
+    ours = m.effects.predictions(low.assign(c=low["c"] + 1), "ratio", reference=low).iloc[0]
     expected = line[["exp(coef)", "exp(lower)", "exp(upper)"]]
     np.testing.assert_allclose(ours[["estimate", "lower", "upper"]], expected, rtol=1e-7)
     np.testing.assert_allclose(ours["se"], line["exp(coef)"] * line["se"], rtol=1e-7)
@@ -97,7 +97,7 @@ def test_ratio_of_a_step_of_one_is_the_line_of_the_summary():
 def test_terms_add_up_to_the_linear_predictor():
     data = X.assign(y=FAMILIES["poisson"][2], g=np.array(list("uvw"))[np.arange(N) % 3])
     m = PoissonRegression.from_formula("y ~ bs(a, df=4) + C(g) * c", data)
-    terms, errors = m.predict_terms(data, return_se=True)
+    terms, errors = m.effects.terms(data, return_se=True)
     assert list(terms.columns) == ["bs(a, df=4)", "C(g)", "c", "C(g):c"]
     total = terms.sum(axis=1) + m.intercept_
     np.testing.assert_allclose(total, m.linear_predictor(data), rtol=1e-9)
@@ -105,10 +105,10 @@ def test_terms_add_up_to_the_linear_predictor():
     B = m.design_matrix(data).to_numpy()[:, :4]
     expected = np.sqrt(np.diag(B @ V[1:5, 1:5] @ B.T))
     np.testing.assert_allclose(errors["bs(a, df=4)"], expected, rtol=1e-9)
-    zero = m.predict_terms(data.iloc[[3]], reference=data.iloc[[3]])
+    zero = m.effects.terms(data.iloc[[3]], reference=data.iloc[[3]])
     assert (zero == 0).all(axis=None)
-    gap = m.predict_terms(data, reference=data.iloc[[3]]).sum(axis=1)
-    table = m.prediction_table(data, reference=data.iloc[[3]])
+    gap = m.effects.terms(data, reference=data.iloc[[3]]).sum(axis=1)
+    table = m.effects.predictions(data, reference=data.iloc[[3]])
     np.testing.assert_allclose(gap, table["estimate"], atol=1e-9)
 
 
@@ -117,42 +117,42 @@ def test_fixed_coefficients_have_no_error_and_no_term():
     m = LogisticRegression().fit(X, y, fixed={"b": -1.0})
     Z = np.column_stack([np.ones(N), X["a"], X["c"]])
     expected = np.sqrt(np.diag(Z @ m.vcov("model").to_numpy() @ Z.T))
-    table = m.prediction_table(X)
+    table = m.effects.predictions(X)
     np.testing.assert_allclose(table["se"], expected, rtol=1e-6)
     np.testing.assert_allclose(table["estimate"], m.linear_predictor(X))
-    assert list(m.predict_terms(X).columns) == ["a", "c"]
+    assert list(m.effects.terms(X).columns) == ["a", "c"]
 
 
 def test_normal_priors_have_the_posterior_s_errors():
     m = LinearRegression(prior=Normal(0.5)).fit(X, FAMILIES["linear"][2])
     Z = sm.add_constant(X).to_numpy()
     expected = np.sqrt(np.diag(Z @ m.vcov("model").to_numpy() @ Z.T))
-    np.testing.assert_allclose(m.prediction_table(X)["se"], expected, rtol=1e-6)
+    np.testing.assert_allclose(m.effects.predictions(X)["se"], expected, rtol=1e-6)
 
 
 def test_what_there_is_no_error_of_is_refused():
     y, time = FAMILIES["logistic"][2], Surv(TIME, EVENT)
     m = LogisticRegression().fit(X, y)
     with pytest.raises(DataError, match="scale must be one of"):
-        m.prediction_table(X, "probability")
+        m.effects.predictions(X, "probability")
     with pytest.raises(DataError, match="goes with scale='linear'"):
-        m.prediction_table(X, "response", reference=X.iloc[[0]])
+        m.effects.predictions(X, "response", reference=X.iloc[[0]])
     with pytest.raises(DataError, match="leave offset out"):
-        m.prediction_table(X, reference=X.iloc[[0]], offset=OFFSET)
-    for method in (m.prediction_table, m.predict_terms):
+        m.effects.predictions(X, reference=X.iloc[[0]], offset=OFFSET)
+    for method in (m.effects.predictions, m.effects.terms):
         with pytest.raises(DataError, match="one row, not 2"):
             method(X, reference=X.iloc[:2])
     with pytest.raises(DataError, match="no ratio"):
-        LinearRegression().fit(X, FAMILIES["linear"][2]).prediction_table(X, "ratio")
+        LinearRegression().fit(X, FAMILIES["linear"][2]).effects.predictions(X, "ratio")
     with pytest.raises(DataError, match="Laplace prior"):
-        LogisticRegression(prior=Laplace(0.1)).fit(X, y).prediction_table(X)
+        LogisticRegression(prior=Laplace(0.1)).fit(X, y).effects.predictions(X)
     with pytest.raises(DataError, match="survival_curves"):
-        FineGrayRegression().fit(X, time).prediction_table(X, "response")
+        FineGrayRegression().fit(X, time).effects.predictions(X, "response")
     varying = CoxRegression(time_varying={"a": [5]}).fit(X, time)
     with pytest.raises(DataError, match="time-varying"):
-        varying.prediction_table(X)
+        varying.effects.predictions(X)
     with pytest.raises(DataError, match="change with time"):
-        varying.predict_terms(X)
+        varying.effects.terms(X)
     pooled = PooledLogisticRegression(interval=10.0, baseline=1).fit(X, time)
     with pytest.raises(DataError):
-        pooled.prediction_table(X)
+        pooled.effects.predictions(X)

@@ -66,6 +66,6 @@ def test_folds_equal_those_of_the_cpu(resident, name, prior):
 @pytest.mark.parametrize("name", EVERY)
 def test_draws_equal_those_of_the_cpu(resident, name, prior):
     models = [fitted(name, device, prior=PRIORS[prior]) for device in ("cpu", "torch-cpu")]
-    draws = [m.bootstrap(3, random_state=1).coef for m in models]
+    draws = [m.inference.bootstrap(3, random_state=1).coef for m in models]
     close(draws[1], draws[0], 1e-4)  # Their tolerance is that of draws, not of the fit.
     assert any(resident) is (name != "cumulative")

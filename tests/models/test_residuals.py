@@ -43,19 +43,19 @@ def test_residuals_are_those_of_statsmodels(family, storage, rng):
     glm = sm.GLM(
         y, sm.add_constant(X), kind, offset=given["offset"], freq_weights=given["sample_weight"]
     ).fit(tol=1e-12)
-    np.testing.assert_allclose(m.residuals("response"), glm.resid_response, atol=1e-7)
-    np.testing.assert_allclose(m.residuals("pearson"), glm.resid_pearson, atol=1e-7)
+    np.testing.assert_allclose(m.checks.residuals("response"), glm.resid_response, atol=1e-7)
+    np.testing.assert_allclose(m.checks.residuals("pearson"), glm.resid_pearson, atol=1e-7)
     if family != "linear":  # statsmodels divides by the scale there
-        np.testing.assert_allclose(m.residuals("deviance"), glm.resid_deviance, atol=1e-6)
+        np.testing.assert_allclose(m.checks.residuals("deviance"), glm.resid_deviance, atol=1e-6)
     design = sm.add_constant(X)
     score = design * glm.resid_response[:, None]
-    ours = m.residuals("score")
+    ours = m.checks.residuals("score")
     assert ours.columns[0] == "intercept"
     np.testing.assert_allclose(ours, score, atol=1e-5)
     np.testing.assert_allclose(given["sample_weight"] @ ours.to_numpy(), 0, atol=1e-5)
     V = glm.cov_params() / glm.scale
     expected = given["sample_weight"][:, None] * score @ V
-    np.testing.assert_allclose(m.residuals("dfbeta"), expected, atol=1e-6)
+    np.testing.assert_allclose(m.checks.residuals("dfbeta"), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -67,7 +67,7 @@ def test_dfbeta_is_the_derivative_of_the_estimate_by_the_weight(family, intercep
     w = given["sample_weight"] + 0.5
     settings = {"prior": Normal(2.0), "fit_intercept": intercept, "tol": 1e-12}
     m = model(**settings).fit(X, y, sample_weight=w, offset=given["offset"])
-    d = m.residuals("dfbeta").to_numpy()
+    d = m.checks.residuals("dfbeta").to_numpy()
     for i in (3, 40):
         ends = []
         for step in (-1e-4, 1e-4):
@@ -83,8 +83,8 @@ def test_probabilities_next_to_one_keep_their_digits():
     m = LogisticRegression(prior=Normal(1.0), fit_intercept=False).fit(X, [1, 0, 1, 0])
     m.coef_[:] = 1.0
     m._beta[:] = 1.0
-    np.testing.assert_allclose(m.residuals()[[0, 3]], [800**0.5, -(800**0.5)], rtol=1e-12)
-    assert np.isfinite(m.residuals("pearson")).all()
+    np.testing.assert_allclose(m.checks.residuals()[[0, 3]], [800**0.5, -(800**0.5)], rtol=1e-12)
+    assert np.isfinite(m.checks.residuals("pearson")).all()
 
 
 def test_residuals_of_the_deviance_add_up_to_it(rng):
@@ -93,19 +93,19 @@ def test_residuals_of_the_deviance_add_up_to_it(rng):
     m = PoissonRegression().fit(X, y, exposure=t)
     mu = m.predict(X, exposure=t)
     full = np.where(y > 0, y * np.log(np.where(y > 0, y / mu, 1.0)), 0.0) - (y - mu)
-    assert (m.residuals() ** 2).sum() == pytest.approx(2 * full.sum(), rel=1e-9)
+    assert (m.checks.residuals() ** 2).sum() == pytest.approx(2 * full.sum(), rel=1e-9)
 
 
 def test_refusals(rng):
     X, y, _ = drawn("logistic", rng)
     m = LogisticRegression(prior=Laplace(0.01)).fit(X, y)
-    assert m.residuals("score", params=["x1"]).shape == (80, 1)
+    assert m.checks.residuals("score", params=["x1"]).shape == (80, 1)
     with pytest.raises(DataError, match="Laplace prior"):
-        m.residuals("dfbeta")
+        m.checks.residuals("dfbeta")
     with pytest.raises(DataError, match="kind must be one of"):
-        m.residuals("martingale")
+        m.checks.residuals("martingale")
     with pytest.raises(DataError, match="leave params out"):
-        m.residuals("pearson", params=0)
+        m.checks.residuals("pearson", params=0)
 
 
 def test_scores_have_the_index_of_x_or_of_y():
@@ -114,17 +114,17 @@ def test_scores_have_the_index_of_x_or_of_y():
     frame = pd.DataFrame({"x": x}, index)
     for X in (frame, x[:, None]):
         m = LogisticRegression(prior=Normal(1.0)).fit(X, y)
-        assert list(m.residuals("score").index) == index
-        assert list(m.residuals("dfbeta").index) == index
+        assert list(m.checks.residuals("score").index) == index
+        assert list(m.checks.residuals("dfbeta").index) == index
     assert "_row_labels" not in m.__getstate__()
     m.fit(x[:, None], y.to_numpy())
-    assert list(m.residuals("score").index) == list(range(6))
+    assert list(m.checks.residuals("score").index) == list(range(6))
 
 
 @pytest.mark.parametrize("family", MODELS)
 def test_dfbetas_are_dfbeta_by_the_standard_error(family, rng):
     X, y, given = drawn(family, rng)
     m = MODELS[family][0]().fit(X, y, **given)
-    expected = m.residuals("dfbeta") / m.summary()["se"]
-    pd.testing.assert_frame_equal(m.residuals("dfbetas"), expected)
-    pd.testing.assert_frame_equal(m.residuals("dfbetas", "x1"), expected[["x1"]])
+    expected = m.checks.residuals("dfbeta") / m.summary()["se"]
+    pd.testing.assert_frame_equal(m.checks.residuals("dfbetas"), expected)
+    pd.testing.assert_frame_equal(m.checks.residuals("dfbetas", "x1"), expected[["x1"]])

@@ -274,7 +274,7 @@ def test_strata_and_offsets_are_routed_to_fits_and_scores(family, rng):
     for score, (train, test) in zip(found, KFold(3).split(X), strict=True):
         fit = family().fit(X[train], y[train], strata=site[train], offset=offset[train])
         there = {"strata": site[test], "offset": offset[test]}
-        assert score == fit.concordance(X[test], y[test], **there)
+        assert score == fit.validation.concordance(X[test], y[test], **there)
 
 
 FAMILIES_WITH_OFFSETS = (

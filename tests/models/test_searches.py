@@ -32,7 +32,7 @@ def test_a_survival_model_is_searched_by_its_concordance(family, rng):
     m = search.best_estimator_
     assert m.prior_.variance == search.best_params_["prior__variance"]
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert m.score(c.X, c.y) == m.concordance(c.X, c.y)
+    assert m.score(c.X, c.y) == m.validation.concordance(c.X, c.y)
     assert 0.5 < m.score(c.X, c.y) <= 1.0
     assert cross_val_score(c.make(), c.X, c.y, cv=3).shape == (3,)
 
@@ -50,9 +50,9 @@ def test_concordance_for_a_cause_is_that_of_all_pairs(rng):
             if j != i and later:
                 pairs += 1
                 good += (risk[i] > risk[j]) + 0.5 * (risk[i] == risk[j])
-    assert m.concordance(X, y) == pytest.approx(good / pairs, abs=1e-12)
+    assert m.validation.concordance(X, y) == pytest.approx(good / pairs, abs=1e-12)
     m.set_params(cause=2)
-    assert m.concordance(X, y) == pytest.approx(good / pairs, abs=1e-12)
+    assert m.validation.concordance(X, y) == pytest.approx(good / pairs, abs=1e-12)
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda p: type(p).__name__)

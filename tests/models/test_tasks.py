@@ -14,7 +14,7 @@ import steropes
 from steropes import CrossValidation, Laplace
 from steropes.fit import parallel_tasks as tasks
 from steropes.fit.fit_checkpoints import Packing, ResultFolder
-from steropes.models import estimator_bootstrap
+from steropes.models.inference import estimator_bootstrap
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def data(monkeypatch):
 def test_draws_in_tasks_are_the_draws(data, tmp_path):
     X, y = data
     model = steropes.LogisticRegression(prior=Laplace(1.0)).fit(X, y)
-    here = model.bootstrap(10, random_state=1).coef
+    here = model.inference.bootstrap(10, random_state=1).coef
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        there = model.bootstrap(10, random_state=1, store=tmp_path).coef
+        there = model.inference.bootstrap(10, random_state=1, store=tmp_path).coef
     np.testing.assert_allclose(there, here, atol=1e-3)
     assert len(list(tmp_path.glob("*.npz"))) == 3
 
@@ -39,7 +39,7 @@ def test_draws_in_tasks_are_the_draws(data, tmp_path):
 def test_an_interrupted_bootstrap_goes_on(data, tmp_path, monkeypatch):
     X, y = data
     model = steropes.LogisticRegression(prior=Laplace(1.0)).fit(X, y)
-    whole = model.bootstrap(10, random_state=1, store=tmp_path / "a").coef
+    whole = model.inference.bootstrap(10, random_state=1, store=tmp_path / "a").coef
     calls, real = [], estimator_bootstrap.fit_draws
 
     def counted(*given):
@@ -51,11 +51,11 @@ def test_an_interrupted_bootstrap_goes_on(data, tmp_path, monkeypatch):
 
     monkeypatch.setattr(estimator_bootstrap, "fit_draws", counted)
     with pytest.raises(KeyboardInterrupt):
-        model.bootstrap(10, random_state=1, store=tmp_path / "b")
-    again = model.bootstrap(10, random_state=1, store=tmp_path / "b").coef
+        model.inference.bootstrap(10, random_state=1, store=tmp_path / "b")
+    again = model.inference.bootstrap(10, random_state=1, store=tmp_path / "b").coef
     np.testing.assert_array_equal(again, whole)
     assert calls == ["done", "stopped", "done", "done"]
-    other = model.bootstrap(10, random_state=2, store=tmp_path / "b").coef  # other draws
+    other = model.inference.bootstrap(10, random_state=2, store=tmp_path / "b").coef  # other draws
     assert (other != whole).any()
 
 
@@ -63,9 +63,9 @@ def test_draws_that_select_anew_are_tasks_too(data):
     X, y = data
     cv = CrossValidation(3, random_state=1, search=[0.1, 1.0])
     model = steropes.LogisticRegression(prior=Laplace(), cv=cv).fit(X, y)
-    here = model.bootstrap(5, reselect=True, random_state=1)
+    here = model.inference.bootstrap(5, reselect=True, random_state=1)
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        there = model.bootstrap(5, reselect=True, random_state=1)
+        there = model.inference.bootstrap(5, reselect=True, random_state=1)
     np.testing.assert_array_equal(there.variance, here.variance)
     np.testing.assert_allclose(there.coef, here.coef, atol=1e-8)
 
@@ -192,11 +192,11 @@ def test_blocks_stay_where_they_are(data, tmp_path, monkeypatch):
     with joblib.parallel_config(backend="loky", n_jobs=2):
         found = steropes.fit_many(estimator, blocks, outcomes, store=tmp_path)
         model = steropes.LogisticRegression(prior=Laplace(1.0)).fit(blocks, y)
-        draws = model.bootstrap(5, random_state=1, store=tmp_path / "draws").coef
+        draws = model.inference.bootstrap(5, random_state=1, store=tmp_path / "draws").coef
     np.testing.assert_allclose(found["coef"], whole["coef"], atol=1e-8)
     assert len(list(tmp_path.glob("*.npz"))) == 2
     one = steropes.LogisticRegression(prior=Laplace(1.0)).fit(X, y)
-    np.testing.assert_allclose(draws, one.bootstrap(5, random_state=1).coef, atol=1e-3)
+    np.testing.assert_allclose(draws, one.inference.bootstrap(5, random_state=1).coef, atol=1e-3)
 
 
 def double(common, task):

@@ -38,30 +38,38 @@ def row(table, term, part="all"):
 
 def test_polynomials_have_the_rows_of_rms():
     m = LinearRegression.from_formula("y ~ x + I(x**2) + I(x**3) + z + g", D)
-    table = m.term_tests()
+    table = m.inference.term_tests()
     bent = ["I(x ** 2)", "I(x ** 3)"]
     bent = [name for name in m.summary().index if name.replace(" ", "") in ("I(x**2)", "I(x**3)")]
-    np.testing.assert_allclose(row(table, "x", "nonlinear"), m.linear_hypothesis(bent), rtol=1e-7)
-    np.testing.assert_allclose(row(table, "x"), m.linear_hypothesis(["x", *bent]), rtol=1e-7)
-    np.testing.assert_allclose(row(table, "z"), m.linear_hypothesis("z"), rtol=1e-7)
-    groups = m.linear_hypothesis(["g[T.b]", "g[T.c]"])
+    np.testing.assert_allclose(
+        row(table, "x", "nonlinear"), m.inference.linear_hypothesis(bent), rtol=1e-7
+    )
+    np.testing.assert_allclose(
+        row(table, "x"), m.inference.linear_hypothesis(["x", *bent]), rtol=1e-7
+    )
+    np.testing.assert_allclose(row(table, "z"), m.inference.linear_hypothesis("z"), rtol=1e-7)
+    groups = m.inference.linear_hypothesis(["g[T.b]", "g[T.c]"])
     np.testing.assert_allclose(row(table, "g"), groups, rtol=1e-7)
     assert ("z", "nonlinear") not in table.index
     assert ("TOTAL", "interactions") not in table.index
-    np.testing.assert_allclose(row(table, "TOTAL"), m.model_tests().loc["wald"], rtol=1e-7)
+    np.testing.assert_allclose(
+        row(table, "TOTAL"), m.inference.model_tests().loc["wald"], rtol=1e-7
+    )
 
 
 @pytest.mark.parametrize("basis", ["poly(x, 3)", "bs(x, df=3)"])
 def test_a_test_of_linearity_does_not_depend_on_the_basis(basis):
-    expected = LinearRegression.from_formula("y ~ x + I(x**2) + I(x**3) + z", D).term_tests()
-    table = LinearRegression.from_formula(f"y ~ {basis} + z", D).term_tests()
+    expected = LinearRegression.from_formula(
+        "y ~ x + I(x**2) + I(x**3) + z", D
+    ).inference.term_tests()
+    table = LinearRegression.from_formula(f"y ~ {basis} + z", D).inference.term_tests()
     for part in ("all", "nonlinear"):
         np.testing.assert_allclose(row(table, "x", part), row(expected, "x", part), rtol=1e-6)
 
 
 def test_interactions_are_found_in_all_orders():
     m = LogisticRegression.from_formula("b ~ bs(x, df=4) * g + z", D)
-    table = m.term_tests()
+    table = m.inference.term_tests()
     df = table["df"].to_dict()
     assert df == {
         ("x", "all"): 12, ("x", "interactions"): 8, ("x", "nonlinear"): 9,
@@ -72,7 +80,7 @@ def test_interactions_are_found_in_all_orders():
     }  # fmt: skip
     # Linear effects that differ between groups, as the model without bends has them.
     straight = LogisticRegression.from_formula("b ~ x * g + z", D)
-    ratio = m.term_tests("likelihood ratio").loc[("x", "nonlinear"), "chisq"]
+    ratio = m.inference.term_tests("likelihood ratio").loc[("x", "nonlinear"), "chisq"]
     # The space of straight lines is part of that of the splines.
     expected = 2 * (m.log_likelihood_ - straight.log_likelihood_)
     np.testing.assert_allclose(ratio, expected, rtol=1e-5)
@@ -88,19 +96,19 @@ def test_weights_strata_offset_fixed_and_clusters_are_those_of_the_fit():
         {"kind": "robust"},
         {"kind": "robust", "cluster": D["s"] * 100 + D.index // 3},
     ):
-        table = m.term_tests(**more)
-        expected = m.linear_hypothesis([bent], **more)
+        table = m.inference.term_tests(**more)
+        expected = m.inference.linear_hypothesis([bent], **more)
         np.testing.assert_allclose(row(table, "x", "nonlinear"), expected, rtol=1e-6)
     fixed = CoxRegression.from_formula(text, D, fixed={"x": 0.5}, **given)
-    table = fixed.term_tests()
-    np.testing.assert_allclose(row(table, "x"), fixed.linear_hypothesis(bent), rtol=1e-6)
+    table = fixed.inference.term_tests()
+    np.testing.assert_allclose(row(table, "x"), fixed.inference.linear_hypothesis(bent), rtol=1e-6)
 
 
 def test_without_a_formula_each_column_is_a_term():
     m = PoissonRegression().fit(D[["x", "z"]], D["b"])
-    table = m.term_tests("score")
+    table = m.inference.term_tests("score")
     assert list(table.index) == [("x", "all"), ("z", "all"), ("TOTAL", "all")]
-    np.testing.assert_allclose(row(table, "x"), m.linear_hypothesis("x", test="score"))
+    np.testing.assert_allclose(row(table, "x"), m.inference.linear_hypothesis("x", test="score"))
 
 
 def test_nested_fits_agree_with_statsmodels():
@@ -124,7 +132,7 @@ def test_nested_cox_fits_agree_with_r():
     small = CoxRegression().fit(lung[["sex"]], y)
     large = CoxRegression().fit(lung[["age", "sex", "karno"]], y)
     table = compare_nested_fits(small, large)
-    both = large.linear_hypothesis(["age", "karno"], test="likelihood ratio")
+    both = large.inference.linear_hypothesis(["age", "karno"], test="likelihood ratio")
     np.testing.assert_allclose(table.loc[1, ["chisq", "df", "p"]], both, rtol=1e-6)
     np.testing.assert_allclose(table.loc[1, "chisq"], 8.50131478594, rtol=1e-6)  # of R
     middle = CoxRegression().fit(lung[["sex", "age"]], y)
@@ -147,14 +155,16 @@ def test_what_is_not_nested_is_refused():
         compare_nested_fits(x, LogisticRegression().fit(D[["x", "z"]].iloc[1:], D["b"].iloc[1:]))
     varying = CoxRegression(time_varying={"x": [0.5]}).fit(D[["x"]], Surv(D["time"], D["event"]))
     with pytest.raises(DataError, match="change with time"):
-        varying.term_tests()
+        varying.inference.term_tests()
 
 
 def test_terms_are_those_of_the_fit_when_the_setting_changes_afterwards():
     X, y = D[["x", "z"]], Surv(D["time"], D["event"])
     constant = CoxRegression().fit(X, y)
-    expected = constant.term_tests()
-    assert_frame_equal(constant.set_params(time_varying={"x": [1.0]}).term_tests(), expected)
+    expected = constant.inference.term_tests()
+    assert_frame_equal(
+        constant.set_params(time_varying={"x": [1.0]}).inference.term_tests(), expected
+    )
 
 
 @pytest.mark.host  # devices refuse effects that are functions of time
@@ -162,7 +172,7 @@ def test_effects_of_the_fit_change_with_time_when_the_setting_changes_afterwards
     X, y = D[["x", "z"]], Surv(D["time"], D["event"])
     changing = CoxRegression(time_varying={"x": "log"}).fit(X, y).set_params(time_varying=None)
     with pytest.raises(DataError, match="change with time"):
-        changing.term_tests()
+        changing.inference.term_tests()
 
 
 NOT_NESTED = {
@@ -219,13 +229,13 @@ def test_an_interaction_is_tested_with_those_that_contain_it():
     table = pd.DataFrame(rng.standard_normal((n, 3)), columns=["x", "z", "w"])
     table["y"] = table["x"] * table["z"] * 0.2 + rng.standard_normal(n)
     model = LinearRegression.from_formula("y ~ x * z * w", table)
-    found = model.term_tests()
+    found = model.inference.term_tests()
     assert found.loc[("x:z", "all"), "df"] == 2
     assert found.loc[("x:z:w", "all"), "df"] == 1
-    both = model.linear_hypothesis(["x:z", "x:z:w"])
+    both = model.inference.linear_hypothesis(["x:z", "x:z:w"])
     assert found.loc[("x:z", "all"), "chisq"] == pytest.approx(both["chisq"], rel=1e-10)
     moved = LinearRegression.from_formula("y ~ x * z * w", table.assign(w=table["w"] + 10))
-    other = moved.term_tests()
+    other = moved.inference.term_tests()
     np.testing.assert_allclose(other.loc["x:z", "chisq"], found.loc["x:z", "chisq"], rtol=1e-6)
-    bent = LinearRegression.from_formula("y ~ rcs(x, 3) * z * w", table).term_tests()
+    bent = LinearRegression.from_formula("y ~ rcs(x, 3) * z * w", table).inference.term_tests()
     assert bent.loc["rcs(x, 3):z", "df"].to_dict() == {"all": 4, "nonlinear": 2}

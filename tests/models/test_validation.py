@@ -29,7 +29,8 @@ from steropes import (
     validate_by_group,
 )
 from steropes.infer.bootstrap_draws import Draws
-from steropes.models.performance import ValidationData, performance
+from steropes.models.families.performance import ValidationData, performance
+from steropes.models.validation.internal_validation import validation_data
 
 RNG = np.random.default_rng(31)
 N = 150
@@ -59,12 +60,12 @@ def test_optimism_is_that_of_refits_to_the_draws(family):
     extra = {"strata": STRATA} if family in STRATIFIED else {}
     given = {"sample_weight": WEIGHT, "offset": OFFSET, **extra}
     m = model().fit(X, y, **given)
-    table = m.validate(4, random_state=7)
+    table = m.validation.validate(4, random_state=7)
     # The same by refits with the weights of the draws.
     seed = int(np.random.default_rng(7).integers(2**63))
     draws = Draws(WEIGHT, None, 4, np.random.default_rng(seed))
     codes = (STRATA == "v").astype(int) if family in STRATIFIED else None
-    data = ValidationData(family, model(), m._validation_data(m._problem).y, codes, OFFSET)
+    data = ValidationData(family, model(), validation_data(m, m._problem).y, codes, OFFSET)
     apparent = performance(data, m.linear_predictor(X, OFFSET), WEIGHT)
     gaps = []
     for k in range(4):
@@ -96,16 +97,16 @@ def test_measures_are_those_of_scikit_learn_and_statsmodels():
 
 def test_concordance_is_the_method_s():
     m = CoxRegression().fit(X, Surv(TIME, EVENT), strata=STRATA, sample_weight=WEIGHT)
-    found = m.validate(2, random_state=0).loc["concordance", "apparent"]
-    expected = m.concordance(X, Surv(TIME, EVENT), strata=STRATA, sample_weight=WEIGHT)
+    found = m.validation.validate(2, random_state=0).loc["concordance", "apparent"]
+    expected = m.validation.concordance(X, Surv(TIME, EVENT), strata=STRATA, sample_weight=WEIGHT)
     np.testing.assert_allclose(found, expected)
 
 
 def test_with_cv_each_draw_chooses_its_variance():
     cv = CrossValidation(3, search=[0.01, 0.1, 1.0], random_state=0)
     m = LogisticRegression(prior=Laplace(), cv=cv).fit(X, Y)
-    again = m.validate(4, random_state=1)
-    once = m.validate(4, reselect=False, random_state=1)
+    again = m.validation.validate(4, random_state=1)
+    once = m.validation.validate(4, reselect=False, random_state=1)
     np.testing.assert_array_equal(again["apparent"], once["apparent"])
     assert not np.array_equal(again["optimism"], once["optimism"])
 
@@ -113,7 +114,7 @@ def test_with_cv_each_draw_chooses_its_variance():
 def test_whole_clusters_are_drawn_and_fixed_coefficients_stay():
     cluster = np.arange(N) // 5
     m = LogisticRegression().fit(X, Y, fixed={"a": 0.8})
-    table = m.validate(5, cluster=cluster, random_state=1)
+    table = m.validation.validate(5, cluster=cluster, random_state=1)
     apparent = performance(
         ValidationData("logistic", LogisticRegression(), Y.astype(float), offset=ETA),
         m.linear_predictor(X), np.ones(N),
@@ -152,7 +153,9 @@ def test_a_group_is_predicted_by_the_others(family):
         )
     else:
         k = {name: v[own] for name, v in given.items()}
-        np.testing.assert_allclose(line["concordance"], m.concordance(X[own], y[own], **k))
+        np.testing.assert_allclose(
+            line["concordance"], m.validation.concordance(X[own], y[own], **k)
+        )
 
 
 def test_a_group_without_weight_has_no_measures():
@@ -205,12 +208,12 @@ def test_labels_of_classes_may_be_text():
 def test_what_has_no_measures_is_refused():
     code = Surv(TIME, EVENT)
     with pytest.raises(DataError, match="not for this ConditionalLogisticRegression"):
-        ConditionalLogisticRegression().fit(X, Y, strata=np.arange(N) // 5).validate(2)
+        ConditionalLogisticRegression().fit(X, Y, strata=np.arange(N) // 5).validation.validate(2)
     with pytest.raises(DataError, match="without censoring"):
-        CumulativeProbabilityModel().fit(X, Censored(Y - 0.5, Y + 0.5)).validate(2)
+        CumulativeProbabilityModel().fit(X, Censored(Y - 0.5, Y + 0.5)).validation.validate(2)
     varying = CoxRegression(time_varying={"a": [0.5]})
     with pytest.raises(DataError, match="constant effects"):
-        varying.fit(X, code).validate(2)
+        varying.fit(X, code).validation.validate(2)
     with pytest.raises(DataError, match="constant effects"):
         validate_by_group(varying, X, code, STRATA)
     with pytest.raises(DataError, match="there is only 0"):
@@ -273,7 +276,7 @@ def test_r2_is_relative_to_intercept_and_offset(family):
     by_group = validate_by_group(model(), X, y, groups, offset=offset)["r2"]
     other = model().fit(X[groups == 1], y[groups == 1], offset=offset[groups == 1])
     for found, rows, fitted in (
-        (m.validate(2, random_state=0).loc["r2", "apparent"], slice(None), m),
+        (m.validation.validate(2, random_state=0).loc["r2", "apparent"], slice(None), m),
         (by_group.iloc[0], groups == 0, other),
     ):
         eta = fitted.linear_predictor(X, offset)[rows]
@@ -295,7 +298,7 @@ def test_r2_of_classes_is_relative_to_intercepts_and_offsets():
     offset, y = 2.0 * rng.normal(size=(N, 3)), rng.integers(0, 3, N)
     own = rng.normal(size=(N, 3))
     m = MultinomialLogisticRegression().fit(X, y, offset=offset)
-    found = performance(m._validation_data(m._problem), own + offset, np.ones(N))
+    found = performance(validation_data(m, m._problem), own + offset, np.ones(N))
 
     def loss(a):
         eta = offset + a[2] * own + [0.0, *a[:2]]
@@ -306,7 +309,7 @@ def test_r2_of_classes_is_relative_to_intercepts_and_offsets():
     expected = np.expm1(2 * (best.fun - null)) / np.expm1(-2 * null)
     np.testing.assert_allclose(found["r2"], expected, rtol=1e-5)
     np.testing.assert_allclose(found["slope"], best.x[2], rtol=1e-4)
-    np.testing.assert_allclose(m.validate(2).loc["slope", "apparent"], 1.0, rtol=1e-5)
+    np.testing.assert_allclose(m.validation.validate(2).loc["slope", "apparent"], 1.0, rtol=1e-5)
     groups = np.where(y == 2, np.arange(N) % 2, np.arange(N) % 3)  # one group lacks a class
     table = validate_by_group(MultinomialLogisticRegression(), X, y, groups, offset=offset)
     assert table["r2"].isna().tolist() == [False, False, True]

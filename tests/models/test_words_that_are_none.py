@@ -40,19 +40,19 @@ def test_words_of_intervals_and_tables(models, rng):
         with pytest.raises(DataError, match="kind must be 'model' or 'robust'"):
             m.vcov(cluster)
         with pytest.raises(DataError, match="param names no coefficient"):
-            m.profile([])
+            m.inference.profile([])
 
 
 def test_residuals_of_x(models, X):
     for m in models[:3]:
         for kind in (X, X.to_numpy()):
             with pytest.raises(DataError, match="kind must be one of"):
-                m.residuals(kind)
+                m.checks.residuals(kind)
 
 
 def test_transforms_and_quantiles(models, X, rng):
     with pytest.raises(DataError, match="transform must be 'km'"):
-        models[1].test_proportionality(X["a"])
+        models[1].checks.proportionality(X["a"])
     y = rng.integers(0, 5, 60)
     with pytest.raises(DataError, match="quantiles"):
-        models[3].test_parallelism(X, y, quantiles=["low", "high"])
+        models[3].checks.parallelism(X, y, quantiles=["low", "high"])

@@ -107,12 +107,12 @@ def test_survival_curves_and_numbers_at_risk(survival):
 def test_curves_of_a_model(survival):
     X, time, code = survival
     m = CoxRegression().fit(X, Surv(time, code > 0))
-    table = m.survival_curves(X.iloc[:3])
+    table = m.curves.survival(X.iloc[:3])
     ax = plots.survival_curves(table)
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["row 0", "row 1", "row 2"]
     first = table[table["row"] == 0]["survival"].to_numpy()
     np.testing.assert_array_equal(ax.lines[0].get_ydata()[1 : 1 + len(first)], first)
-    found = m.standardized_survival(X, [10, 20, 40], by="drug")
+    found = m.curves.standardized_survival(X, [10, 20, 40], by="drug")
     ax = plots.survival_curves(found.survival)
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["drug 0", "drug 1"]
 
@@ -200,15 +200,15 @@ def test_cross_validation_curve_of_one_fold_is_all_in_the_picture(logistic):
 def test_profile_curve_has_the_interval_of_confint(survival):
     X, time, code = survival
     m = CoxRegression().fit(X, Surv(time, code > 0))
-    ax = plots.profile_curve(m.profile("drug"), name="drug")
+    ax = plots.profile_curve(m.inference.profile("drug"), name="drug")
     lower, upper = m.confint("drug", method="profile").iloc[0]
     shown = [float(t.get_text().replace("−", "-")) for t in ax.texts]
     assert shown == pytest.approx([lower, upper], rel=5e-3)
     assert ax.get_xlabel() == "drug"
     texts_inside(ax)
-    open_ended = m.profile("drug", points=np.linspace(0, m.coef_[0] + 0.1, 9))
+    open_ended = m.inference.profile("drug", points=np.linspace(0, m.coef_[0] + 0.1, 9))
     assert "to beyond " in plots.profile_curve(open_ended).get_title()
-    rising = m.profile("drug", points=np.linspace(0, m.coef_[0] - 0.1, 9))
+    rising = m.inference.profile("drug", points=np.linspace(0, m.coef_[0] - 0.1, 9))
     assert "not known, as the profile rises to its" in plots.profile_curve(rising).get_title()
     with pytest.raises(DataError, match="lacks"):
         plots.profile_curve(open_ended.drop(columns="gradient"))
@@ -217,7 +217,7 @@ def test_profile_curve_has_the_interval_of_confint(survival):
 def test_forest_shades_by_the_share_of_draws(logistic):
     X, y = logistic
     m = LogisticRegression(prior=Laplace(0.02)).fit(X, y)
-    drawn = m.bootstrap(20, random_state=1)
+    drawn = m.inference.bootstrap(20, random_state=1)
     table = drawn.confint(0.9)
     table.insert(0, "coef", [m.intercept_, *m.coef_])
     ax = plots.forest(table, shade=drawn.nonzero)
@@ -249,7 +249,7 @@ def test_schoenfeld_residuals_with_a_smooth(survival, log_time):
     X, time, code = survival
     m = CoxRegression().fit(X, Surv(time, code > 0))
     ax = plots.schoenfeld_residuals(m, "age", log_time=log_time)
-    s = m.residuals("scaled_schoenfeld", "age")
+    s = m.checks.residuals("scaled_schoenfeld", "age")
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), s["age"])
     x, smooth = ax.lines[1].get_data()
     # the same by formulaic's natural splines, with knots at the same quantiles
@@ -337,7 +337,7 @@ def test_small_units_do_not_crowd_the_axis(survival):
 def test_curves_of_a_fine_gray_model(survival):
     X, time, code = survival
     m = steropes.FineGrayRegression().fit(X, Surv(time, code))
-    table = m.incidence_curves(X.iloc[:2])
+    table = m.curves.incidence(X.iloc[:2])
     ax = plots.incidence_curves(table)
     first = table[table["row"] == 0]["incidence"].to_numpy()
     np.testing.assert_array_equal(ax.lines[0].get_ydata()[1 : 1 + len(first)], first)
@@ -352,7 +352,7 @@ def test_residuals_on_log_time_have_plain_numbers(survival):
     m = CoxRegression().fit(X, Surv(time, code > 0))
     ax = plots.schoenfeld_residuals(m, "age", log_time=True)
     assert ax.xaxis.get_major_formatter()(100.0, 0) == "100"
-    values = m.residuals("scaled_schoenfeld")["age"]
+    values = m.checks.residuals("scaled_schoenfeld")["age"]
     low, high = ax.get_ylim()
     assert ((values > low) & (values < high)).mean() > 0.99
 
@@ -375,7 +375,7 @@ def test_matplotlib_is_imported_by_a_picture_alone():
 def test_posterior_draws_show_the_interval_and_each_chain(survival):
     X, time, code = survival
     m = CoxRegression(prior=Laplace(0.1)).fit(X, Surv(time, code == 1))
-    posterior = m.posterior(["drug", "age"], n=300, warmup=200, random_state=1)
+    posterior = m.inference.posterior(["drug", "age"], n=300, warmup=200, random_state=1)
     axes = plots.posterior_draws(posterior, level=0.8)
     assert axes.shape == (2, 2)
     for (density, trace), name in zip(axes, ["drug", "age"], strict=True):

@@ -133,7 +133,7 @@ def test_refusals():
 def test_each_bootstrap_draw_is_reweighted_by_itself():
     X, y, _ = _data()
     model = LogisticRegression(prior=BrokenAdaptiveRidge(0.2)).fit(X, y)
-    drawn = model.bootstrap(3, random_state=5)
+    drawn = model.inference.bootstrap(3, random_state=5)
     draws = Draws(np.ones(len(y)), None, 3, np.random.default_rng(5))
     for k in range(3):
         again = LogisticRegression(prior=model.prior_).fit(X, y, sample_weight=draws.one(k))
@@ -144,7 +144,7 @@ def test_each_bootstrap_draw_is_reweighted_by_itself():
 def test_there_is_no_profile():
     model = case("logistic", np.random.default_rng(0)).fit(prior=BrokenAdaptiveRidge())
     with pytest.raises(DataError, match="there is no profile"):
-        model.profile(1)
+        model.inference.profile(1)
 
 
 def test_a_column_of_tiny_numbers_is_held_at_zero():
@@ -183,7 +183,9 @@ def test_there_are_no_walds_errors_even_where_every_coefficient_stays():
             fitted.vcov("model")
         assert fitted.summary()["se"].isna().all()
     free = LogisticRegression(prior=BrokenAdaptiveRidge(5.0, exclude=[0, 1])).fit(X, y)
-    np.testing.assert_allclose(free.vcov("model"), LogisticRegression().fit(X, y).vcov("model"), rtol=1e-6)
+    np.testing.assert_allclose(
+        free.vcov("model"), LogisticRegression().fit(X, y).vcov("model"), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("exclude", [None, 1.5, {"x0": True}])

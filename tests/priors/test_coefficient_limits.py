@@ -284,7 +284,7 @@ def test_bootstrap_draws_many_outcomes_copies_and_pickles(rng):
     X, eta = data(rng)
     y = (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))) * 1
     model = LogisticRegression(prior=Laplace(0.5, lower=LOWER, upper=UPPER)).fit(X, y)
-    draws = model.bootstrap(12, random_state=1)
+    draws = model.inference.bootstrap(12, random_state=1)
     assert ((draws.coef[:, 1:] >= LOWER) & (draws.coef[:, 1:] <= UPPER)).all()
     table = fit_many(model, X, {"y": y, "not": 1 - y})
     np.testing.assert_allclose(table["coef"][1 : P + 1], model.coef_, atol=1e-8)
@@ -298,7 +298,7 @@ def test_a_profile_beside_limits_is_the_maximum_over_the_others(rng):
     y = (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))) * 1
     prior = Laplace(0.5, exclude=[2], lower=LOWER, upper=UPPER)
     model = LogisticRegression(prior=prior).fit(X, y)
-    found = model.profile("x2", [0.4, 0.9])
+    found = model.inference.profile("x2", [0.4, 0.9])
     for value, log in zip([0.4, 0.9], found["log_likelihood"], strict=True):
         held = LogisticRegression(prior=prior).fit(X, y, fixed={2: value})
         penalty = 2.0 * np.abs(np.delete(held.coef_, 2)).sum()
@@ -306,7 +306,7 @@ def test_a_profile_beside_limits_is_the_maximum_over_the_others(rng):
     limits = model.confint("x2", method="profile")
     assert limits["lower"].iloc[0] < model.coef_[2] < limits["upper"].iloc[0]
     with pytest.raises(DataError, match="With limits of coefficients, there is a profile"):
-        model.profile("x0")
+        model.inference.profile("x0")
     with pytest.raises(DataError, match="without a prior and limits"):
         model.confint(["x6"], method="profile")
 
@@ -317,18 +317,22 @@ def test_errors_are_refused_in_a_clear_sentence(rng):
     model = LogisticRegression(prior=Normal(1.0, lower=0)).fit(X, y)
     for asked in (
         model.vcov, lambda: model.vcov("robust"), model.confint,
-        lambda: model.prediction_table(X), lambda: model.average_effects(X),
+        lambda: model.effects.predictions(X), lambda: model.effects.average(X),
     ):  # fmt: skip
         with pytest.raises(DataError, match="limits"):
             asked()
     flat = LogisticRegression(prior=Normal(np.inf, lower={"x0": 0.0})).fit(X, y)
     for asked in (
-        lambda: flat.linear_hypothesis("x0 = x1", test="likelihood ratio"),
-        lambda: flat.linear_hypothesis("x2 = 0", test="score"),
-        lambda: flat.linear_combination("x0 - x2", method="profile"),
-        lambda: LogisticRegression(prior=Laplace(lower=0)).fit(X, y).debiased_lasso("x0"),
-        lambda: model.posterior("x0"),
-        lambda: MultinomialLogisticRegression(prior=Normal(lower=0)).fit(X, y).posterior("0:x0"),
+        lambda: flat.inference.linear_hypothesis("x0 = x1", test="likelihood ratio"),
+        lambda: flat.inference.linear_hypothesis("x2 = 0", test="score"),
+        lambda: flat.inference.linear_combination("x0 - x2", method="profile"),
+        lambda: LogisticRegression(prior=Laplace(lower=0)).fit(X, y).inference.debiased_lasso("x0"),
+        lambda: model.inference.posterior("x0"),
+        lambda: (
+            MultinomialLogisticRegression(prior=Normal(lower=0))
+            .fit(X, y)
+            .inference.posterior("0:x0")
+        ),
     ):
         with pytest.raises(DataError, match="limits"):
             asked()

@@ -169,7 +169,7 @@ def test_folds_draws_and_criteria_are_fits_of_their_rows(prior, rng):
             np.testing.assert_allclose(model.cv_results_[f"fold{f}"][i], score, atol=1e-4)
     walked = LogisticRegression(prior=prior, cv=CrossValidation(3, random_state=1)).fit(X, y)
     assert walked.cv_results_["nonzero"].iloc[0] <= 5
-    draws = walked.bootstrap(2, random_state=1)
+    draws = walked.inference.bootstrap(2, random_state=1)
     assert draws.converged.all()
     assert draws.coef.shape == (2, 10)
     chosen = LogisticRegression(prior=prior, cv=InformationCriterion(search=grid)).fit(X, y)
@@ -191,7 +191,7 @@ def test_a_column_beside_groups_has_its_profile(rng):
     for at in limits:
         np.testing.assert_allclose(height(model.coef_[8]) - height(at), drop, rtol=1e-4)
     with pytest.raises(DataError, match="has a part in the prior"):
-        model.profile("x0", [0.0])
+        model.inference.profile("x0", [0.0])
 
 
 def test_degrees_of_freedom_of_groups_are_a_trace(rng):

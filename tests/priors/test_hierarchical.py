@@ -113,7 +113,7 @@ def test_a_bootstrap_draw_is_a_fit_to_its_rows_under_the_joint_prior():
     prior = Hierarchical(GROUPS, 0.2, 1.0)
     model = own.fit(prior=prior)
     before = model.coef_.copy()
-    drawn = model.bootstrap(3, random_state=5)
+    drawn = model.inference.bootstrap(3, random_state=5)
     draws = Draws(np.ones(len(own.y)), None, 3, np.random.default_rng(5))
     for k in range(3):
         again = own.make(prior=prior).fit(own.X, own.y, sample_weight=draws.one(k), **own.extras)
@@ -130,4 +130,4 @@ def test_more_columns_than_a_matrix_of_them_can_hold_are_refused():
 def test_there_is_no_profile():
     model = case("logistic", np.random.default_rng(0)).fit(prior=Hierarchical(GROUPS))
     with pytest.raises(DataError, match="there is no profile"):
-        model.profile(1)
+        model.inference.profile(1)

@@ -56,7 +56,7 @@ def test_penalised_profile_intervals_as_in_r():
     upper = [7.209280495, 7.8546316981, 0.04045547321, -1.232721062]
     limits = model.confint(method="profile")
     np.testing.assert_allclose(limits, np.stack([lower, upper], 1), rtol=1e-6)
-    top = model.profile("NV", [model.coef_[0]])  # less the penalty, at the estimate
+    top = model.inference.profile("NV", [model.coef_[0]])  # less the penalty, at the estimate
     assert top["log_likelihood"][0] == pytest.approx(-24.0372678007)
     assert abs(top["gradient"][0]) < 1e-5
 
@@ -316,7 +316,7 @@ def test_bootstrap_draws_are_finite_where_they_are_separated():
     rng = np.random.default_rng(4)
     X = np.column_stack([rng.normal(size=40), rng.random(40) < 0.15])
     y = np.where(X[:, 1] > 0, 1, rng.integers(0, 2, 40))
-    drawn = LogisticRegression(prior=Jeffreys()).fit(X, y).bootstrap(8, random_state=0)
+    drawn = LogisticRegression(prior=Jeffreys()).fit(X, y).inference.bootstrap(8, random_state=0)
     assert np.isfinite(drawn.coef[~np.isnan(drawn.coef)]).all()
     assert drawn.converged.all()
 

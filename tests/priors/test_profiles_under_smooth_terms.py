@@ -102,8 +102,8 @@ def test_terms_without_curvature_at_the_estimate_are_refused(data, prior):
     m = LogisticRegression(prior=prior).fit(*data)
     for refused in (
         lambda: m.confint("x0", method="profile"),
-        lambda: m.profile("x0"),
-        lambda: m.linear_combination("x0 - x1", method="profile"),
+        lambda: m.inference.profile("x0"),
+        lambda: m.inference.linear_combination("x0 - x1", method="profile"),
     ):
         with pytest.raises(DataError, match=f"smooth term of {type(prior).__name__} may depend"):
             refused()

@@ -306,7 +306,7 @@ def test_cross_validation_copies_and_pickles_know_the_columns(prior, rng):
         m.summary()
         again = pickle.loads(pickle.dumps(m))
         pd.testing.assert_frame_equal(again.summary(), m.summary())
-    draws = m.bootstrap(2, random_state=1)
+    draws = m.inference.bootstrap(2, random_state=1)
     assert draws.coef.shape == (2, 5)
     assert type(prior).__name__ in str(m)
 

@@ -33,7 +33,7 @@ from steropes import (
     integrated_brier_score,
     plots,
 )
-from steropes.models.held_out_scores import EVENT_TIME_QUANTILES
+from steropes.models.families.held_out_scores import EVENT_TIME_QUANTILES
 
 RNG = np.random.default_rng(17)
 N = 160
@@ -175,7 +175,7 @@ def test_weights_repeat_rows_in_the_brier_score_of_a_survival_model(family):
 
 def test_the_concordance_of_other_families():
     y = Surv(TIME, CAUSE)
-    expected = by_refits(FineGrayRegression, y, lambda m, i: m.concordance(X[i], y[i]))
+    expected = by_refits(FineGrayRegression, y, lambda m, i: m.validation.concordance(X[i], y[i]))
     found = table(FineGrayRegression, y, "concordance")
     np.testing.assert_allclose(found["mean"], expected.mean(axis=1))
 
@@ -245,7 +245,7 @@ def test_a_deviance_chooses_nearly_as_the_log_likelihood():
 def test_draws_that_choose_again_use_the_score():
     cv = CrossValidation(4, search=GRID, scoring="auc", random_state=0)
     m = LogisticRegression(prior=Laplace(), cv=cv).fit(X, Y)
-    draws = m.bootstrap(3, reselect=True, random_state=0)
+    draws = m.inference.bootstrap(3, reselect=True, random_state=0)
     assert set(draws.variance) <= set(GRID)
 
 

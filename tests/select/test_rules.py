@@ -339,7 +339,7 @@ def test_a_ridge_has_the_degrees_of_freedom_of_its_trace(rng):
 def test_bootstrap_draws_choose_anew_by_the_criterion(rng):
     X, y = logistic(rng, 200, 6, 2)
     model = LogisticRegression(prior=Laplace(), cv=InformationCriterion("bic", search=[0.01, 0.1]))
-    draws = model.fit(X, y).bootstrap(4, reselect=True, random_state=1)
+    draws = model.fit(X, y).inference.bootstrap(4, reselect=True, random_state=1)
     assert set(draws.variance) <= {0.01, 0.1}
 
 

@@ -121,7 +121,7 @@ def test_a_draw_with_a_fold_that_says_nothing_has_no_coefficients(rng):
     event = (np.arange(N) < 4).astype(int)
     cv = CrossValidation(3, search=[0.1], random_state=1)
     m = steropes.CoxRegression(prior=Laplace(), cv=cv).fit(X, Surv(time, event))
-    draws = m.bootstrap(n=40, random_state=3, reselect=True)
+    draws = m.inference.bootstrap(n=40, random_state=3, reselect=True)
     missing = np.isnan(draws.coef).all(axis=1)
     assert 0 < missing.sum() < 40
     assert np.isfinite(draws.coef[~missing]).all()

@@ -9,7 +9,7 @@ import pytest
 from steropes import CrossValidation, Laplace, Normal, ShardedDesign, as_design
 from steropes.fit.shards.sharded_problem import ShardedProblem, sharded_problem
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, DivideAndCombine
-from steropes.models.row_arguments import FitInputs
+from steropes.models.fitting.row_arguments import FitInputs
 from steropes.solve.hessian import profiled_hessian
 
 CUTS = (0, 90, 95, 200)
@@ -54,7 +54,7 @@ def test_a_cumulative_fit_in_blocks_is_the_fit(kind, link, prior, data):
         for ask in (
             lambda m: m.alpha_summary(),
             lambda m: m.vcov("robust"),
-            lambda m: m.model_tests(),
+            lambda m: m.inference.model_tests(),
         ):
             np.testing.assert_allclose(ask(blocks), ask(one), rtol=1e-5, atol=1e-7)
 
@@ -75,7 +75,7 @@ def test_choices_draws_profiles_and_predictions_in_blocks(levels, data):
     assert blocks.variance_ == one.variance_
     for ask in (
         lambda m, D: m.cv_results_["mean"],
-        lambda m, D: m.bootstrap(4, random_state=1).coef,
+        lambda m, D: m.inference.bootstrap(4, random_state=1).coef,
         lambda m, D: m.confint(["x0"], method="profile"),
         lambda m, D: m.predict_cdf(D, [0.5, 2.0], offset=given["offset"], level=0.9).lower,
         lambda m, D: m.fit(D, y).coef_,  # once more, with nothing of the first fit
@@ -101,10 +101,10 @@ def test_many_thresholds_are_pooled_for_steps_and_not_for_errors(data, monkeypat
 def test_draws_of_blocks_stay_where_the_blocks_are(data, monkeypatch):
     X, y, _ = data
     model = CumulativeProbabilityModel().fit(in_blocks(X), y)
-    here = model.bootstrap(2, random_state=1).coef
+    here = model.inference.bootstrap(2, random_state=1).coef
     monkeypatch.setattr(ShardedDesign, "__getstate__", None)  # it may hold a client
     with joblib.parallel_config(backend="loky", n_jobs=2):
-        np.testing.assert_array_equal(model.bootstrap(2, random_state=1).coef, here)
+        np.testing.assert_array_equal(model.inference.bootstrap(2, random_state=1).coef, here)
 
 
 def ordinal(link="logit"):

@@ -105,7 +105,7 @@ def test_profiles_and_robust_errors_in_blocks_are_those_of_one(data):
         for ask in (
             lambda m: m.confint(["x1"], method="profile"),
             lambda m: m.vcov("robust"),
-            lambda m: m.bootstrap(2, random_state=1).coef,
+            lambda m: m.inference.bootstrap(2, random_state=1).coef,
         ):
             np.testing.assert_allclose(ask(blocks), ask(one), rtol=1e-3, atol=1e-5)
 
@@ -117,5 +117,5 @@ def test_a_profile_of_the_baseline_is_at_the_origin_of_dense_columns(data):
         steropes.PooledLogisticRegression(**model).fit(Z, y, **given) for Z in (X, in_blocks(X))
     )
     values = one._coefficients()[0] + np.array([-1.0, 0.5])
-    a, b = (m.profile(0, points=values) for m in (one, blocks))
+    a, b = (m.inference.profile(0, points=values) for m in (one, blocks))
     np.testing.assert_allclose(b, a, rtol=1e-7)

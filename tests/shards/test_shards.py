@@ -100,9 +100,9 @@ def test_profiles_draws_and_predictions_of_blocks_are_those_of_one(X, eta):
     )
     for ask in (
         lambda m: m.confint(["x0"], method="profile"),
-        lambda m: m.bootstrap(3, random_state=1).coef,
+        lambda m: m.inference.bootstrap(3, random_state=1).coef,
         lambda m: m.vcov("robust"),
-        lambda m: m.model_tests(),
+        lambda m: m.inference.model_tests(),
     ):
         np.testing.assert_allclose(ask(blocks), ask(one), rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(blocks.predict(in_blocks(X[:, kept])), one.predict(X[:, kept]), 1e-7)
@@ -114,7 +114,7 @@ def test_the_intercept_of_blocks_is_held_at_the_origin_of_dense_columns(name, X,
     one, blocks = (getattr(steropes, name)().fit(Z, y) for Z in (dense, in_blocks(dense)))
     value = one.intercept_ + 0.1
     for test in ("likelihood ratio", "score"):
-        a, b = (m.linear_hypothesis("intercept", value, test=test) for m in (one, blocks))
+        a, b = (m.inference.linear_hypothesis("intercept", value, test=test) for m in (one, blocks))
         np.testing.assert_allclose(b, a, rtol=1e-6)
     a, b = (m.confint("intercept", method="profile") for m in (one, blocks))
     np.testing.assert_allclose(b, a, rtol=1e-5)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 import steropes as st
 from steropes.design import as_design
-from steropes.models.row_arguments import FitInputs
+from steropes.models.fitting.row_arguments import FitInputs
 from steropes.solve.data_term.local_term import LocalCurvature
 from steropes.solve.quasi_newton import hessian_form
 from steropes.solve.solver_constants import DEFAULT

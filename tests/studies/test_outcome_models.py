@@ -60,7 +60,7 @@ def test_the_likelihood_of_two_groups_is_coxs(ties, weights, sets):
     groups = TwoGroupCox.of(PEOPLE["time"], PEOPLE["event"], PEOPLE["treated"], weights, sets, ties)
     assert groups.maximum() == pytest.approx(float(cox.coef_[0]), abs=1e-9)
     points = np.array([-2.0, -0.3, 0.0, 1.1])
-    wanted = cox.profile("treated", points)
+    wanted = cox.inference.profile("treated", points)
     apart = groups.log_likelihood(points) - wanted["log_likelihood"]
     assert np.ptp(apart) < 1e-8
     np.testing.assert_allclose(groups.gradient(points), wanted["gradient"], atol=1e-8)
@@ -131,7 +131,7 @@ def test_models_with_covariates_are_the_librarys(kind, stratified):
     assert found.log_rr == pytest.approx(wanted.summary()["coef"]["treatment"], abs=1e-6)
     limits = wanted.confint(["treatment"], method="profile").iloc[0]
     np.testing.assert_allclose([found.lower, found.upper], limits, atol=1e-4)
-    ends = wanted.profile("treatment", [found.log_rr, 0.0])["log_likelihood"]
+    ends = wanted.inference.profile("treatment", [found.log_rr, 0.0])["log_likelihood"]
     assert found.llr == pytest.approx(ends[0] - ends[1], abs=1e-5)
     assert found.profile["log_likelihood"].max() == 0
 
@@ -342,7 +342,7 @@ def test_constant_effects_and_robust_errors_in_closed_form_are_those_of_a_fit(we
     wanted = cox.summary(kind="robust", cluster=clusters).loc["treated"]
     assert found.se == pytest.approx(wanted["se"], rel=1e-8)
     assert found.lower == pytest.approx(wanted["lower"], abs=1e-8)
-    p = cox.test_proportionality().loc["treated", "p"]
+    p = cox.checks.proportionality().loc["treated", "p"]
     assert found.proportional_p == pytest.approx(p, rel=1e-8)
     plain = estimate_effect(PEOPLE, OutcomeModel(interval="wald"))
     assert plain.se > 0
@@ -355,5 +355,5 @@ def test_a_constant_effect_is_tested_beside_covariates_too():
     y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
     both = st.CoxRegression(ties="efron").fit(x.assign(sick=SICK), y)
     alone = st.CoxRegression(ties="efron").fit(x, y, offset=both.coef_[1] * SICK)
-    wanted = alone.test_proportionality().loc["treatment", "p"]
+    wanted = alone.checks.proportionality().loc["treatment", "p"]
     assert found.proportional_p == pytest.approx(wanted, rel=1e-4)

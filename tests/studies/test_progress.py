@@ -2,8 +2,8 @@
 
 import time
 
-from steropes.models.progress import Progress as FitProgress
-from steropes.models.progress import counted_steps, shares_to
+from steropes.models.fitting.progress import Progress as FitProgress
+from steropes.models.fitting.progress import counted_steps, shares_to
 from steropes.studies.report.progress_display import Progress, duration
 
 

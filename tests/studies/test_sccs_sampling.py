@@ -153,7 +153,7 @@ def test_a_censoring_model_that_did_not_converge_fails(path):
 
 
 def test_bootstrap_draws_that_did_not_converge_are_counted_and_fail(path, monkeypatch, tmp_path):
-    bootstrap = steropes.SelfControlledCaseSeries.bootstrap
+    bootstrap = steropes.SelfControlledCaseSeries.inference.bootstrap
 
     def short(self, *args, **kwargs):
         """Draw as usual, and mark the first two draws as unfinished."""

@@ -54,16 +54,16 @@ cox = CoxRegression(
 assert_type(cox.fit(X, y, strata=["a", "a", "b", "b"]), CoxRegression)
 assert_type(cox.predict_survival(X, [1.0, 2.0]), NDArray[Any])
 assert_type(cox.coef_, NDArray[Any])
-assert_type(cox.concordance(X, y), float)
-assert_type(cox.concordance(X, y, return_se=True), tuple[float, float])
-assert_type(cox.standardized_survival(X, [1.0]), StandardizedSurvival)
+assert_type(cox.validation.concordance(X, y), float)
+assert_type(cox.validation.concordance(X, y, return_se=True), tuple[float, float])
+assert_type(cox.curves.standardized_survival(X, [1.0]), StandardizedSurvival)
 assert_type(cox.converged_, bool)
 assert_type(cox.optimality_, float)
 cox.summary(0.9, kind="robust", cluster=[1, 1, 2, 2])
 cox.confint("x0", method="robust").loc["x0", "lower"]
 cox.confint("x0", method="profile")
-cox.profile("x0", points=[0.0, 0.5])["log_likelihood"]
-cox.bootstrap(20, cluster=[1, 1, 2, 2], random_state=1).confint(0.9, method="bca")
+cox.inference.profile("x0", points=[0.0, 0.5])["log_likelihood"]
+cox.inference.bootstrap(20, cluster=[1, 1, 2, 2], random_state=1).confint(0.9, method="bca")
 assert_type(cox.set_params(tol=1e-6), CoxRegression)
 
 logistic = LogisticRegression(prior=Normal(np.ones(1)), cv=10, fit_intercept=False, random_state=1)

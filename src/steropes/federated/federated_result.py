@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.html_representations import TextInHtml
-from ..models.coefficient_tables import coefficient_table
+from ..models.fitting.coefficient_tables import coefficient_table
 from .federated_plan import FederatedPlan
 from .message_exchange import RoundRecord
 

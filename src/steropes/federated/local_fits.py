@@ -21,7 +21,7 @@ from ..models import (
     LogisticRegression,
     PoissonRegression,
 )
-from ..models.base import PenalizedModel
+from ..models.estimators.penalized_model import PenalizedModel
 from ..priors import Normal, Prior
 from ..select import CrossValidation
 from .federated_constants import CONVERGENCE
@@ -139,16 +139,16 @@ def local_profiles(rows: SiteRows, plan: FederatedPlan) -> tuple[dict[str, np.nd
         with warnings.catch_warnings():  # a flat side is covered as far as numbers have digits
             warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
             warnings.simplefilter("ignore", NotConvergedWarning)
-            near = model.profile(name)
+            near = model.inference.profile(name)
             near = near[near["point"].abs() <= most]
             if len(near) < 2:  # the profile is monotone or flat over the whole range
-                near = model.profile(
+                near = model.inference.profile(
                     name, most * np.concatenate([-RANGE_SHARES[::-1], [0.0], RANGE_SHARES])
                 )
         further = _further(near["point"].to_numpy(), most)
         table = near
         if len(further):
-            table = pd.concat([near, model.profile(name, further)]).sort_values("point")
+            table = pd.concat([near, model.inference.profile(name, further)]).sort_values("point")
         x = table[["point", "log_likelihood", "gradient"]].to_numpy()
         x = x[np.isfinite(x).all(axis=1)]
         x = x[np.concatenate([[True], np.diff(x[:, 0]) > 0])]

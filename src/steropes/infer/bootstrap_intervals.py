@@ -54,7 +54,7 @@ class Bootstrap:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 2))
     >>> y = X @ [1.0, 0.0] + rng.standard_normal(200)
-    >>> draws = steropes.LinearRegression().fit(X, y).bootstrap(100, random_state=1)
+    >>> draws = steropes.LinearRegression().fit(X, y).inference.bootstrap(100, random_state=1)
     >>> draws
     <Bootstrap of 3 coefficients: 100 draws of rows>
     >>> list(draws.confint(0.9, "bca").columns)

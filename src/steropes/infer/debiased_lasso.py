@@ -44,7 +44,7 @@ class DebiasedLasso:
     >>> X = rng.standard_normal((100, 200))
     >>> y = X[:, 0] + rng.standard_normal(100)
     >>> model = steropes.LinearRegression(prior=steropes.Laplace(0.005)).fit(X, y)
-    >>> found = model.debiased_lasso(["x0", "x1"])
+    >>> found = model.inference.debiased_lasso(["x0", "x1"])
     >>> found
     <DebiasedLasso of 2 coefficients>
     >>> found.summary()["coef"].round(2).tolist()

@@ -43,7 +43,7 @@ class Posterior:
     >>> X = rng.standard_normal((100, 10))
     >>> y = X[:, 0] + rng.standard_normal(100)
     >>> model = steropes.LinearRegression(prior=steropes.Laplace(0.1)).fit(X, y)
-    >>> posterior = model.posterior(["x0", "x1"], random_state=1)
+    >>> posterior = model.inference.posterior(["x0", "x1"], random_state=1)
     >>> posterior
     <Posterior of 2 coefficients: 4 chains of 1000 draws>
     >>> bool(posterior.probability_above(0.0)["x0"] > 0.99)

@@ -79,7 +79,7 @@ def schoenfeld_residuals(
     >>> model = steropes.CoxRegression().fit(X, y)
     >>> ax = steropes.plots.schoenfeld_residuals(model, "x0")
     """
-    residual = model.residuals("scaled_schoenfeld", param)
+    residual = model.checks.residuals("scaled_schoenfeld", param)
     name, values = residual.columns[0], residual.iloc[:, 0].to_numpy()
     time = residual.index.get_level_values("time").to_numpy(float)
     if not (isinstance(df, int | np.integer) and df >= 2):

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from ..errors import DataError
 from ..models import CoxRegression, LogisticRegression
-from ..models.partial_effects import PartialEffects
+from ..models.effects.partial_effects import typical_variables
+from ..models.estimators.penalized_model import PenalizedModel
 from .plot_style import INK, MUTED, curve_colour, get_axes, remove_clutter, shorten_label
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def partial_effect(
     variable : str
         A column of the data that the formula uses, or of the data frame.
     values : (m,) array, optional
-        Values of the variable; see `PenalizedModel.partial_effect`.
+        Values of the variable; see `PenalizedModel.effects.partial`.
     scale : {"linear", "response", "ratio"}
         Scale of the effect. Ratios are drawn on a log scale.
     level : float
@@ -70,7 +71,7 @@ def partial_effect(
     Raises
     ------
     DataError
-        As `PenalizedModel.partial_effect`.
+        As `PenalizedModel.effects.partial`.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def partial_effect(
     >>> steropes.plots.partial_effect(model, "x").get_xlabel()
     'x'
     """
-    table = model.partial_effect(variable, values, scale, level, at)
+    table = model.effects.partial(variable, values, scale, level, at)
     ax = get_axes(ax, (6.0, 4.2))
     classes = [(None, table)]
     if "class" in table.index.names:
@@ -176,7 +177,7 @@ def nomogram(
     effects = {}
     for name, variable in variables.items():
         values = _round_values(variable) if variable.numeric else list(variable.values)
-        effects[name] = model.partial_effect(name, values)
+        effects[name] = model.effects.partial(name, values)
     effects = {name: t for name, t in effects.items() if np.ptp(t["estimate"]) > 0}
     if not effects:
         raise DataError("No variable of the model has an effect.")
@@ -213,9 +214,9 @@ def nomogram(
 def _variables(model: Any) -> Mapping[str, Any]:
     """Return the variables of a model, and refuse those that have no scale."""
     formula = getattr(model, "_formula", None)
-    if not isinstance(model, PartialEffects):
+    if not isinstance(model, PenalizedModel):
         raise DataError(f"{type(model).__name__} has no effects that a nomogram could show.")
-    variables: Mapping[str, Any] = model._typical_variables()
+    variables: Mapping[str, Any] = typical_variables(model)
     problem = getattr(model, "_problem", None)
     if problem is not None and problem.offset is not None and model._fixed is None:
         # Fixed coefficients are part of the offset, too.
@@ -224,7 +225,7 @@ def _variables(model: Any) -> Mapping[str, Any]:
         return variables
     if formula.offsets:
         raise DataError("A nomogram has no scale for the offset of the formula.")
-    crossed = [name for name in model.predict_terms(_center(model)).columns if ":" in name]
+    crossed = [name for name in model.effects.terms(_center(model)).columns if ":" in name]
     if crossed:
         raise DataError(f"A nomogram has no scale for an interaction, such as {crossed[0]!r}.")
     return variables
@@ -232,9 +233,9 @@ def _variables(model: Any) -> Mapping[str, Any]:
 
 def _center(model: Any) -> pd.DataFrame:
     """Return a row with all variables at their typical values."""
-    from ..models.variable_ranges import typical_rows
+    from ..models.fitting.variable_ranges import typical_rows
 
-    return typical_rows(model._typical_variables(), {})
+    return typical_rows(typical_variables(model), {})
 
 
 def _round_values(variable: Any) -> list[float]:

@@ -37,7 +37,7 @@ def profile_curve(
     Parameters
     ----------
     profile : DataFrame
-        The result of ``model.profile(param)`` for one coefficient: ``point``,
+        The result of ``model.inference.profile(param)`` for one coefficient: ``point``,
         ``log_likelihood`` and ``gradient``. The curve is the cubic Hermite interpolant.
     level : float
         Confidence level of the interval, with ends at which the profile is half the
@@ -62,7 +62,7 @@ def profile_curve(
     --------
     >>> import steropes
     >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
-    >>> profile = steropes.LogisticRegression().fit(X, y).profile("x0")
+    >>> profile = steropes.LogisticRegression().fit(X, y).inference.profile("x0")
     >>> ax = steropes.plots.profile_curve(profile, name="log odds ratio")
     >>> ax.get_xlabel()
     'log odds ratio'

@@ -36,7 +36,7 @@ def posterior_draws(
     Parameters
     ----------
     posterior : Posterior
-        The result of ``model.posterior(...)``.
+        The result of ``model.inference.posterior(...)``.
     params : name or sequence of names, optional
         The coefficients to draw, default all of ``posterior``.
     level : float
@@ -56,7 +56,7 @@ def posterior_draws(
 
     See Also
     --------
-    LogisticRegression.posterior : Draw from a posterior.
+    LogisticRegression.inference.posterior : Draw from a posterior.
 
     References
     ----------
@@ -70,12 +70,13 @@ def posterior_draws(
     >>> X = rng.standard_normal((60, 3))
     >>> y = X[:, 0] + rng.standard_normal(60)
     >>> model = steropes.LinearRegression(prior=steropes.Normal(0.1)).fit(X, y)
-    >>> axes = steropes.plots.posterior_draws(model.posterior(["x0", "x1"], random_state=1))
+    >>> draws = model.inference.posterior(["x0", "x1"], random_state=1)
+    >>> axes = steropes.plots.posterior_draws(draws)
     >>> axes[0, 0].get_xlabel(), axes.shape
     ('x0', (2, 2))
     """
     if not isinstance(posterior, Posterior):
-        raise DataError("posterior_draws needs the result of model.posterior(...).")
+        raise DataError("posterior_draws needs the result of model.inference.posterior(...).")
     tail = 0.5 - check_level(level) / 2
     names = (
         [params] if isinstance(params, str) else list(posterior.names if params is None else params)

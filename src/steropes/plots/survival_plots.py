@@ -39,9 +39,9 @@ def survival_curves(
     ----------
     curves : KaplanMeier, dict of them by label, or DataFrame
         The result of `steropes.kaplan_meier`, or a long table of ``time``, ``survival``,
-        ``lower`` and ``upper``, such as ``model.survival_curves(X)`` and
-        ``model.standardized_survival(...).survival``. A table has a curve for each value of its
-        first column (if that is not ``time``) and no numbers at risk.
+        ``lower`` and ``upper``, such as ``model.curves.survival(X)`` and
+        ``model.curves.standardized_survival(...).survival``. A table has a curve for each value
+        of its first column (if that is not ``time``) and no numbers at risk.
     level : float
         Confidence level of the bands of Kaplan–Meier curves.
     at_risk : bool
@@ -102,7 +102,7 @@ def incidence_curves(
     ----------
     curves : AalenJohansen, dict of them by label, or DataFrame
         The result of `steropes.aalen_johansen`, or a long table of ``time``, ``incidence``,
-        ``lower`` and ``upper``, such as ``model.incidence_curves(X)`` of Fine–Gray models. A
+        ``lower`` and ``upper``, such as ``model.curves.incidence(X)`` of Fine–Gray models. A
         table has a curve for each value of its first column (if that is not ``time``) and no
         numbers at risk.
     cause : int, optional

@@ -155,7 +155,7 @@ def test_residuals_are_uncorrelated_with_x_for_the_logit(data):
     """The score equations of the logit link are Σ r = 0 and Σ r x = 0."""
     X, y = data
     m = Model().fit(X, y)
-    r = m.residuals(X, y)
+    r = m.checks.residuals(X, y)
     F = np.column_stack([np.zeros(len(y)), m.predict_cdf(X, m.levels_)])
     j = np.searchsorted(m.levels_, y)
     np.testing.assert_allclose(r, F[np.arange(len(y)), j] + F[np.arange(len(y)), j + 1] - 1)
@@ -169,7 +169,7 @@ def test_residuals_of_censored_rows(data):
     low[y > 9], high[y > 9] = 9, np.inf
     low[y < 2], high[y < 2] = -np.inf, 2
     m = Model().fit(X, Censored(low, high))
-    r = m.residuals(X, Censored(low, high))
+    r = m.checks.residuals(X, Censored(low, high))
     np.testing.assert_allclose(r[y > 9], m.predict_cdf(X[y > 9], 9.0))
     np.testing.assert_allclose(r[y < 2], m.predict_cdf(X[y < 2], 2.0) - 1)
     assert abs(r.sum()) < 1e-6
@@ -180,7 +180,7 @@ def test_parallelism_holds_and_fails_where_it_should():
     X = rng.normal(size=(1500, 2))
     right = X @ [1.0, 0.5] + rng.logistic(size=1500)
     wrong = X[:, 0] + rng.logistic(size=1500) * np.exp(0.5 * X[:, 1])
-    good, bad = (Model().fit(X, y).test_parallelism(X, y) for y in (right, wrong))
+    good, bad = (Model().fit(X, y).checks.parallelism(X, y) for y in (right, wrong))
     assert list(good.test.index) == ["x0", "x1", "GLOBAL"]
     assert good.test["p"].min() > 0.01
     assert bad.test.loc["x1", "p"] < 1e-6
@@ -203,7 +203,7 @@ def test_plot_of_alpha(data):
 
     X, y = data
     m = Model().fit(X, y)
-    ax = m.plot_alpha(scale="log")
+    ax = m.checks.plot_alpha(scale="log")
     drawn = ax.lines[0].get_xydata()
     np.testing.assert_array_equal(drawn[:, 0], m.thresholds_[m.thresholds_ > 0])
     np.testing.assert_array_equal(drawn[:, 1], m.alpha_[m.thresholds_ > 0])
@@ -217,7 +217,7 @@ def test_plot_of_alpha_at_covariates_has_their_bands(data):
 
     X, y = data
     m = Model().fit(X, y)
-    ax = m.plot_alpha(at=X.mean(axis=0), level=0.9)
+    ax = m.checks.plot_alpha(at=X.mean(axis=0), level=0.9)
     drawn = ax.lines[0].get_xydata()[:, 1]
     np.testing.assert_allclose(drawn, m.alpha_ - X.mean(axis=0) @ m.coef_)
     F = m.predict_cdf(X.mean(axis=0)[None], m.thresholds_, level=0.9)
@@ -236,10 +236,10 @@ def test_parallelism_cuts_where_repeated_rows_would_and_under_the_link_that_was_
     w = np.where(y > 0, 3, 1)
     rows = np.repeat(np.arange(150), w)
     m = Model().fit(X, y, sample_weight=w)
-    found = m.test_parallelism(X, y, sample_weight=w)
-    right = m.test_parallelism(X[rows], y[rows])
+    found = m.checks.parallelism(X, y, sample_weight=w)
+    right = m.checks.parallelism(X[rows], y[rows])
     pd.testing.assert_frame_equal(found.coefficients, right.coefficients, rtol=1e-6)
-    again = m.set_params(link="probit").test_parallelism(X, y, sample_weight=w)
+    again = m.set_params(link="probit").checks.parallelism(X, y, sample_weight=w)
     pd.testing.assert_frame_equal(found.coefficients, again.coefficients)
 
 

@@ -153,13 +153,13 @@ def test_profile_has_its_top_at_the_estimate_and_the_right_slope(data):
     X, y = data
     m = CumulativeProbabilityModel(link="probit").fit(X, y)
     points = m.coef_[0] + np.array([-0.2, -1e-4, 0.0, 1e-4, 0.3])
-    table = m.profile("x0", points)
+    table = m.inference.profile("x0", points)
     ll = table["log_likelihood"].to_numpy()
     assert ll[2] == pytest.approx(m.log_likelihood_, abs=1e-9)
     assert ll.max() == ll[2]
     assert table["gradient"][2] == pytest.approx(0, abs=1e-5)
     for k in (0, 4):
-        near = m.profile(0, points[k] + np.array([-1e-4, 1e-4]))["log_likelihood"]
+        near = m.inference.profile(0, points[k] + np.array([-1e-4, 1e-4]))["log_likelihood"]
         assert table["gradient"][k] == pytest.approx((near[1] - near[0]) / 2e-4, rel=1e-4)
 
 
@@ -167,7 +167,7 @@ def test_profile_interval_ends_where_twice_the_likelihood_fell_by_the_quantile(d
     X, y = data
     m = CumulativeProbabilityModel().fit(X, y)
     ends = m.confint(["x1"], level=0.9, method="profile")
-    at = m.profile("x1", ends.to_numpy()[0])["log_likelihood"]
+    at = m.inference.profile("x1", ends.to_numpy()[0])["log_likelihood"]
     drop = 2 * (m.log_likelihood_ - at)
     np.testing.assert_allclose(drop, stats.chi2.ppf(0.9, 1), rtol=1e-5)
     wald = m.confint("x1", level=0.9)
@@ -179,7 +179,7 @@ def test_bootstrap_spreads_like_the_robust_errors_and_leaves_the_fit_alone(data)
     X, y = data
     m = CumulativeProbabilityModel().fit(X, y)
     before = m.coef_.copy()
-    draws = m.bootstrap(n=150, random_state=0)
+    draws = m.inference.bootstrap(n=150, random_state=0)
     assert draws.coef.shape == (150, 3)
     assert (draws.nonzero == 1).all()
     se = np.sqrt(np.diag(m.vcov("robust")))
@@ -187,5 +187,5 @@ def test_bootstrap_spreads_like_the_robust_errors_and_leaves_the_fit_alone(data)
     ends = draws.confint(0.9)
     assert ((ends["lower"] < m.coef_) & (m.coef_ < ends["upper"])).all()
     np.testing.assert_array_equal(m.coef_, before)
-    again = m.bootstrap(n=3, random_state=0).coef
+    again = m.inference.bootstrap(n=3, random_state=0).coef
     assert (np.abs(again - draws.coef[:3]) < 1e-3 * se).all()

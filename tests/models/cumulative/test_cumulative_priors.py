@@ -168,7 +168,7 @@ def test_priors_that_join_coefficients_have_errors_or_a_refusal_that_says_what_t
         assert "bootstrap()" in m.summary().attrs["note"]
     m = Model(prior=Laplace(0.05, exclude=[0])).fit(X, y)
     with pytest.raises(DataError, match="no standard errors"):
-        m.linear_hypothesis(["x0"])
+        m.inference.linear_hypothesis(["x0"])
 
 
 @pytest.mark.parametrize("seed", [32, 78, 141])

@@ -138,13 +138,13 @@ def test_outcomes_by_name_are_to_be_numbered(data):
         lambda m, X, y: m.vcov("robust"),
         lambda m, X, y: m.summary(),
         lambda m, X, y: m.confint(),
-        lambda m, X, y: m.profile(0, [0.0]),
-        lambda m, X, y: m.bootstrap(2),
+        lambda m, X, y: m.inference.profile(0, [0.0]),
+        lambda m, X, y: m.inference.bootstrap(2),
         lambda m, X, y: m.alpha_summary(),
         lambda m, X, y: m.predict_mean(X),
-        lambda m, X, y: m.residuals(X, y),
-        lambda m, X, y: m.test_parallelism(X, y),
-        lambda m, X, y: m.plot_alpha(),
+        lambda m, X, y: m.checks.residuals(X, y),
+        lambda m, X, y: m.checks.parallelism(X, y),
+        lambda m, X, y: m.checks.plot_alpha(),
     ],
 )
 def test_before_the_fit(call, data):
@@ -161,9 +161,9 @@ def test_before_the_fit(call, data):
         (lambda m, X, y: m.confint(method="profile", cluster=y), "not 'profile'"),
         (lambda m, X, y: m.confint(7), "no coefficient 7"),
         (lambda m, X, y: m.predict_cdf(X, "a"), "y must hold numbers"),
-        (lambda m, X, y: m.test_parallelism(X, y, quantiles=[-1, 0.5, 3]), "between 0 and 1"),
-        (lambda m, X, y: m.plot_alpha(scale="log2"), "scale must be"),
-        (lambda m, X, y: m.plot_alpha(at=[1.0]), "at has 1 entries"),
+        (lambda m, X, y: m.checks.parallelism(X, y, quantiles=[-1, 0.5, 3]), "between 0 and 1"),
+        (lambda m, X, y: m.checks.plot_alpha(scale="log2"), "scale must be"),
+        (lambda m, X, y: m.checks.plot_alpha(at=[1.0]), "at has 1 entries"),
     ],
 )
 def test_questions_that_have_no_answer(call, what, data):
@@ -180,7 +180,7 @@ def test_parallelism_names_the_cut_at_which_a_column_separates():
     y[X[:, 1] == 1] = 50 + np.arange(20)
     y[0] = -10
     with pytest.raises(SeparationError, match=r"At the cut y > .*x1") as caught:
-        Model().fit(X, y).test_parallelism(X, y, quantiles=[0.002, 0.3, 0.92])
+        Model().fit(X, y).checks.parallelism(X, y, quantiles=[0.002, 0.3, 0.92])
     assert "x1" in caught.value.columns
 
 

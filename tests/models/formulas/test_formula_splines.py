@@ -8,7 +8,7 @@ import patsy
 import pytest
 
 from steropes import CoxRegression, DataError, Laplace, LinearRegression, SeparationError
-from steropes.models.formula_splines import (
+from steropes.models.formulas.formula_splines import (
     harrell_knots,
     natural_spline,
     restricted_cubic_spline,
@@ -139,8 +139,8 @@ def test_clusters_of_a_formula_are_those_of_robust_errors_and_draws(data):
     assert not np.allclose(wanted, plain.vcov("robust"))
     pd.testing.assert_frame_equal(m.vcov("robust", cluster=people["site"]),
                                   plain.vcov("robust", cluster=people["site"]))  # fmt: skip
-    draws = m.bootstrap(5, random_state=1).coef
-    same = plain.bootstrap(5, random_state=1, cluster=people["id"]).coef
+    draws = m.inference.bootstrap(5, random_state=1).coef
+    same = plain.inference.bootstrap(5, random_state=1, cluster=people["id"]).coef
     np.testing.assert_array_equal(draws, same)
     pairs = CoxRegression.from_formula(f"{formula} + cluster(id, part)", people)
     both = pd.Series(list(zip(people["id"], people["part"], strict=True)))
@@ -206,7 +206,9 @@ def test_levels_and_typical_values_are_those_of_rows_with_weight():
         expected = LinearRegression.from_formula("y ~ x + site", data[weight > 0])
         assert model.coef_names_ == expected.coef_names_ == ["x", "site[T.c]"]
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
-        np.testing.assert_allclose(model.term_tests(), expected.term_tests(), rtol=1e-8)
+        np.testing.assert_allclose(
+            model.inference.term_tests(), expected.inference.term_tests(), rtol=1e-8
+        )
 
 
 def test_values_beyond_the_knots_are_named_with_their_row():

@@ -150,7 +150,7 @@ def test_predictions_use_the_effect_at_the_time(people):
         step.append(sum(1 / (at - j / len(tied) * own) for j in range(len(tied))))
     until = [np.exp(-(risk[:, events <= t] * np.array(step)[events <= t]).sum(1)) for t in times]
     np.testing.assert_allclose(model.predict_survival(people, times), np.c_[*until], rtol=1e-6)
-    curve = model.survival_curves(people.head(3), times)
+    curve = model.curves.survival(people.head(3), times)
     np.testing.assert_allclose(curve["survival"], np.c_[*until][:3].ravel(), rtol=1e-6)
 
 
@@ -162,7 +162,7 @@ def test_errors_of_curves_are_those_of_steps_with_the_same_effects(people):
     a, b = log.coef_
     np.testing.assert_allclose(a + b * np.log([20, 50]), step.coef_, rtol=1e-6)
     pd.testing.assert_frame_equal(
-        log.survival_curves(few.head(4), [20, 50]), step.survival_curves(few.head(4), [20, 50]),
+        log.curves.survival(few.head(4), [20, 50]), step.curves.survival(few.head(4), [20, 50]),
         rtol=1e-5,
     )  # fmt: skip
 
@@ -185,7 +185,7 @@ def test_priors_folds_draws_profiles_and_copies(people):
     profile = flat.confint("x:log(t)", method="profile").iloc[0]
     wald = flat.confint("x:log(t)").iloc[0]
     np.testing.assert_allclose(profile, wald, atol=0.1)
-    draws = flat.bootstrap(5, random_state=1)
+    draws = flat.inference.bootstrap(5, random_state=1)
     assert np.isfinite(draws.coef).all()
     again = pickle.loads(pickle.dumps(flat))
     np.testing.assert_array_equal(again.predict(people, time=7), flat.predict(people, time=7))
@@ -276,7 +276,7 @@ def test_a_device_that_is_chosen_for_functions_of_time_is_the_cpu(people, monkey
         works.append(work)
         return host_backend(n_jobs)
 
-    monkeypatch.setattr("steropes.models.fit_steps.get_backend", record)
+    monkeypatch.setattr("steropes.models.fitting.estimator.get_backend", record)
     formula = f"{OUTCOME} tt(x, 'log')"
     found = CoxRegression.from_formula(formula, people, device="auto").coef_
     assert set(works) == {0.0}  # below the least work for a GPU

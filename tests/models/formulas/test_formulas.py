@@ -87,22 +87,25 @@ def test_a_table_of_data_stands_for_its_matrix_strata_and_offset(data, table):
     pairs = [
         (cox.predict(new), cox.predict(X, offset=more["offset"])),
         (cox.predict_survival(new, [2, 5]), cox.predict_survival(X, [2, 5], **more)),
-        (cox.predict_quantile(new, level=0.9), cox.predict_quantile(X, level=0.9, **more)),
-        (cox.survival_curves(new, [3]), cox.survival_curves(X, [3], **more)),
-        (cox.concordance(new, y), cox.concordance(X, y, **more)),
+        (cox.curves.quantile(new, level=0.9), cox.curves.quantile(X, level=0.9, **more)),
+        (cox.curves.survival(new, [3]), cox.curves.survival(X, [3], **more)),
+        (cox.validation.concordance(new, y), cox.validation.concordance(X, y, **more)),
         (cox.score(new, y), cox.score(X, y, **more)),
-        (cox.time_dependent_auc(new, y, [5]), cox.time_dependent_auc(X, y, [5], **more)),
         (
-            cox.standardized_survival(new, [3]).survival,
-            cox.standardized_survival(X, [3], **more).survival,
+            cox.validation.time_dependent_auc(new, y, [5]),
+            cox.validation.time_dependent_auc(X, y, [5], **more),
+        ),
+        (
+            cox.curves.standardized_survival(new, [3]).survival,
+            cox.curves.standardized_survival(X, [3], **more).survival,
         ),
     ]
     fg = FineGrayRegression.from_formula(formula.format(""), data)
     y = Surv(data["time"], data["code"])
     pairs += [
         (fg.predict_cumulative_incidence(new, 4), fg.predict_cumulative_incidence(X, 4, **more)),
-        (fg.incidence_curves(new, [4]), fg.incidence_curves(X, [4], **more)),
-        (fg.concordance(new, y), fg.concordance(X, y, **more)),
+        (fg.curves.incidence(new, [4]), fg.curves.incidence(X, [4], **more)),
+        (fg.validation.concordance(new, y), fg.validation.concordance(X, y, **more)),
     ]
     for ours, theirs in pairs:
         np.testing.assert_array_equal(ours, theirs)
@@ -116,8 +119,8 @@ def test_families_without_strata_take_a_table_of_data_too(data, family):
     if family is PoissonRegression:
         assert m.score(data, data["count"]) == m.score(X, data["count"], **more)
     else:
-        ours = m.test_parallelism(data, data["count"], quantiles=[0.1, 0.5])
-        theirs = m.test_parallelism(X, data["count"], quantiles=[0.1, 0.5], **more)
+        ours = m.checks.parallelism(data, data["count"], quantiles=[0.1, 0.5])
+        theirs = m.checks.parallelism(X, data["count"], quantiles=[0.1, 0.5], **more)
         pd.testing.assert_frame_equal(ours.test, theirs.test)
 
 
@@ -165,10 +168,12 @@ def test_a_table_of_the_columns_of_x_alone_lacks_the_offset_and_the_strata(data)
     cox = CoxRegression.from_formula("Surv(time, dead) ~ age + strata(site)", data)
     assert len(cox.predict(X)) == len(data)
     y = Surv(data["time"], data["dead"])
-    for refused in (lambda: cox.concordance(X, y), lambda: cox.predict_survival(X, [2])):
+    for refused in (lambda: cox.validation.concordance(X, y), lambda: cox.predict_survival(X, [2])):
         with pytest.raises(DataError, match=r"'site'.* or pass strata=… with an entry for each"):
             refused()
-    assert cox.concordance(X, y, strata=data["site"]) == cox.concordance(data, y)
+    assert cox.validation.concordance(X, y, strata=data["site"]) == cox.validation.concordance(
+        data, y
+    )
 
 
 def test_a_column_does_not_replace_a_function_of_its_name(data):
@@ -254,14 +259,14 @@ def test_standardising_a_table_gives_everyone_the_value_in_all_terms(data, table
     m = CoxRegression.from_formula(text, data)
     everyone = {value: data.assign(**{by: value}) for value in sorted(data[by].unique())}
     expected = [
-        m.standardized_survival(m.design_matrix(d), [2, 4], offset=0.1 * d["drug"]).survival
+        m.curves.standardized_survival(m.design_matrix(d), [2, 4], offset=0.1 * d["drug"]).survival
         for d in everyone.values()
     ]
-    found = m.standardized_survival(table(data), [2, 4], by=by)
+    found = m.curves.standardized_survival(table(data), [2, 4], by=by)
     assert found.survival[by].unique().tolist() == list(everyone)
     columns = ["survival", "se", "lower", "upper"]
     np.testing.assert_allclose(found.survival[columns], pd.concat(expected)[columns], rtol=1e-12)
-    place = m.standardized_survival(table(data), [2, 4], by=list(data.columns).index(by))
+    place = m.curves.standardized_survival(table(data), [2, 4], by=list(data.columns).index(by))
     pd.testing.assert_frame_equal(place.differences, found.differences)
 
 
@@ -275,7 +280,7 @@ def test_what_a_table_is_standardised_by_is_one_of_its_columns_in_the_formula(da
     }
     for by, words in others.items():
         with pytest.raises(DataError, match=words):
-            m.standardized_survival(data, [2], by=by)
+            m.curves.standardized_survival(data, [2], by=by)
 
 
 @pytest.mark.parametrize("table", [pl.from_pandas, lambda d: pl.from_pandas(d).to_arrow()])

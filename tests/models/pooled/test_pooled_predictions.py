@@ -48,19 +48,19 @@ def test_survival_after_a_time_is_a_ratio(model):
 
 
 def test_terms_with_constant_effects_are_tested_and_predicted(model):
-    tests = model.term_tests()
+    tests = model.inference.term_tests()
     names = tests.index.get_level_values("term")
     assert list(names)[:3] == ["a", "site", "b"]
     z = model.summary().loc["a", "z"]
     np.testing.assert_allclose(tests.loc[("a", "all"), "chisq"], z**2)
-    joint = model.linear_hypothesis(["site[T.v]", "site[T.w]"])
+    joint = model.inference.linear_hypothesis(["site[T.v]", "site[T.w]"])
     np.testing.assert_allclose(tests.loc[("site", "all"), "chisq"], joint["chisq"])
-    parts, errors = model.predict_terms(DATA, return_se=True)
+    parts, errors = model.effects.terms(DATA, return_se=True)
     coef = model.summary()["coef"]
     np.testing.assert_allclose(parts["a"], DATA["a"] * coef["a"])
     np.testing.assert_allclose(errors["a"], np.abs(DATA["a"]) * model.summary().loc["a", "se"])
     varying = PooledLogisticRegression(interval=0.5, time_varying={"a": 1}).fit(X[["a", "b"]], Y)
     with pytest.raises(DataError, match="Effects that change with time"):
-        varying.term_tests()
+        varying.inference.term_tests()
     with pytest.raises(DataError, match="for each interval"):
-        model.prediction_table(DATA)
+        model.effects.predictions(DATA)

@@ -19,10 +19,10 @@ Y = Surv(TIME, np.ones(N, int))
 
 def test_changes_are_described_with_their_remedies():
     m = CoxRegression().fit(X, Y)
-    check = m.check_assumptions()
+    check = m.checks.assumptions()
     assert check.doubtful == ["fading"]
-    assert_frame_equal(check.table[["chisq", "df", "p"]], m.test_proportionality())
-    residuals = m.residuals("scaled_schoenfeld", "fading")["fading"]
+    assert_frame_equal(check.table[["chisq", "df", "p"]], m.checks.proportionality())
+    residuals = m.checks.residuals("scaled_schoenfeld", "fading")["fading"]
     middle = np.median(residuals.index)
     early = residuals[residuals.index <= middle].mean()
     np.testing.assert_allclose(check.table.loc["fading", "early"], early)
@@ -43,7 +43,7 @@ def test_a_model_without_doubt_says_so_with_weights_strata_and_offset():
         "offset": 0.1 * RNG.normal(size=N),
     }  # fmt: skip
     m = CoxRegression().fit(X, y, **given)
-    check = m.check_assumptions(threshold=1e-6)
+    check = m.checks.assumptions(threshold=1e-6)
     assert check.doubtful == []
     assert "No coefficient changes with time" in check.advice
 
@@ -51,6 +51,6 @@ def test_a_model_without_doubt_says_so_with_weights_strata_and_offset():
 def test_what_cannot_be_checked_is_refused():
     m = CoxRegression().fit(X, Y)
     with pytest.raises(DataError, match="threshold must be"):
-        m.check_assumptions(5)
+        m.checks.assumptions(5)
     with pytest.raises(DataError, match="Laplace prior"):
-        CoxRegression(prior=Laplace(0.1)).fit(X, Y).check_assumptions()
+        CoxRegression(prior=Laplace(0.1)).fit(X, Y).checks.assumptions()

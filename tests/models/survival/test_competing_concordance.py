@@ -93,7 +93,9 @@ def test_without_competing_events_it_is_uno_s_concordance(tied):
     given = {"sample_weight": weight, "ipcw": True, "tau": 9.0, "return_se": True}
     # Fine–Gray and Cox coefficients have the same sign, which alone matters.
     assert np.sign(fine_gray.coef_) == np.sign(cox.coef_)
-    np.testing.assert_allclose(fine_gray.concordance(X, y, **given), cox.concordance(X, y, **given))
+    np.testing.assert_allclose(
+        fine_gray.validation.concordance(X, y, **given), cox.validation.concordance(X, y, **given)
+    )
 
 
 def test_without_censoring_weights_change_nothing(tied):
@@ -101,7 +103,8 @@ def test_without_censoring_weights_change_nothing(tied):
     X, y = score[:, None], Surv(time, np.where(event == 0, 2, event))
     m = FineGrayRegression().fit(X, y)
     np.testing.assert_allclose(
-        m.concordance(X, y, return_se=True), m.concordance(X, y, ipcw=True, return_se=True)
+        m.validation.concordance(X, y, return_se=True),
+        m.validation.concordance(X, y, ipcw=True, return_se=True),
     )
 
 
@@ -109,10 +112,10 @@ def test_weights_equal_repeated_rows_and_order_does_not_matter(tied, rng):
     score, time, event, weight = tied
     X, y = score[:, None], Surv(time, event)
     m = FineGrayRegression().fit(X, y)
-    value = m.concordance(X, y, sample_weight=weight, ipcw=True)
+    value = m.validation.concordance(X, y, sample_weight=weight, ipcw=True)
     rows = rng.permutation(np.repeat(np.arange(len(time)), weight.astype(int)))
     # Copies of an event are tied with each other and form no pair.
-    assert m.concordance(X[rows], y[rows], ipcw=True) == pytest.approx(value, rel=1e-12)
+    assert m.validation.concordance(X[rows], y[rows], ipcw=True) == pytest.approx(value, rel=1e-12)
 
 
 def test_censoring_changes_harrell_s_concordance_but_not_the_weighted_one():
@@ -129,9 +132,9 @@ def test_censoring_changes_harrell_s_concordance_but_not_the_weighted_one():
     leave = rng.exponential(1.2, n)
     seen = Surv(np.minimum(time, leave), np.where(time <= leave, cause, 0))
     m = FineGrayRegression().fit(x[:, None], full)
-    truth = m.concordance(x[:, None], full, tau=1.5)
-    plain = m.concordance(x[:, None], seen, tau=1.5)
-    weighted, se = m.concordance(x[:, None], seen, tau=1.5, ipcw=True, return_se=True)
+    truth = m.validation.concordance(x[:, None], full, tau=1.5)
+    plain = m.validation.concordance(x[:, None], seen, tau=1.5)
+    weighted, se = m.validation.concordance(x[:, None], seen, tau=1.5, ipcw=True, return_se=True)
     assert abs(weighted - truth) < 3 * se
     assert abs(plain - truth) > 5 * se
 
@@ -142,8 +145,8 @@ def test_censoring_weights_need_outcomes_without_entry_and_times_above_zero(tied
     m = FineGrayRegression().fit(X, y)
     late = Surv(time, event, np.zeros(len(time)))
     with pytest.raises(DataError, match="not defined with entry times"):
-        m.concordance(X, late, ipcw=True)
+        m.validation.concordance(X, late, ipcw=True)
     with pytest.raises(DataError, match="tau must be a time above zero"):
-        m.concordance(X, y, tau=-1.0)
+        m.validation.concordance(X, y, tau=-1.0)
     with pytest.raises(DataError, match="no comparable pairs"):
-        m.concordance(X, y, ipcw=True, tau=0.5)
+        m.validation.concordance(X, y, ipcw=True, tau=0.5)

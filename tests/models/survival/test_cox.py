@@ -77,7 +77,9 @@ def test_integer_weights_are_repeats_with_breslow(late):
     two = steropes.CoxRegression(ties="breslow").fit(X[at], y)
     np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-9)
     assert one.log_likelihood_ == pytest.approx(two.log_likelihood_, rel=1e-12)
-    np.testing.assert_allclose(one.vcov("model").to_numpy(), two.vcov("model").to_numpy(), rtol=1e-8)
+    np.testing.assert_allclose(
+        one.vcov("model").to_numpy(), two.vcov("model").to_numpy(), rtol=1e-8
+    )
 
 
 def test_rows_of_weight_zero_are_not_there():
@@ -88,13 +90,18 @@ def test_rows_of_weight_zero_are_not_there():
         one = steropes.CoxRegression(ties=ties).fit(X, y, sample_weight=w)
         two = steropes.CoxRegression(ties=ties).fit(X[w > 0], y[w > 0])
         np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-9)
-        np.testing.assert_allclose(one.vcov("model").to_numpy(), two.vcov("model").to_numpy(), rtol=1e-8)
+        np.testing.assert_allclose(
+            one.vcov("model").to_numpy(), two.vcov("model").to_numpy(), rtol=1e-8
+        )
         np.testing.assert_allclose(
             one.vcov("robust").to_numpy(), two.vcov("robust").to_numpy(), rtol=1e-7
         )
-        a, b = one.test_proportionality("identity"), two.test_proportionality("identity")
+        a, b = one.checks.proportionality("identity"), two.checks.proportionality("identity")
         assert a["df"].tolist() == b["df"].tolist()
-        a, b = one.baseline_hazard(), two.baseline_hazard()  # no steps where no event counts
+        a, b = (
+            one.curves.baseline_hazard(),
+            two.curves.baseline_hazard(),
+        )  # no steps where no event counts
         np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=1e-7)
 
 
@@ -140,7 +147,7 @@ def test_agreement_with_scikit_survival():
         np.testing.assert_allclose(m.coef_, r.coef_, atol=1e-6)
     score = m.predict(X)
     expected = concordance_index_censored(event == 1, time, score, tied_tol=0)[0]
-    assert m.concordance(X, y) == pytest.approx(expected, rel=1e-12)
+    assert m.validation.concordance(X, y) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -243,7 +250,9 @@ def test_late_entry_after_a_giant_has_left_keeps_its_digits():
     one = steropes.CoxRegression().fit(Z, y, offset=offset)
     two = steropes.CoxRegression().fit(X, steropes.Surv(time, event, entry))
     np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-8)
-    np.testing.assert_allclose(one.vcov("model").to_numpy(), two.vcov("model").to_numpy(), rtol=1e-9)
+    np.testing.assert_allclose(
+        one.vcov("model").to_numpy(), two.vcov("model").to_numpy(), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("n_strata", [1, 40, 900])
@@ -308,16 +317,16 @@ def test_predictions_and_refusals():
     with pytest.raises(steropes.DataError, match="leave strata out"):
         m.predict_survival(X, [1], strata=np.zeros(len(X)))
     with pytest.raises(steropes.DataError, match="transform"):
-        m.test_proportionality("cube")
+        m.checks.proportionality("cube")
     with pytest.raises(steropes.DataError, match="leave time out"):
         m.predict(X, time=3)
     lasso = steropes.CoxRegression(prior=steropes.Laplace(1.0)).fit(X, y)
     with pytest.raises(steropes.DataError, match="no standard errors"):
         lasso.vcov("robust")
     with pytest.raises(steropes.DataError, match="Under a Laplace prior an estimate has no"):
-        lasso.test_proportionality()
+        lasso.checks.proportionality()
     with pytest.raises(steropes.DataError, match="comparable"):
-        m.concordance(X[:3], steropes.Surv([1, 2, 3], [0, 0, 0]))
+        m.validation.concordance(X[:3], steropes.Surv([1, 2, 3], [0, 0, 0]))
 
 
 def test_a_pickle_predicts_and_says_what_it_has_lost():
@@ -327,7 +336,7 @@ def test_a_pickle_predicts_and_says_what_it_has_lost():
     np.testing.assert_array_equal(m.predict_survival(X, [4]), again.predict_survival(X, [4]))
     pd.testing.assert_frame_equal(m.baseline_hazard_, again.baseline_hazard_)
     with pytest.raises(steropes.DataError, match="unpickled"):
-        again.test_proportionality()
+        again.checks.proportionality()
 
 
 def test_nothing_passed_in_is_changed():
@@ -335,9 +344,9 @@ def test_nothing_passed_in_is_changed():
     y, w, strata = steropes.Surv(time, event, entry), np.ones(len(X)), np.arange(len(X)) % 3
     kept = [x.copy() for x in (X, y, w, strata)]
     m = steropes.CoxRegression(time_varying={"x1": [4]}).fit(X, y, sample_weight=w, strata=strata)
-    m.test_proportionality()
+    m.checks.proportionality()
     m.vcov("robust", cluster=strata)
-    m.concordance(X, y, strata=strata)
+    m.validation.concordance(X, y, strata=strata)
     m.predict_survival(X, [3], strata=strata)
     for now, before in zip((X, y, w, strata), kept, strict=True):
         np.testing.assert_array_equal(now, before)
@@ -347,14 +356,14 @@ def test_proportionality_under_a_normal_prior_is_that_without_it_to_first_order(
     X, time, event, entry = people(21, late=True)
     X = np.column_stack([X, X[:, 0]])  # which only the prior tells apart
     y, strata = steropes.Surv(time, event, entry), np.arange(len(X)) % 2
-    without = steropes.CoxRegression().fit(X[:, :-1], y, strata=strata).test_proportionality()
+    without = steropes.CoxRegression().fit(X[:, :-1], y, strata=strata).checks.proportionality()
     for variance in (1e4, 0.5):
         m = steropes.CoxRegression(prior=steropes.Normal(variance)).fit(X[:, :-1], y, strata=strata)
         rtol = 1e-6 if variance == 1e4 else 0.1
-        np.testing.assert_allclose(m.test_proportionality().chisq, without.chisq, rtol=rtol)
+        np.testing.assert_allclose(m.checks.proportionality().chisq, without.chisq, rtol=rtol)
     twice = steropes.CoxRegression(prior=steropes.Normal(0.5)).fit(X, y)
     with pytest.raises(steropes.DataError, match="change with time cannot be tested"):
-        twice.test_proportionality()
+        twice.checks.proportionality()
 
 
 def test_proportionality_takes_events_at_two_times_of_people_who_differ():
@@ -362,10 +371,10 @@ def test_proportionality_takes_events_at_two_times_of_people_who_differ():
     time = np.append([1.0, 1.5, 1.0], np.arange(3.0, 30.0))
     one = steropes.CoxRegression().fit(X, steropes.Surv(time, time == 1.0))
     with pytest.raises(steropes.DataError, match="effects of 'x0', 'x1' change with time cannot"):
-        one.test_proportionality()
+        one.checks.proportionality()
     X[:, 1] = np.arange(30) < 2  # nobody has it after the first events
     m = steropes.CoxRegression().fit(X, steropes.Surv(time, (np.arange(30) % 3 != 1).astype(int)))
     with pytest.raises(steropes.DataError, match="effects of 'x1' change with time cannot"):
-        m.test_proportionality()
+        m.checks.proportionality()
     with pytest.raises(steropes.DataError, match="effects of 'x0', 'x1' change"):
-        m.test_proportionality(np.ones_like)
+        m.checks.proportionality(np.ones_like)

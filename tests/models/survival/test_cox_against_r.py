@@ -46,7 +46,7 @@ def test_fit_and_what_follows_from_it(case, ties):
     V = numbers(f"{check} vcov")
     np.testing.assert_allclose(m.vcov("model").to_numpy(), V, rtol=1e-6, atol=1e-12)
     assert m.log_likelihood_ == pytest.approx(float(numbers(f"{check} loglik")), rel=1e-10)
-    c = m.concordance(
+    c = m.validation.concordance(
         d[columns], outcome(name), sample_weight=d[weight] if weight else None,
         strata=d[strata] if strata else None,
     )  # fmt: skip
@@ -68,7 +68,7 @@ def test_fit_and_what_follows_from_it(case, ties):
 def test_proportionality_is_cox_zph(case, ties, transform):
     m = fit(case, ties)
     expected = reference(f"{case} {ties} zph {transform}")
-    table = m.test_proportionality(transform)
+    table = m.checks.proportionality(transform)
     assert list(table.index) == list(expected.index)
     assert list(table.columns) == ["chisq", "df", "p"]
     np.testing.assert_allclose(table.to_numpy(), expected.to_numpy(), rtol=1e-6, atol=1e-9)
@@ -84,9 +84,9 @@ def test_rows_without_weight_are_absent_from_the_test_too(case, ties, transform,
     w = (rng.random(len(d)) < 0.8) * rng.uniform(0.5, 2, len(d))
     m = steropes.CoxRegression(ties=ties)
     given = [{"strata": d[strata][at]} if strata else {} for at in (w >= 0, w > 0)]
-    one = m.fit(d[columns], y, sample_weight=w, **given[0]).test_proportionality(transform)
+    one = m.fit(d[columns], y, sample_weight=w, **given[0]).checks.proportionality(transform)
     m.fit(d[columns][w > 0], y[w > 0], sample_weight=w[w > 0], **given[1])
-    two = m.test_proportionality(transform)
+    two = m.checks.proportionality(transform)
     np.testing.assert_allclose(one.to_numpy(), two.to_numpy(), rtol=1e-6)
 
 
@@ -97,7 +97,7 @@ def test_proportionality_of_many_sparse_columns_is_that_of_dense_ones(rng):
     tables = []
     for storage in (np.asarray, sparse.csc_array):
         m = steropes.CoxRegression().fit(storage(X), y, strata=np.arange(3000) % 3)
-        tables.append(m.test_proportionality().to_numpy())
+        tables.append(m.checks.proportionality().to_numpy())
     np.testing.assert_allclose(tables[0], tables[1], rtol=1e-6)
     assert tables[0][-1, 1] == 120
     assert (tables[0][:-1, 2] < 0.05).mean() < 0.15  # proportional as drawn
@@ -105,7 +105,7 @@ def test_proportionality_of_many_sparse_columns_is_that_of_dense_ones(rng):
 
 def test_proportionality_takes_a_function():
     m = fit("veteran", "efron")
-    one, two = m.test_proportionality("log"), m.test_proportionality(np.log)
+    one, two = m.checks.proportionality("log"), m.checks.proportionality(np.log)
     np.testing.assert_allclose(one.to_numpy(), two.to_numpy(), rtol=1e-12)
 
 

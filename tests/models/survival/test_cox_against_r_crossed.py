@@ -37,23 +37,23 @@ def test_estimates_and_their_errors(ties):
     close(m.vcov("model"), r["vcov"])
     close(m.vcov("robust", cluster=DATA["cluster"]), r["robust"])
     close([m.log_likelihood_, m.null_log_likelihood_], r["log_likelihood"])
-    close(m.model_tests().loc[["score", "wald"], "chisq"], r["tests"])
+    close(m.inference.model_tests().loc[["score", "wald"], "chisq"], r["tests"])
     X = DATA[["x1", "x2"]].to_numpy(float)
-    pairs = m.concordance(
+    pairs = m.validation.concordance(
         X, Y, DATA["weight"], DATA["stratum"], DATA["offset"], True, DATA["cluster"]
     )
     close(pairs, r["concordance"])
     for transform, table in zip(("km", "identity", "rank"), r["zph"], strict=True):
-        close(m.test_proportionality(transform), table, rtol=1e-6)
+        close(m.checks.proportionality(transform), table, rtol=1e-6)
 
 
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 def test_residuals(ties):
     m, r = fit(ties), R[ties]
     for kind in ("martingale", "deviance", "score", "dfbeta"):
-        close(np.asarray(m.residuals(kind))[ROWS], r[kind])
+        close(np.asarray(m.checks.residuals(kind))[ROWS], r[kind])
     for kind, theirs in {"schoenfeld": "schoenfeld", "scaled_schoenfeld": "scaledsch"}.items():
-        close(m.residuals(kind), r[theirs])
+        close(m.checks.residuals(kind), r[theirs])
 
 
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
@@ -63,7 +63,7 @@ def test_curves(ties):
         own = DATA.iloc[[i]]
         expected = np.array([[np.nan if x in (None, "NA") else x for x in row] for row in curve])
         given = {"strata": own["stratum"], "offset": own["offset"]}
-        table = m.survival_curves(own[["x1", "x2"]].to_numpy(float), **given)
+        table = m.curves.survival(own[["x1", "x2"]].to_numpy(float), **given)
         np.testing.assert_array_equal(table["time"], expected[:, 0])
         inside = np.isfinite(expected).all(axis=1)
         columns = ["survival", "se", "lower", "upper"]

@@ -34,11 +34,11 @@ def test_standard_error_is_that_of_survival_concordance(case):
         "sample_weight": d[weight] if weight else None, "strata": d[strata] if strata else None,
     }  # fmt: skip
     m = fit(case, "efron")
-    both = m.concordance(d[columns], outcome(name), return_se=True, **given)
+    both = m.validation.concordance(d[columns], outcome(name), return_se=True, **given)
     np.testing.assert_allclose(both, numbers(f"{case} concordance se"), rtol=1e-9)
-    assert m.concordance(d[columns], outcome(name), **given) == both[0]
+    assert m.validation.concordance(d[columns], outcome(name), **given) == both[0]
     if case == "heart":
-        both = m.concordance(d[columns], outcome(name), return_se=True, cluster=d["id"])
+        both = m.validation.concordance(d[columns], outcome(name), return_se=True, cluster=d["id"])
         np.testing.assert_allclose(both, numbers("heart cluster concordance se"), rtol=1e-9)
 
 
@@ -58,7 +58,9 @@ def test_uno_s_concordance_is_that_of_survival(case):
     }  # fmt: skip
     m = fit(case, "efron")
     for tau, expected in zip((None, 200.5), UNO[case], strict=True):
-        both = m.concordance(d[columns], outcome(name), **given, return_se=True, ipcw=True, tau=tau)
+        both = m.validation.concordance(
+            d[columns], outcome(name), **given, return_se=True, ipcw=True, tau=tau
+        )
         np.testing.assert_allclose(both, expected, rtol=1e-9)
 
 
@@ -72,23 +74,25 @@ def test_uno_s_concordance_is_that_of_scikit_survival(rng):
     theirs["event"], theirs["time"] = y["event"] == 1, y["time"]
     for tau in (None, 0.8):
         expected = concordance_index_ipcw(theirs, theirs, m.predict(X), tau=tau)[0]
-        assert m.concordance(X, y, ipcw=True, tau=tau) == pytest.approx(expected, rel=1e-12)
+        assert m.validation.concordance(X, y, ipcw=True, tau=tau) == pytest.approx(
+            expected, rel=1e-12
+        )
     w = rng.integers(0, 3, n)
     at = np.repeat(np.arange(n), w)
     both = [
-        m.concordance(x, outcome, v, ipcw=True, tau=0.8)
+        m.validation.concordance(x, outcome, v, ipcw=True, tau=0.8)
         for x, outcome, v in ((X, y, w), (X[at], y[at], None))
     ]
     assert both[0] == pytest.approx(both[1], rel=1e-12)
     late = Surv(y["time"], y["event"], y["time"] / 2)
     with pytest.raises(DataError, match="not defined with entry times"):
-        m.concordance(X, late, ipcw=True)
+        m.validation.concordance(X, late, ipcw=True)
     with pytest.raises(DataError, match="tau must be a time above zero"):
-        m.concordance(X, y, tau=-1.0)
+        m.validation.concordance(X, y, tau=-1.0)
     with pytest.raises(DataError, match="no comparable pairs"):
-        m.concordance(X, y, tau=1e-9)
+        m.validation.concordance(X, y, tau=1e-9)
     with pytest.raises(DataError, match="ipcw must be True or False"):
-        m.concordance(X, y, ipcw="yes")
+        m.validation.concordance(X, y, ipcw="yes")
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -124,7 +128,7 @@ def test_pieces_of_rows_are_of_their_person(rng):
     whole = CoxRegression().fit(X, y)
     steps.coef_ = np.array([whole.coef_[0], *whole.coef_])  # the same effect before and after
     for given in ({}, {"ipcw": True, "tau": 8.0}):
-        one, two = (m.concordance(X, y, return_se=True, **given) for m in (steps, whole))
+        one, two = (m.validation.concordance(X, y, return_se=True, **given) for m in (steps, whole))
         np.testing.assert_allclose(one, two, rtol=1e-12)
 
 
@@ -137,8 +141,8 @@ def test_other_families_have_it_too(rng):
         (PooledLogisticRegression(interval=2.0, baseline=1), Surv(time, code == 1)),
     ):
         m.fit(X, y)
-        c, se = m.concordance(X, y, return_se=True)
-        assert c == m.concordance(X, y)
+        c, se = m.validation.concordance(X, y, return_se=True)
+        assert c == m.validation.concordance(X, y)
         assert 0.01 < se < 0.1
 
 
@@ -154,7 +158,7 @@ def test_auc_is_that_of_scikit_survival(rng):
     theirs = np.empty(n, dtype=[("event", bool), ("time", float)])
     theirs["event"], theirs["time"] = y["event"] == 1, y["time"]
     expected = cumulative_dynamic_auc(theirs, theirs, m.predict(X), times)[0]
-    ours = m.time_dependent_auc(sparse.csr_array(X), y, times)
+    ours = m.validation.time_dependent_auc(sparse.csr_array(X), y, times)
     np.testing.assert_allclose(ours["auc"], expected, rtol=1e-10)
     assert list(ours.columns) == ["auc", "se", "lower", "upper"]
     assert ((ours["lower"] < ours["auc"]) & (ours["auc"] < ours["upper"])).all()
@@ -250,16 +254,16 @@ def test_models_have_the_auc_of_their_risks(rng):
     strata = rng.integers(0, 2, 150)
     m = FineGrayRegression().fit(X, y, strata=strata)
     risk = m.predict_cumulative_incidence(X, [0.5, 1.0], strata=strata)
-    found = m.time_dependent_auc(X, y, [0.5, 1.0], strata=strata)
+    found = m.validation.time_dependent_auc(X, y, [0.5, 1.0], strata=strata)
     pd.testing.assert_frame_equal(found, time_dependent_auc(risk, y, [0.5, 1.0]), rtol=1e-9)
     m = FineGrayRegression().fit(X, y)
-    found = m.time_dependent_auc(X, y)
+    found = m.validation.time_dependent_auc(X, y)
     pd.testing.assert_frame_equal(found, time_dependent_auc(m.predict(X), y), rtol=1e-9)
     cox = CoxRegression().fit(X, plain)
-    found = cox.time_dependent_auc(X, plain)
+    found = cox.validation.time_dependent_auc(X, plain)
     pd.testing.assert_frame_equal(found, time_dependent_auc(cox.predict(X), plain), rtol=1e-9)
     pooled = PooledLogisticRegression(interval=0.25, baseline=2).fit(X, plain)
-    found = pooled.time_dependent_auc(X, plain)
+    found = pooled.validation.time_dependent_auc(X, plain)
     assert found.index[0] == 0.25
     at = found.index.to_numpy()[:4]
     risk = 1 - pooled.predict_survival(X, at)
@@ -283,8 +287,8 @@ def test_repeated_rows_and_rows_without_weight_in_the_auc(rng):
     w = rng.integers(0, 4, 60)
     at = np.repeat(np.arange(60), w)
     m = CoxRegression().fit(X, y)
-    one = m.time_dependent_auc(X, y, [3, 6], sample_weight=w)
-    many = m.time_dependent_auc(X[at], y[at], [3, 6])
+    one = m.validation.time_dependent_auc(X, y, [3, 6], sample_weight=w)
+    many = m.validation.time_dependent_auc(X[at], y[at], [3, 6])
     np.testing.assert_allclose(one["auc"], many["auc"], rtol=1e-12)
 
 
@@ -293,7 +297,7 @@ def test_with_strata_the_auc_is_of_the_risk_by_the_time(rng):
     y = Surv(rng.exponential(5, 80), rng.random(80) < 0.6)
     strata = np.array(["a", "b"])[rng.integers(0, 2, 80)]
     m = CoxRegression().fit(X, y, strata=strata)
-    table = m.time_dependent_auc(X, y, [2.0], strata=strata)
+    table = m.validation.time_dependent_auc(X, y, [2.0], strata=strata)
     risk = 1 - m.predict_survival(X, [2.0], strata=strata)[:, 0]
     one = np.ones(80)
     weights = CensoringWeights(y["time"], y["event"], one)
@@ -308,7 +312,7 @@ def test_default_times_end_with_the_first_stratum(rng):
     y = Surv(rng.exponential(5, 90) / (1 + strata), rng.random(90) < 0.6)
     last = min(y["time"][strata == s].max() for s in (0, 1))
     m = CoxRegression().fit(X, y, strata=strata)
-    table = m.time_dependent_auc(X, y, strata=strata)
+    table = m.validation.time_dependent_auc(X, y, strata=strata)
     events = np.unique(y["time"][y["event"] == 1])
     np.testing.assert_array_equal(table.index, events[events <= last])
 
@@ -321,16 +325,16 @@ def test_a_row_without_weight_needs_no_risk_for_the_auc(rng):
     expected = (
         CoxRegression()
         .fit(X, y, strata=strata, sample_weight=w)
-        .time_dependent_auc(X, y, [2.0, 3.0], strata=strata, sample_weight=w)
+        .validation.time_dependent_auc(X, y, [2.0, 3.0], strata=strata, sample_weight=w)
     )
     given = {"strata": np.append(strata, 7), "sample_weight": np.append(w, 0)}
     X, y = np.vstack([X, [9.0, 9.0]]), np.append(y, y[:1])
     m = CoxRegression().fit(X, y, **given)
-    found = m.time_dependent_auc(X, y, [2.0, 3.0], **given)
+    found = m.validation.time_dependent_auc(X, y, [2.0, 3.0], **given)
     pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
     given["sample_weight"][-1] = 1
     with pytest.raises(DataError, match="Row 80 has no risk at time 2"):
-        m.time_dependent_auc(X, y, [2.0, 3.0], **given)
+        m.validation.time_dependent_auc(X, y, [2.0, 3.0], **given)
 
 
 def test_times_without_cases_or_controls_are_refused(rng):
@@ -338,12 +342,12 @@ def test_times_without_cases_or_controls_are_refused(rng):
     y = Surv(rng.exponential(5, 40) + 1, rng.random(40) < 0.6)
     m = CoxRegression().fit(X, y)
     with pytest.raises(DataError, match="nobody had the event by then"):
-        m.time_dependent_auc(X, y, [0.5])
+        m.validation.time_dependent_auc(X, y, [0.5])
     with pytest.raises(DataError, match="nobody is known to be free of it"):
-        m.time_dependent_auc(X, y, [1e6])
+        m.validation.time_dependent_auc(X, y, [1e6])
     late = Surv(y["time"], y["event"], y["time"] - 1)
     with pytest.raises(DataError, match="leave entry out"):
-        m.time_dependent_auc(X, late, [3.0])
+        m.validation.time_dependent_auc(X, late, [3.0])
 
 
 @pytest.mark.parametrize("columns", [3, 10, 16, 19, 31])
@@ -359,9 +363,11 @@ def test_people_with_the_same_values_are_tied(columns):
         rank = np.argsort(np.argsort([eta[kind == k][0] for k in range(9)]))[kind]
         event = (y["event"] == 1).astype(int)
         expected = concordance_influence(rank.astype(float), y["time"], event)[0]
-        assert m.concordance(X, y) == pytest.approx(expected, rel=1e-12)
+        assert m.validation.concordance(X, y) == pytest.approx(expected, rel=1e-12)
         at = auc_at(rank, y["time"], event, 20.0, CensoringWeights(y["time"], event, np.ones(701)))
-        assert m.time_dependent_auc(X, y, [20.0])["auc"].iloc[0] == pytest.approx(at[0], rel=1e-12)
+        assert m.validation.time_dependent_auc(X, y, [20.0])["auc"].iloc[0] == pytest.approx(
+            at[0], rel=1e-12
+        )
 
 
 def test_scores_that_differ_by_rounding_are_tied():
@@ -381,7 +387,7 @@ def test_pooled_risks_that_are_all_but_one_are_not_tied(rng):
     m = PooledLogisticRegression(interval=1.0, baseline=1).fit(x[:, None], y)
     assert (m.predict(x[:, None]) == 1.0).mean() > 0.2
     order = concordance_influence(x, y["time"], y["event"])[0]
-    assert m.concordance(x[:, None], y) == pytest.approx(order, rel=1e-12)
+    assert m.validation.concordance(x[:, None], y) == pytest.approx(order, rel=1e-12)
 
 
 @pytest.mark.parametrize("model", [CoxRegression, FineGrayRegression, PooledLogisticRegression])
@@ -392,11 +398,13 @@ def test_the_clusters_of_a_formula_are_those_of_the_concordance(model, rng):
     settings = {"interval": 0.5, "baseline": 1} if model is PooledLogisticRegression else {}
     m = model.from_formula("Surv(time, dead) ~ x + cluster(id)", table, **settings)
     y = Surv(table["time"], table["dead"])
-    _, se = m.concordance(table, y, return_se=True)
+    _, se = m.validation.concordance(table, y, return_se=True)
     plain = model(**settings).fit(table[["x"]], y)
-    _, expected = plain.concordance(table[["x"]], y, return_se=True, cluster=table["id"])
-    _, independent = plain.concordance(table[["x"]], y, return_se=True)
+    _, expected = plain.validation.concordance(table[["x"]], y, return_se=True, cluster=table["id"])
+    _, independent = plain.validation.concordance(table[["x"]], y, return_se=True)
     assert se == expected != independent
     with pytest.raises(DataError, match=r"'id'.* pass cluster="):
-        m.concordance(table.drop(columns="id"), y, return_se=True)
-    assert m.concordance(table.drop(columns="id"), y) == plain.concordance(table[["x"]], y)
+        m.validation.concordance(table.drop(columns="id"), y, return_se=True)
+    assert m.validation.concordance(table.drop(columns="id"), y) == plain.validation.concordance(
+        table[["x"]], y
+    )

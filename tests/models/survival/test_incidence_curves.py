@@ -48,13 +48,13 @@ def test_standard_error_is_the_jackknife_s(rng, stratified):
             ends.append(curve(v)[1])
         influence.append((ends[1] - ends[0]) / 2e-4)
     expected = np.sqrt((np.array(influence) ** 2).sum(axis=0))
-    table = m.incidence_curves(X[:3], at, **new)
+    table = m.curves.incidence(X[:3], at, **new)
     # the censoring curve's part is by martingales, which differ by one over those at risk
     np.testing.assert_allclose(table["se"], expected.ravel(), rtol=0.03)
     clusters = np.arange(len(w)) // 3
     sums = np.zeros((20, 3, 2))
     np.add.at(sums, clusters, np.array(influence))
-    table = m.incidence_curves(X[:3], at, cluster=clusters, **new)
+    table = m.curves.incidence(X[:3], at, cluster=clusters, **new)
     np.testing.assert_allclose(table["se"], np.sqrt((sums**2).sum(axis=0)).ravel(), rtol=0.03)
 
 
@@ -63,7 +63,7 @@ def test_curves_are_the_predicted_ones(rng, storage):
     X, y, given = drawn(rng)
     m = FineGrayRegression().fit(storage(X), y, **given)
     some = {k: given[k][:7] for k in ("strata", "offset")}
-    table = m.incidence_curves(storage(X[:7]), [0.1, 0.5, 99], **some)
+    table = m.curves.incidence(storage(X[:7]), [0.1, 0.5, 99], **some)
     expected = m.predict_cumulative_incidence(X[:7], [0.1, 0.5, 99], **some)
     np.testing.assert_allclose(table["incidence"], expected.ravel(), rtol=1e-9)
     late = table["time"] == 99
@@ -72,9 +72,9 @@ def test_curves_are_the_predicted_ones(rng, storage):
     assert (inside["lower"] < inside["incidence"]).all()
     assert (inside["incidence"] < inside["upper"]).all()
     assert table["row"].tolist() == np.repeat(np.arange(7), 3).tolist()
-    alone = m.incidence_curves(storage(X[:7]), [0.5], **some)["se"]
+    alone = m.curves.incidence(storage(X[:7]), [0.5], **some)["se"]
     np.testing.assert_allclose(alone, table.loc[table["time"] == 0.5, "se"], rtol=1e-12)
-    own = m.incidence_curves(storage(X[:1]), strata=given["strata"][:1])
+    own = m.curves.incidence(storage(X[:1]), strata=given["strata"][:1])
     times = y["time"][(given["strata"] == given["strata"][0]) & (y["event"] == 1)]
     np.testing.assert_array_equal(own["time"], np.sort(times))
 
@@ -83,7 +83,7 @@ def test_without_an_effect_it_is_near_aalen_and_johansen_s_error(rng):
     _, y, _ = drawn(rng, 400)
     x = rng.normal(size=(400, 1))
     m = FineGrayRegression().fit(x, y)
-    ours = m.incidence_curves(np.array([[x.mean()]]), [0.3, 0.8])["se"]
+    ours = m.curves.incidence(np.array([[x.mean()]]), [0.3, 0.8])["se"]
     theirs = aalen_johansen(y).standard_error([0.3, 0.8])[1]
     np.testing.assert_allclose(ours, theirs, rtol=0.05)
 
@@ -96,7 +96,7 @@ def test_order_of_rows_and_a_far_column_do_not_matter(rng):
     far = X + np.array([0, 4000])
     two = FineGrayRegression().fit(far[by], y[by], **shuffled)
     tables = [
-        m.incidence_curves(Z[:4], [0.4], strata=given["strata"][:4])[COLUMNS]
+        m.curves.incidence(Z[:4], [0.4], strata=given["strata"][:4])[COLUMNS]
         for m, Z in ((one, X), (two, far))
     ]
     np.testing.assert_allclose(tables[0], tables[1], rtol=1e-5)
@@ -106,4 +106,4 @@ def test_laplace_has_no_interval(rng):
     X, y, _ = drawn(rng)
     m = FineGrayRegression(prior=Laplace(0.1)).fit(X, y)
     with pytest.raises(DataError, match="Laplace prior"):
-        m.incidence_curves(X[:1])
+        m.curves.incidence(X[:1])

@@ -29,7 +29,9 @@ def test_fit_is_coxph_of_finegray(case):
     given = {"strata": d["stratum"]} if "strata" in case else {}
     m = steropes.FineGrayRegression(cause=cause).fit(d[X_OF_R], y, **given)
     np.testing.assert_allclose(m.coef_, numbers(f"{case} coef"), rtol=1e-6)
-    np.testing.assert_allclose(m.vcov("model").to_numpy(), numbers(f"{case} vcov"), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(
+        m.vcov("model").to_numpy(), numbers(f"{case} vcov"), rtol=1e-6, atol=1e-12
+    )
     assert m.log_likelihood_ == pytest.approx(float(numbers(f"{case} loglik")), rel=1e-9)
     if not given:
         new = np.array([[0, 1, 13], [1, 2, 12]])
@@ -120,8 +122,8 @@ def test_weights_are_repeats_and_order_and_labels_do_not_matter():
     clusters = one.vcov("robust"), two.vcov("robust", cluster=at)
     np.testing.assert_allclose(*clusters, rtol=1e-7)
     np.testing.assert_allclose(
-        one.incidence_curves(X[:2], [5], strata=strata[:2])[["incidence", "se"]],
-        two.incidence_curves(X[:2], [5], strata=["z", "a"], cluster=at)[["incidence", "se"]],
+        one.curves.incidence(X[:2], [5], strata=strata[:2])[["incidence", "se"]],
+        two.curves.incidence(X[:2], [5], strata=["z", "a"], cluster=at)[["incidence", "se"]],
         rtol=1e-7,
     )
 
@@ -201,7 +203,7 @@ def test_errors_of_effects_and_curves_are_near_the_jackknife_s():
     expected = np.sqrt((influence**2).sum(axis=0))
     # the distributions' parts are by martingales, which differ by one over those at risk
     np.testing.assert_allclose(m.summary(kind="robust")["se"], expected[:2], rtol=0.01)
-    np.testing.assert_allclose(m.incidence_curves(X[:2], at)["se"], expected[2:], rtol=0.02)
+    np.testing.assert_allclose(m.curves.incidence(X[:2], at)["se"], expected[2:], rtol=0.02)
 
 
 def test_rows_of_one_person_are_the_person():
@@ -263,7 +265,9 @@ def test_concordance_compares_those_who_have_entered():
             if entry[j] < time[i] and (time[j] > time[i] or (code[j] == 2 and j != i)):
                 pairs += 1
                 good += (eta[i] > eta[j]) + 0.5 * (eta[i] == eta[j])
-    assert m.concordance(X, steropes.Surv(time, code, entry)) == pytest.approx(good / pairs)
+    assert m.validation.concordance(X, steropes.Surv(time, code, entry)) == pytest.approx(
+        good / pairs
+    )
 
 
 def test_interrupted_observation_is_refused_with_the_remedy():
@@ -291,7 +295,7 @@ def test_folds_and_draws_may_have_interruptions():
     m = steropes.FineGrayRegression(prior=steropes.Laplace(), cv=cv).fit(X, y)
     assert np.isfinite(m.cv_results_["mean"]).all()
     m = steropes.FineGrayRegression(prior=steropes.Normal(1.0)).fit(X, y)
-    draws = m.bootstrap(30, random_state=0)
+    draws = m.inference.bootstrap(30, random_state=0)
     assert np.isfinite(draws.confint()).all(axis=None)
 
 

@@ -71,7 +71,7 @@ def test_conditional_survival_is_a_ratio(kind):
 def test_conditional_quantiles_are_where_conditional_curves_come_down(kind):
     m = MODELS[kind]
     own = RNG.choice([0.0, 3.0, 6.0], N)
-    found = m.predict_quantile(X, 0.4, after=own, **GIVEN)
+    found = m.curves.quantile(X, 0.4, after=own, **GIVEN)
     at = m.unique_times_
     curves = m.predict_survival(X, at, after=own, **GIVEN)
     for i in range(N):
@@ -85,38 +85,40 @@ def test_restricted_means_are_areas_under_curves(kind):
     m = MODELS[kind]
     fine = np.arange(0, 9, 0.25)  # all events are at whole times
     curves = m.predict_survival(X, fine, **GIVEN)
-    ours = m.predict_restricted_mean(X, [4.5, 9.0], **GIVEN)
+    ours = m.curves.restricted_mean(X, [4.5, 9.0], **GIVEN)
     np.testing.assert_allclose(ours[:, 1], 0.25 * curves.sum(axis=1), rtol=1e-10)
     np.testing.assert_allclose(ours[:, 0], 0.25 * curves[:, fine < 4.5].sum(axis=1), rtol=1e-10)
     own = RNG.choice([0.0, 2.5], N)
-    after = m.predict_restricted_mean(X, 9.0, after=own, **GIVEN)
+    after = m.curves.restricted_mean(X, 9.0, after=own, **GIVEN)
     curves = m.predict_survival(X, fine, after=own, **GIVEN)
     expected = 0.25 * (curves * (fine >= own[:, None])).sum(axis=1)
     np.testing.assert_allclose(after, expected, rtol=1e-10)
-    assert np.isnan(m.predict_restricted_mean(X, 1e6, **GIVEN)).all()
+    assert np.isnan(m.curves.restricted_mean(X, 1e6, **GIVEN)).all()
 
 
 def test_a_restricted_mean_is_that_of_standardized_survival():
     m = CoxRegression().fit(X, Surv(TIME, EVENT))
-    table = m.standardized_survival(X, [7.0]).restricted_means
-    ours = m.predict_restricted_mean(X, 7.0).mean()
+    table = m.curves.standardized_survival(X, [7.0]).restricted_means
+    ours = m.curves.restricted_mean(X, 7.0).mean()
     np.testing.assert_allclose(table["mean"], ours, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_observed_less_expected_is_the_martingale_residual(kind):
     m = MODELS[kind]
-    expected = m.predict_expected_events(X, Surv(TIME, EVENT), **GIVEN)
+    expected = m.curves.expected_events(X, Surv(TIME, EVENT), **GIVEN)
     if kind == "plain":
         breslow = CoxRegression(ties="breslow").fit(X, Surv(TIME, EVENT), **GIVEN)
-        expected = breslow.predict_expected_events(X, Surv(TIME, EVENT), **GIVEN)
-        np.testing.assert_allclose(EVENT - expected, breslow.residuals("martingale"), atol=1e-9)
+        expected = breslow.curves.expected_events(X, Surv(TIME, EVENT), **GIVEN)
+        np.testing.assert_allclose(
+            EVENT - expected, breslow.checks.residuals("martingale"), atol=1e-9
+        )
     late = np.where(np.arange(N) % 2, 1.0, 0.5)
-    both = [m.predict_expected_events(X, Surv(t, EVENT), **GIVEN) for t in (TIME, late)]
+    both = [m.curves.expected_events(X, Surv(t, EVENT), **GIVEN) for t in (TIME, late)]
     some = TIME > 1
     given = {k: v[some] for k, v in GIVEN.items()}
     y = Surv(TIME[some], EVENT[some], late[some])
-    after = m.predict_expected_events(X[some], y, **given)
+    after = m.curves.expected_events(X[some], y, **given)
     np.testing.assert_allclose(after, (both[0] - both[1])[some], atol=1e-12)
 
 
@@ -126,10 +128,10 @@ def test_standard_errors_are_those_of_the_curves(kind):
     rows = np.arange(12)
     some = {k: v[rows] for k, v in GIVEN.items()}
     y = Surv(TIME[rows], EVENT[rows])
-    expected, se = m.predict_expected_events(X[rows], y, **some, return_se=True)
+    expected, se = m.curves.expected_events(X[rows], y, **some, return_se=True)
     for i in rows:
         own = {k: v[[i]] for k, v in GIVEN.items()}
-        line = m.survival_curves(X[[i]], [TIME[i]], **own).iloc[0]
+        line = m.curves.survival(X[[i]], [TIME[i]], **own).iloc[0]
         np.testing.assert_allclose(np.exp(-expected[i]), line["survival"], rtol=1e-9)
         np.testing.assert_allclose(se[i] * line["survival"], line["se"], rtol=1e-7)
 
@@ -140,7 +142,7 @@ def test_expected_events_add_up_to_the_events(case):
     d = data(name)
     m = fit(case, "breslow")
     given = {"strata": d[strata]} if strata else {}
-    expected = m.predict_expected_events(d[columns], outcome(name), **given)
+    expected = m.curves.expected_events(d[columns], outcome(name), **given)
     w = d[weight] if weight else np.ones(len(d))
     np.testing.assert_allclose(w @ expected, w @ outcome(name)["event"], rtol=1e-8)
 
@@ -150,9 +152,9 @@ def test_times_default_to_those_of_events():
     m = CoxRegression().fit(X, y)
     at = np.unique(TIME[EVENT == 1])
     np.testing.assert_array_equal(m.unique_times_, at)
-    table = m.time_dependent_auc(X, y)
-    pd.testing.assert_frame_equal(table, m.time_dependent_auc(X, y, at[at < TIME.max()]))
-    assert len(m.standardized_survival(X).survival) == len(at)
+    table = m.validation.time_dependent_auc(X, y)
+    pd.testing.assert_frame_equal(table, m.validation.time_dependent_auc(X, y, at[at < TIME.max()]))
+    assert len(m.curves.standardized_survival(X).survival) == len(at)
     code = np.where(EVENT == 1, 1 + (RNG.random(N) < 0.3), 0)
     fine_gray = FineGrayRegression().fit(X, Surv(TIME, code))
     of_cause = np.unique(TIME[code == 1])
@@ -168,16 +170,16 @@ def test_what_does_not_apply_is_refused():
     y = Surv(TIME, EVENT)
     m = CoxRegression().fit(X, y)
     with pytest.raises(DataError, match="t must be above 0"):
-        m.predict_restricted_mean(X, 0.0)
+        m.curves.restricted_mean(X, 0.0)
     with pytest.raises(DataError, match="after has"):
         m.predict_survival(X, after=[1.0, 2.0])
     with pytest.raises(DataError, match="without limits"):
-        m.predict_quantile(X, after=1.0, level=0.9)
+        m.curves.quantile(X, after=1.0, level=0.9)
     with pytest.raises(DataError, match="without limits"):
-        FineGrayRegression().fit(X, y).predict_quantile(X, after=1.0)
+        FineGrayRegression().fit(X, y).curves.quantile(X, after=1.0)
     lasso = CoxRegression(prior=Laplace(0.1)).fit(X, y)
-    assert lasso.predict_expected_events(X, y).shape == (N,)
+    assert lasso.curves.expected_events(X, y).shape == (N,)
     with pytest.raises(DataError, match="Laplace prior"):
-        lasso.predict_expected_events(X, y, return_se=True)
+        lasso.curves.expected_events(X, y, return_se=True)
     with pytest.raises(DataError, match="no event before"):
-        m.time_dependent_auc(X[:2], Surv([1.0, 2.0], [0, 1]))
+        m.validation.time_dependent_auc(X[:2], Surv([1.0, 2.0], [0, 1]))

@@ -34,7 +34,7 @@ def set_to(X, value):
 def test_incidence_is_the_weighted_mean_of_predictions(cohort):
     X, y, given = cohort
     m = FineGrayRegression().fit(X, y, **given)
-    found = m.standardized_incidence(X, AT, by="drug", **given)
+    found = m.curves.standardized_incidence(X, AT, by="drug", **given)
     new = {k: given[k] for k in ("strata", "offset")}
     w = given["sample_weight"]
     means = [
@@ -53,7 +53,7 @@ def test_incidence_is_the_weighted_mean_of_predictions(cohort):
 def test_time_lost_is_the_area_under_the_incidence(cohort):
     X, y, given = cohort
     m = FineGrayRegression().fit(X, y, **given)
-    found = m.standardized_incidence(X, AT, by="drug", **given)
+    found = m.curves.standardized_incidence(X, AT, by="drug", **given)
     new = {k: given[k] for k in ("strata", "offset")}
     for value, tau in [(0, 0.3), (1, 0.8)]:
         grid = np.unique(np.append(m.unique_times_[m.unique_times_ < tau], [0.0, tau]))
@@ -76,7 +76,7 @@ def test_standard_errors_are_those_of_the_infinitesimal_jackknife(cohort):
 
     def averages(w):
         m = FineGrayRegression(tol=1e-11).fit(X, y, sample_weight=w, **new)
-        found = m.standardized_incidence(X, AT, by="drug", **new)
+        found = m.curves.standardized_incidence(X, AT, by="drug", **new)
         values = [
             found.incidence["incidence"],
             found.differences["difference"],
@@ -105,7 +105,7 @@ def test_standard_errors_are_those_of_the_infinitesimal_jackknife(cohort):
     np.testing.assert_allclose(np.concatenate(errors), expected, rtol=0.03)
     clusters = np.arange(len(w)) // 2
     m = FineGrayRegression(tol=1e-11).fit(X, y, sample_weight=w, **new)
-    table = m.standardized_incidence(X, AT, by="drug", cluster=clusters, **new).incidence
+    table = m.curves.standardized_incidence(X, AT, by="drug", cluster=clusters, **new).incidence
     paired = influence[::2] + influence[1::2]
     np.testing.assert_allclose(table["se"], np.sqrt((paired**2).sum(axis=0))[:4], rtol=0.03)
 
@@ -114,16 +114,16 @@ def test_one_person_has_the_curve_of_incidence_curves(cohort):
     X, y, _ = cohort
     m = FineGrayRegression().fit(X, y)
     columns = ["incidence", "se", "lower", "upper"]
-    found = m.standardized_incidence(X[:1], AT).incidence[columns]
-    expected = m.incidence_curves(X[:1], AT)[columns]
+    found = m.curves.standardized_incidence(X[:1], AT).incidence[columns]
+    expected = m.curves.incidence(X[:1], AT)[columns]
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
 def test_without_competing_events_it_is_one_minus_the_survival_of_a_cox_model(cohort):
     X, y, _ = cohort
     y = Surv(y["time"], y["event"] == 1)
-    ours = FineGrayRegression().fit(X, y).standardized_incidence(X, AT, by="drug")
-    cox = CoxRegression(ties="breslow").fit(X, y).standardized_survival(X, AT, by="drug")
+    ours = FineGrayRegression().fit(X, y).curves.standardized_incidence(X, AT, by="drug")
+    cox = CoxRegression(ties="breslow").fit(X, y).curves.standardized_survival(X, AT, by="drug")
     np.testing.assert_allclose(ours.incidence["incidence"], 1 - cox.survival["survival"], rtol=1e-7)
     np.testing.assert_allclose(ours.ratios["ratio"], cox.risk_ratios["ratio"], rtol=1e-7)
     time_lived = cox.restricted_means["mean"]
@@ -134,8 +134,10 @@ def test_weights_of_people_equal_repeated_rows(cohort):
     X, y, _ = cohort
     m = FineGrayRegression().fit(X, y)
     count = np.arange(len(X)) % 3
-    weighted = m.standardized_incidence(X, AT, by="drug", sample_weight=count)
-    repeated = m.standardized_incidence(X.iloc[np.repeat(np.arange(len(X)), count)], AT, by="drug")
+    weighted = m.curves.standardized_incidence(X, AT, by="drug", sample_weight=count)
+    repeated = m.curves.standardized_incidence(
+        X.iloc[np.repeat(np.arange(len(X)), count)], AT, by="drug"
+    )
     for name in ("incidence", "differences", "ratios", "times_lost"):
         pd.testing.assert_frame_equal(getattr(weighted, name), getattr(repeated, name))
 
@@ -143,10 +145,10 @@ def test_weights_of_people_equal_repeated_rows(cohort):
 def test_many_times_in_blocks_have_the_errors_of_few(cohort, monkeypatch):
     X, y, _ = cohort
     m = FineGrayRegression().fit(X, y)
-    whole = m.standardized_incidence(X, by="drug")
+    whole = m.curves.standardized_incidence(X, by="drug")
     small = BlockPolicy(fine_gray_entries=1)
     monkeypatch.setattr(fine_gray_standard_errors, "BLOCKS", small)
-    parts = m.standardized_incidence(X, by="drug")
+    parts = m.curves.standardized_incidence(X, by="drug")
     pd.testing.assert_frame_equal(parts.differences, whole.differences)
     assert set(whole.incidence["time"]) == set(m.unique_times_)
 
@@ -154,8 +156,8 @@ def test_many_times_in_blocks_have_the_errors_of_few(cohort, monkeypatch):
 def test_labels_and_formulas_define_groups(cohort):
     X, y, _ = cohort
     data = X.assign(drug=np.where(X["drug"] == 1, "new", "old"))
-    expected = FineGrayRegression().fit(X, y).standardized_incidence(X, AT, by="drug")
-    labelled = FineGrayRegression().fit(data, y).standardized_incidence(data, AT, by="drug")
+    expected = FineGrayRegression().fit(X, y).curves.standardized_incidence(X, AT, by="drug")
+    labelled = FineGrayRegression().fit(data, y).curves.standardized_incidence(data, AT, by="drug")
     # "new" is the first label, and therefore the reference.
     np.testing.assert_allclose(
         labelled.differences["difference"], -expected.differences["difference"], rtol=1e-6
@@ -163,36 +165,36 @@ def test_labels_and_formulas_define_groups(cohort):
     assert labelled.differences["reference"].tolist() == ["new", "new"]
     data["time"], data["cause"] = y["time"], y["event"]
     m = FineGrayRegression.from_formula("Surv(time, cause) ~ drug + age", data)
-    by_formula = m.standardized_incidence(data, AT, by="drug")
+    by_formula = m.curves.standardized_incidence(data, AT, by="drug")
     np.testing.assert_allclose(by_formula.ratios["ratio"], labelled.ratios["ratio"], rtol=1e-6)
 
 
 def test_times_without_observation_are_missing_and_others_refused(cohort):
     X, y, _ = cohort
     m = FineGrayRegression().fit(X, y)
-    table = m.standardized_incidence(X, [0.3, 1e6]).incidence
+    table = m.curves.standardized_incidence(X, [0.3, 1e6]).incidence
     assert table["incidence"].isna().tolist() == [False, True]
     with pytest.raises(DataError, match="times must be above 0"):
-        m.standardized_incidence(X, [0.0])
+        m.curves.standardized_incidence(X, [0.0])
     with pytest.raises(DataError, match="too many for groups"):
-        m.standardized_incidence(X, AT, by="age")
+        m.curves.standardized_incidence(X, AT, by="age")
     with pytest.raises(DataError, match="Laplace prior"):
-        FineGrayRegression(prior=Laplace(1.0)).fit(X, y).standardized_incidence(X, AT)
-    shrunken = FineGrayRegression(prior=Normal(0.1)).fit(X, y).standardized_incidence(X, AT)
+        FineGrayRegression(prior=Laplace(1.0)).fit(X, y).curves.standardized_incidence(X, AT)
+    shrunken = FineGrayRegression(prior=Normal(0.1)).fit(X, y).curves.standardized_incidence(X, AT)
     assert shrunken.incidence["se"].gt(0).all()
 
 
 def test_an_event_at_time_zero_counts_from_the_start():
     y = Surv([0.0, 0.0, 1.0, 2.0, 3.0], [1, 1, 2, 1, 0])
     m = FineGrayRegression().fit([[0.0], [1.0], [1.0], [0.0], [0.0]], y)
-    found = m.standardized_incidence([[0.0]], [1.0, 1.5])
+    found = m.curves.standardized_incidence([[0.0]], [1.0, 1.5])
     jump = m.predict_cumulative_incidence([[0.0]], [0.0])[0, 0]
     np.testing.assert_allclose(found.times_lost["mean"], [jump, 1.5 * jump], rtol=1e-12)
     survival = CoxRegression().fit([[0.0], [1.0], [1.0], [0.0], [0.0]], Surv(y["time"], [1] * 5))
     at_zero = survival.predict_survival([[0.0]], [0.0])[0, 0]
-    mean = survival.predict_restricted_mean([[0.0]], [1.0])
+    mean = survival.curves.restricted_mean([[0.0]], [1.0])
     assert mean[0, 0] == pytest.approx(at_zero, rel=1e-12)
-    averages = survival.standardized_survival([[0.0]], [1.0])
+    averages = survival.curves.standardized_survival([[0.0]], [1.0])
     assert averages.restricted_means["mean"][0] == pytest.approx(at_zero, rel=1e-12)
 
 
@@ -203,7 +205,7 @@ def test_before_the_first_event_everything_is_zero_but_the_ratio(cohort):
     late[first] = 1
     y = Surv(np.where(np.arange(len(y)) == first, 0.5, y["time"]), late)
     m = FineGrayRegression(prior=Normal(1.0)).fit(X, y)
-    found = m.standardized_incidence(X, [0.2, 0.6], by="drug")
+    found = m.curves.standardized_incidence(X, [0.2, 0.6], by="drug")
     for table in (found.incidence, found.times_lost, found.differences):
         before = table[table["time"] == 0.2].select_dtypes("number").drop(columns=["time", "drug"])
         before = before.drop(columns="reference", errors="ignore")
@@ -213,7 +215,7 @@ def test_before_the_first_event_everything_is_zero_but_the_ratio(cohort):
     after = found.incidence[found.incidence["time"] == 0.6]
     assert (after["lower"].gt(0) & after["upper"].lt(1)).all()
     averages = CoxRegression(prior=Normal(1.0)).fit(X, Surv(y["time"], y["event"] == 1))
-    curve = averages.standardized_survival(X, [0.2], by="drug").survival
+    curve = averages.curves.standardized_survival(X, [0.2], by="drug").survival
     assert (curve[["survival", "lower", "upper"]] == 1).all(axis=None)
 
 
@@ -226,7 +228,7 @@ def test_rows_of_the_fit_may_be_weighted_repeated_or_reordered(cohort, rng):
         m = FineGrayRegression(tol=1e-11)
         m.fit(X.iloc[rows], y[rows], sample_weight=weights, strata=strata[rows])
         new = {"strata": strata, "cluster": cluster}
-        return m.standardized_incidence(X, AT, by="drug", **new).time_lost_differences
+        return m.curves.standardized_incidence(X, AT, by="drug", **new).time_lost_differences
 
     everyone = np.arange(len(X))
     weighted = averages(everyone, count.astype(float))
@@ -240,8 +242,8 @@ def test_an_event_at_time_zero_is_left_out_of_the_default_times():
     X, event = [[0.0], [1.0], [0.0], [1.0], [1.0], [0.0]], np.array([1, 1, 1, 0, 1, 1])
     y = Surv([0, 0, 2, 3, 4, 5], event)
     for found in (
-        CoxRegression().fit(X, y).standardized_survival(X).survival,
-        FineGrayRegression().fit(X, y).standardized_incidence(X).incidence,
+        CoxRegression().fit(X, y).curves.standardized_survival(X).survival,
+        FineGrayRegression().fit(X, y).curves.standardized_incidence(X).incidence,
     ):
         assert found["time"].tolist() == [2, 4, 5]
 

@@ -73,13 +73,13 @@ def test_steps_are_start_stop_rows(ties, cuts, late, prior):
     if prior is None:
         robust = r.vcov("robust", cluster=person).to_numpy()
         np.testing.assert_allclose(m.vcov("robust").to_numpy(), robust, rtol=1e-7)
-        one, two = m.test_proportionality("identity"), r.test_proportionality("identity")
+        one, two = m.checks.proportionality("identity"), r.checks.proportionality("identity")
         np.testing.assert_allclose(one["chisq"], two["chisq"], rtol=1e-7)
-    c = r.concordance(
+    c = r.validation.concordance(
         frame, y2, sample_weight=more2["sample_weight"], strata=more2["strata"],
         offset=more2["offset"],
     )  # fmt: skip
-    assert m.concordance(X, y, **more) == pytest.approx(c, rel=1e-12)
+    assert m.validation.concordance(X, y, **more) == pytest.approx(c, rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["dense", "csc", "mixed"])

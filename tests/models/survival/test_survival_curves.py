@@ -33,7 +33,7 @@ def test_curves_are_survfit_s(case, ties):
     name, columns, strata, _ = CASES[case]
     d = data(name).iloc[[0, 39, 89]]
     given = {"strata": d[strata]} if strata else {}
-    ours = fit(case, ties).survival_curves(d[columns], AT[case], **given)
+    ours = fit(case, ties).curves.survival(d[columns], AT[case], **given)
     assert list(ours.columns) == ["row", "time", *COLUMNS]
     assert ours["row"].tolist() == [0] * 3 + [1] * 3 + [2] * 3
     for i in range(3):
@@ -47,7 +47,7 @@ def test_curves_are_predict_survival_with_an_interval(rng, storage):
     X, y, given = drawn(rng, entry=True)
     m = CoxRegression().fit(storage(X), y, **given)
     some = {k: given[k][:9] for k in ("strata", "offset")}
-    table = m.survival_curves(storage(X[:9]), [0.5, 1.5, 3, 99], **some)
+    table = m.curves.survival(storage(X[:9]), [0.5, 1.5, 3, 99], **some)
     expected = m.predict_survival(X[:9], [0.5, 1.5, 3, 99], **some)
     np.testing.assert_allclose(table["survival"], expected.ravel(), rtol=1e-10)
     late = table["time"] == 99
@@ -55,7 +55,7 @@ def test_curves_are_predict_survival_with_an_interval(rng, storage):
     inside = table[~late & (table["survival"] < 1)]
     assert (inside["lower"] < inside["survival"]).all()
     assert (inside["survival"] < inside["upper"]).all()
-    whole = m.survival_curves(storage(X[:9]), **some)
+    whole = m.curves.survival(storage(X[:9]), **some)
     for i in range(9):
         own = (given["strata"] == given["strata"][i]) & (given["sample_weight"] > 0)
         times = np.unique(y["time"][own & (y["event"] == 1)])
@@ -73,15 +73,15 @@ def test_steps_of_time_are_start_stop_rows(rng):
     Z = np.column_stack([X[at, 0] * ~after, X[at, 0] * after, X[at, 1:]])
     n = CoxRegression().fit(Z, np.concatenate([first, second]))
     np.testing.assert_allclose(m.coef_, n.coef_, atol=1e-7)
-    before = m.survival_curves(X[:5], [1.5, 2.0])
-    same = n.survival_curves(np.insert(X[:5], 1, 0.0, axis=1), [1.5, 2.0])
+    before = m.curves.survival(X[:5], [1.5, 2.0])
+    same = n.curves.survival(np.insert(X[:5], 1, 0.0, axis=1), [1.5, 2.0])
     np.testing.assert_allclose(before[COLUMNS], same[COLUMNS], rtol=1e-6)
     # for someone whose changing column is zero there is no step
     zero = X[:5].copy()
     zero[:, 0] = 0
     both = (
-        m.survival_curves(zero, [1.5, 4.0]),
-        n.survival_curves(np.insert(zero, 0, 0, 1), [1.5, 4]),
+        m.curves.survival(zero, [1.5, 4.0]),
+        n.curves.survival(np.insert(zero, 0, 0, 1), [1.5, 4]),
     )
     np.testing.assert_allclose(both[0][COLUMNS], both[1][COLUMNS], rtol=1e-6)
 
@@ -91,7 +91,7 @@ def test_a_column_far_from_zero_leaves_curves_as_they_are(rng):
     far = X.copy()
     far[:, 1] += 3000
     tables = [
-        CoxRegression(prior=Normal(3.0)).fit(Z, y, **given).survival_curves(
+        CoxRegression(prior=Normal(3.0)).fit(Z, y, **given).curves.survival(
             Z[:4], [2.0], strata=given["strata"][:4]
         )[COLUMNS]
         for Z in (X, far)
@@ -103,11 +103,11 @@ def test_baseline_hazard_has_the_curve_at_zero(rng):
     X, y, given = drawn(rng)
     X[:, 1] -= 20
     m = CoxRegression().fit(X, y, **given)
-    table = m.baseline_hazard()
+    table = m.curves.baseline_hazard()
     pd.testing.assert_frame_equal(table[m.baseline_hazard_.columns], m.baseline_hazard_)
     for label in ("a", "b"):
         own = table[table["stratum"] == label]
-        curve = m.survival_curves(np.zeros((1, 3)), own["time"], strata=[label])
+        curve = m.curves.survival(np.zeros((1, 3)), own["time"], strata=[label])
         se = (curve["se"] / curve["survival"]).to_numpy()
         seen = ~np.isnan(se)  # but events without weight after all others
         assert seen.sum() > 10
@@ -125,7 +125,7 @@ def test_a_baseline_far_from_the_data_has_its_error(effect, steps, rng):
 
     def table(origin):
         model = CoxRegression(time_varying=steps, tol=1e-12).fit((year - origin)[:, None], y)
-        return model.baseline_hazard()
+        return model.curves.baseline_hazard()
 
     def variance(origin):  # of the logarithm, which is a parabola in where the origin is
         found = table(origin).iloc[[3, 100, -1]]
@@ -187,7 +187,7 @@ def test_averages_and_their_covariance_are_those_of_the_definition(rng):
     strata = given["strata"]
     m = CoxRegression(ties="breslow", tol=1e-11).fit(X, y, strata=strata)
     times = [1.5, 2.75]
-    found = m.standardized_survival(X, times, by=0, strata=strata)
+    found = m.curves.standardized_survival(X, times, by=0, strata=strata)
     steps = breslow(m.coef_, X, y, strata)
     v, zero = np.array([s[3] for s in steps]), np.zeros(len(steps))
 
@@ -240,7 +240,7 @@ def test_averages_are_those_of_predict_survival(rng, storage, steps):
     m = CoxRegression(time_varying=steps).fit(storage(X), y, **given)
     w = rng.uniform(0, 2, len(y))
     rest = {k: given[k] for k in ("strata", "offset")}
-    found = m.standardized_survival(storage(X), [3.5, 1.5], by=0, sample_weight=w, **rest)
+    found = m.curves.standardized_survival(storage(X), [3.5, 1.5], by=0, sample_weight=w, **rest)
     for value in (0, 1):
         Z = X.copy()
         Z[:, 0] = value
@@ -250,12 +250,12 @@ def test_averages_are_those_of_predict_survival(rng, storage, steps):
         # the same by a mapping, and without groups
     Z0, Z1 = X.copy(), X.copy()
     Z0[:, 0], Z1[:, 0] = 0, 1
-    mapped = m.standardized_survival(
+    mapped = m.curves.standardized_survival(
         storage(X), [1.5, 3.5], by={0: storage(Z0), 1: storage(Z1)}, sample_weight=w, **rest
     )
     for name in ("survival", "differences", "risk_ratios", "restricted_mean_differences"):
         pd.testing.assert_frame_equal(getattr(found, name), getattr(mapped, name), rtol=1e-7)
-    alone = m.standardized_survival(storage(Z1), [1.5, 3.5], sample_weight=w, **rest)
+    alone = m.curves.standardized_survival(storage(Z1), [1.5, 3.5], sample_weight=w, **rest)
     assert alone.differences is None
     assert list(alone.survival.columns) == ["time", *COLUMNS]
     np.testing.assert_allclose(
@@ -267,8 +267,8 @@ def test_averages_are_those_of_predict_survival(rng, storage, steps):
 def test_a_column_called_as_one_of_the_tables_gives_its_values_all_the_same(name, rng):
     X, y, _ = drawn(rng)
     frame = pd.DataFrame(X, columns=[name, *"bcdefg"[: X.shape[1] - 1]])
-    found = CoxRegression().fit(frame, y).standardized_survival(frame, [1.5, 3.5], by=name)
-    expected = CoxRegression().fit(X, y).standardized_survival(X, [1.5, 3.5], by=0)
+    found = CoxRegression().fit(frame, y).curves.standardized_survival(frame, [1.5, 3.5], by=name)
+    expected = CoxRegression().fit(X, y).curves.standardized_survival(X, [1.5, 3.5], by=0)
     for table in ("survival", "restricted_means", "differences", "ratios"):
         pd.testing.assert_frame_equal(getattr(found, table), getattr(expected, table))
 
@@ -276,8 +276,8 @@ def test_a_column_called_as_one_of_the_tables_gives_its_values_all_the_same(name
 def test_one_person_s_average_is_their_curve(rng):
     X, y, _ = drawn(rng)
     m = CoxRegression().fit(X, y)
-    one = m.standardized_survival(X[:1], [1.5, 3.0]).survival
-    curve = m.survival_curves(X[:1], [1.5, 3.0])
+    one = m.curves.standardized_survival(X[:1], [1.5, 3.0]).survival
+    curve = m.curves.survival(X[:1], [1.5, 3.0])
     np.testing.assert_allclose(one[COLUMNS], curve[COLUMNS], rtol=1e-9)
 
 
@@ -285,7 +285,7 @@ def test_ratios_of_risks_keep_their_digits_where_risks_are_small(rng):
     X, y, _ = drawn(rng)
     m = CoxRegression().fit(X, y)
     rare = np.full(len(X), -30.0)
-    table = m.standardized_survival(X, [0.1, 2.0], by=0, offset=rare).risk_ratios
+    table = m.curves.standardized_survival(X, [0.1, 2.0], by=0, offset=rare).risk_ratios
     np.testing.assert_allclose(table["ratio"][1], np.exp(m.coef_[0]), rtol=1e-9)
     before = table.loc[0, ["ratio", "se", "lower", "upper"]]
     assert before.isna().all()  # of nothing to nothing
@@ -303,11 +303,11 @@ def test_order_and_weight_of_people_in_averages(rng):
     w = rng.integers(0, 3, len(y))
     by = rng.permutation(len(y))
     at = np.repeat(np.arange(len(y)), w)
-    one = m.standardized_survival(X, 2.0, by="x0", sample_weight=w).differences
+    one = m.curves.standardized_survival(X, 2.0, by="x0", sample_weight=w).differences
     assert list(one.columns)[:3] == ["x0", "reference", "time"]
     for other in (
-        m.standardized_survival(X[by], 2.0, by="x0", sample_weight=w[by]).differences,
-        m.standardized_survival(X[at], 2.0, by="x0").differences,
+        m.curves.standardized_survival(X[by], 2.0, by="x0", sample_weight=w[by]).differences,
+        m.curves.standardized_survival(X[at], 2.0, by="x0").differences,
     ):
         pd.testing.assert_frame_equal(one, other, rtol=1e-9)
 
@@ -316,34 +316,36 @@ def test_what_has_no_interval_is_refused(rng):
     X, y, given = drawn(rng)
     m = CoxRegression(prior=Laplace(0.05)).fit(X, y)
     for call in (
-        lambda: m.survival_curves(X[:2]),
-        lambda: m.baseline_hazard(),
-        lambda: m.standardized_survival(X, [2.0]),
+        lambda: m.curves.survival(X[:2]),
+        lambda: m.curves.baseline_hazard(),
+        lambda: m.curves.standardized_survival(X, [2.0]),
     ):
         with pytest.raises(DataError, match=r"Laplace prior\. predict_survival"):
             call()
     m = CoxRegression().fit(X, y, strata=given["strata"])
     with pytest.raises(DataError, match="pass those of the new rows"):
-        m.survival_curves(X)
+        m.curves.survival(X)
     m = CoxRegression().fit(X, y)
     with pytest.raises(DataError, match="times must be above 0"):
-        m.standardized_survival(X, [0.0, 1.0])
+        m.curves.standardized_survival(X, [0.0, 1.0])
     with pytest.raises(DataError, match="150 values, too many"):
-        m.standardized_survival(X, 2.0, by=1)
+        m.curves.standardized_survival(X, 2.0, by=1)
     with pytest.raises(DataError, match="There is no coefficient 'drug'"):
-        m.standardized_survival(X, 2.0, by="drug")
+        m.curves.standardized_survival(X, 2.0, by="drug")
 
 
 def test_an_average_is_at_one_time_at_least(rng):
     X, y, _ = drawn(rng)
     with pytest.raises(DataError, match="times is empty"):
-        CoxRegression().fit(X, y).standardized_survival(X, [])
+        CoxRegression().fit(X, y).curves.standardized_survival(X, [])
 
 
 def test_averages_are_missing_after_the_last_time(rng):
     X, y, _ = drawn(rng)
     m = CoxRegression().fit(X, y)
-    short, long = (m.standardized_survival(X, t, by=0) for t in ([1.0, 2.0], [2.0, 1e4, 1.0]))
+    short, long = (
+        m.curves.standardized_survival(X, t, by=0) for t in ([1.0, 2.0], [2.0, 1e4, 1.0])
+    )
     for name, table in vars(long).items():
         late = table["time"] == 1e4
         pd.testing.assert_frame_equal(
@@ -351,7 +353,7 @@ def test_averages_are_missing_after_the_last_time(rng):
         )
         assert table.loc[late, table.columns[-3:]].isna().all(axis=None)
         assert table["time"].tolist() == [1.0, 2.0, 1e4] * (len(table) // 3)
-    assert m.standardized_survival(X, 1e4).survival["survival"].isna().all()
+    assert m.curves.standardized_survival(X, 1e4).survival["survival"].isna().all()
 
 
 def test_people_far_from_all_others_have_curves_too(rng):
@@ -359,11 +361,11 @@ def test_people_far_from_all_others_have_curves_too(rng):
     m = CoxRegression().fit(X, y)
     far = X[:2].copy()
     far[:, 1] += [5e4, -5e4]
-    table = m.survival_curves(far, [0.01, 2.0, 5.0])
+    table = m.curves.survival(far, [0.01, 2.0, 5.0])
     assert np.isfinite(table[COLUMNS]).all(axis=None)
     expected = m.predict_survival(far, [0.01, 2.0, 5.0])
     np.testing.assert_allclose(table["survival"], expected.ravel(), atol=1e-12)
-    found = m.standardized_survival(far, [2.0, 5.0], by="x0")
+    found = m.curves.standardized_survival(far, [2.0, 5.0], by="x0")
     assert np.isfinite(found.survival[COLUMNS]).all(axis=None)
 
 
@@ -394,10 +396,10 @@ def test_a_stratum_without_weight_has_no_average(rng):
     weight = np.where(given["strata"] == "b", 0.0, 1.0)
     m = CoxRegression().fit(X, y, strata=given["strata"], sample_weight=weight)
     with pytest.raises(DataError, match=r"nobody of row \d+.s stratum has weight"):
-        m.standardized_survival(X, [2.0], strata=given["strata"])
+        m.curves.standardized_survival(X, [2.0], strata=given["strata"])
     known = weight > 0
-    one = m.standardized_survival(X[known], [2.0], strata=given["strata"][known])
-    two = m.standardized_survival(X, [2.0], strata=given["strata"], sample_weight=weight)
+    one = m.curves.standardized_survival(X[known], [2.0], strata=given["strata"][known])
+    two = m.curves.standardized_survival(X, [2.0], strata=given["strata"], sample_weight=weight)
     pd.testing.assert_frame_equal(one.survival, two.survival)
 
 
@@ -406,4 +408,4 @@ def test_groups_of_several_columns_are_not_those_of_the_first(by, rng):
     X = pd.DataFrame(rng.integers(0, 2, (80, 2)) * 1.0, columns=["a", "b"])
     m = CoxRegression().fit(X, Surv(rng.exponential(1, 80), rng.random(80) < 0.6))
     with pytest.raises(DataError, match="by is the name or position of one column"):
-        m.standardized_survival(X, [0.5], by=by)
+        m.curves.standardized_survival(X, [0.5], by=by)

@@ -32,7 +32,7 @@ def rows(rng, n=60, entry=True):
 @pytest.mark.parametrize("case", ["lung weights", "veteran strata", "heart"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_residuals_are_those_of_residuals_coxph(case, ties, kind):
-    ours = np.asarray(fit(case, ties).residuals(kind))
+    ours = np.asarray(fit(case, ties).checks.residuals(kind))
     name = kind.replace("scaled_schoenfeld", "scaledsch")
     expected = numbers(f"{case} {ties} {name}")
     np.testing.assert_allclose(ours[EVERY], expected, rtol=1e-6, atol=5e-7)
@@ -41,12 +41,12 @@ def test_residuals_are_those_of_residuals_coxph(case, ties, kind):
 def test_fine_gray_residuals_are_those_of_weighted_rows():
     d = data("few")
     m = FineGrayRegression().fit(d[["age", "male", "mspike", "hgb"]], Surv(d["time"], d["code"]))
-    ours = m.residuals("martingale")
+    ours = m.checks.residuals("martingale")
     np.testing.assert_allclose(ours[EVERY], numbers("few martingale"), rtol=1e-6, atol=1e-7)
-    ours = m.residuals("schoenfeld").to_numpy()
+    ours = m.checks.residuals("schoenfeld").to_numpy()
     np.testing.assert_allclose(ours[EVERY], numbers("few schoenfeld"), rtol=1e-6, atol=1e-6)
     with pytest.raises(DataError, match="kind must be one of"):
-        m.residuals("deviance")
+        m.checks.residuals("deviance")
 
 
 @pytest.mark.parametrize("entry", [False, True])
@@ -56,14 +56,14 @@ def test_sums_over_the_rows_are_the_gradient_which_is_zero(rng, ties, entry):
     m = CoxRegression(ties=ties).fit(X, y, **given)
     w = given["sample_weight"]
     some = w > 0
-    assert np.isnan(m.residuals("martingale")[~some]).all()
-    assert abs(w[some] @ m.residuals("martingale")[some]) < 1e-9
-    np.testing.assert_allclose(w[some] @ m.residuals("score").to_numpy()[some], 0, atol=1e-6)
-    np.testing.assert_allclose(m.residuals("dfbeta").sum(), 0, atol=1e-7)
-    assert (m.residuals("dfbeta")[~some] == 0).all(axis=None)
+    assert np.isnan(m.checks.residuals("martingale")[~some]).all()
+    assert abs(w[some] @ m.checks.residuals("martingale")[some]) < 1e-9
+    np.testing.assert_allclose(w[some] @ m.checks.residuals("score").to_numpy()[some], 0, atol=1e-6)
+    np.testing.assert_allclose(m.checks.residuals("dfbeta").sum(), 0, atol=1e-7)
+    assert (m.checks.residuals("dfbeta")[~some] == 0).all(axis=None)
     # Efron's method weighs a tied event by the mean weight, so that only Breslow's adds up
     if ties == "breslow":
-        s = m.residuals("schoenfeld")
+        s = m.checks.residuals("schoenfeld")
         event = np.flatnonzero((y["event"] == 1) & some)
         other = given["strata"][event] != given["strata"][0]  # strata as they first come
         by = np.lexsort((event, y["time"][event], other))
@@ -76,18 +76,18 @@ def test_sums_over_the_rows_are_the_gradient_which_is_zero(rng, ties, entry):
 def test_storage_and_order_of_rows_do_not_matter(rng, kind, storage):
     X, y, given = rows(rng)
     given["sample_weight"][:] = rng.uniform(0.5, 2, len(y))
-    expected = CoxRegression().fit(X, y, **given).residuals(kind)
+    expected = CoxRegression().fit(X, y, **given).checks.residuals(kind)
     by = rng.permutation(len(y))
     m = CoxRegression().fit(storage(X[by]), y[by], **{k: v[by] for k, v in given.items()})
-    ours = m.residuals(kind)
+    ours = m.checks.residuals(kind)
     if "schoenfeld" in kind:  # sorted; tied events may change places, and labels their order
         ours = ours.sort_index().groupby(level=[0, 1]).sum().to_numpy()
         expected = expected.sort_index().groupby(level=[0, 1]).sum().to_numpy()
     else:
         expected = np.asarray(expected)[by]
     np.testing.assert_allclose(np.asarray(ours), expected, atol=2e-7)
-    again = m.residuals(kind)
-    np.testing.assert_array_equal(np.asarray(m.residuals(kind)), np.asarray(again))
+    again = m.checks.residuals(kind)
+    np.testing.assert_array_equal(np.asarray(m.checks.residuals(kind)), np.asarray(again))
 
 
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
@@ -101,17 +101,20 @@ def test_weights_are_repeated_rows(rng, ties):
     one = CoxRegression(ties=ties).fit(X, y, sample_weight=w, **given)
     many = CoxRegression(ties=ties).fit(X[at], y[at], **{k: v[at] for k, v in given.items()})
     for kind in ("martingale", "score"):
-        mine, theirs = np.asarray(one.residuals(kind)), np.asarray(many.residuals(kind))
+        mine, theirs = (
+            np.asarray(one.checks.residuals(kind)),
+            np.asarray(many.checks.residuals(kind)),
+        )
         np.testing.assert_allclose(mine[at], theirs, atol=1e-7)
-    added = many.residuals("dfbeta").groupby(at).sum()
-    np.testing.assert_allclose(one.residuals("dfbeta").loc[added.index], added, atol=1e-8)
+    added = many.checks.residuals("dfbeta").groupby(at).sum()
+    np.testing.assert_allclose(one.checks.residuals("dfbeta").loc[added.index], added, atol=1e-8)
 
 
 def test_dfbeta_is_the_derivative_of_the_estimate_by_the_weight(rng):
     X, y, given = rows(rng)
     w = given.pop("sample_weight") + 0.5
     m = CoxRegression(prior=Normal(0.7), tol=1e-11).fit(X, y, sample_weight=w, **given)
-    dfbeta = m.residuals("dfbeta").to_numpy()
+    dfbeta = m.checks.residuals("dfbeta").to_numpy()
     for i in (0, 7, 31):
         coef = []
         for step in (-1e-4, 1e-4):
@@ -138,23 +141,25 @@ def test_steps_of_time_are_start_stop_rows(rng):
     )
     np.testing.assert_allclose(m.coef_, n.coef_, atol=1e-7)
     for kind in ("martingale", "score", "dfbeta"):
-        theirs = pd.DataFrame(np.asarray(n.residuals(kind))).groupby(at).sum(min_count=1)
-        ours = pd.DataFrame(np.asarray(m.residuals(kind)))
+        theirs = pd.DataFrame(np.asarray(n.checks.residuals(kind))).groupby(at).sum(min_count=1)
+        ours = pd.DataFrame(np.asarray(m.checks.residuals(kind)))
         np.testing.assert_allclose(ours.to_numpy(), theirs.to_numpy(), atol=1e-6)
     np.testing.assert_allclose(
-        m.residuals("schoenfeld").to_numpy(), n.residuals("schoenfeld").to_numpy(), atol=1e-6
+        m.checks.residuals("schoenfeld").to_numpy(),
+        n.checks.residuals("schoenfeld").to_numpy(),
+        atol=1e-6,
     )
 
 
 def test_columns_by_name_and_the_index(rng):
     X, y, given = rows(rng)
     m = CoxRegression().fit(pd.DataFrame(X, columns=list("abc")), y, **given)
-    all_of_them = m.residuals("dfbeta")
+    all_of_them = m.checks.residuals("dfbeta")
     assert list(all_of_them) == list("abc")
-    pd.testing.assert_frame_equal(m.residuals("dfbeta", ["c", "a"]), all_of_them[["c", "a"]])
-    s = m.residuals("scaled_schoenfeld", "b")
+    pd.testing.assert_frame_equal(m.checks.residuals("dfbeta", ["c", "a"]), all_of_them[["c", "a"]])
+    s = m.checks.residuals("scaled_schoenfeld", "b")
     assert s.index.names == ["stratum", "time"]
-    plain = CoxRegression().fit(X, y).residuals("schoenfeld")
+    plain = CoxRegression().fit(X, y).checks.residuals("schoenfeld")
     assert plain.index.name == "time"
     assert (plain.index == np.sort(y["time"][y["event"] == 1])).all()
 
@@ -162,18 +167,18 @@ def test_columns_by_name_and_the_index(rng):
 def test_what_is_not_there_is_refused(rng):
     X, y, _ = rows(rng)
     m = CoxRegression(prior=Laplace(0.05)).fit(X, y)
-    assert np.isfinite(m.residuals("martingale")).all()
-    assert np.isfinite(m.residuals("score")).all(axis=None)
+    assert np.isfinite(m.checks.residuals("martingale")).all()
+    assert np.isfinite(m.checks.residuals("score")).all(axis=None)
     with pytest.raises(DataError, match="Laplace prior"):
-        m.residuals("dfbeta")
+        m.checks.residuals("dfbeta")
     with pytest.raises(DataError, match="leave params out"):
-        m.residuals("martingale", params="x0")
+        m.checks.residuals("martingale", params="x0")
     with pytest.raises(DataError, match="kind must be one of 'martingale'"):
-        m.residuals("pearson")
+        m.checks.residuals("pearson")
     import pickle
 
     with pytest.raises(DataError, match="unpickled without its data"):
-        pickle.loads(pickle.dumps(m)).residuals()
+        pickle.loads(pickle.dumps(m)).checks.residuals()
 
 
 def test_scores_square_to_the_robust_covariance(rng):
@@ -184,18 +189,18 @@ def test_scores_square_to_the_robust_covariance(rng):
         CoxRegression().fit(X, y, **given),
         FineGrayRegression().fit(X, competing, **given),
     ):
-        d = m.residuals("dfbeta").to_numpy()
+        d = m.checks.residuals("dfbeta").to_numpy()
         np.testing.assert_allclose(d.T @ d, m.vcov("robust"), rtol=1e-8, atol=1e-14)
 
 
 def test_dfbetas_are_dfbeta_by_the_standard_error():
     m = fit("veteran strata", "efron")
-    expected = m.residuals("dfbeta") / m.summary()["se"]
-    pd.testing.assert_frame_equal(m.residuals("dfbetas"), expected)
+    expected = m.checks.residuals("dfbeta") / m.summary()["se"]
+    pd.testing.assert_frame_equal(m.checks.residuals("dfbetas"), expected)
 
 
 def test_dfbetas_of_fine_gray_models_are_dfbeta_by_the_standard_error(rng):
     X, y = rng.normal(size=(80, 2)), Surv(rng.exponential(size=80), rng.integers(0, 3, 80))
     m = FineGrayRegression().fit(X, y)
-    expected = m.residuals("dfbeta") / m.summary()["se"]
-    pd.testing.assert_frame_equal(m.residuals("dfbetas"), expected)
+    expected = m.checks.residuals("dfbeta") / m.summary()["se"]
+    pd.testing.assert_frame_equal(m.checks.residuals("dfbetas"), expected)

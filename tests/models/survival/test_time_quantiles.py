@@ -32,17 +32,17 @@ def test_quantiles_are_those_of_survfit(case):
     d = data(name).iloc[[0, 39, 89]]
     given = {"strata": d[strata]} if strata else {}
     m = fit(case, "efron")
-    ours = m.predict_quantile(d[columns], [0.25, 0.5, 0.9], level=0.95, **given)
+    ours = m.curves.quantile(d[columns], [0.25, 0.5, 0.9], level=0.95, **given)
     for kind, expected in zip(("estimate", "lower", "upper"), R[case], strict=True):
         otherwise = {"estimate": NA, "lower": data(name)["time"].max(), "upper": np.inf}[kind]
         expected = np.where(np.isnan(expected), otherwise, expected)
         np.testing.assert_array_equal(getattr(ours, kind), expected)
-    np.testing.assert_array_equal(m.predict_quantile(d[columns], **given), ours.estimate[:, 1])
+    np.testing.assert_array_equal(m.curves.quantile(d[columns], **given), ours.estimate[:, 1])
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array, pd.DataFrame])
 def test_they_are_where_the_curves_come_down(rng, storage, monkeypatch):
-    monkeypatch.setattr("steropes.models.time_quantiles.MAX_ENTRIES", 60)
+    monkeypatch.setattr("steropes.models.curves.time_quantiles.MAX_ENTRIES", 60)
     n = 120
     X = rng.normal(size=(n, 2))
     y = Surv(np.ceil(6 * rng.exponential(np.exp(-X[:, 0]))), rng.integers(0, 3, n))
@@ -57,7 +57,7 @@ def test_they_are_where_the_curves_come_down(rng, storage, monkeypatch):
         (cox, cox.predict_survival(X, at, **given)),
         (fine_gray, 1 - fine_gray.predict_cumulative_incidence(X, at, **given)),
     ):
-        found = m.predict_quantile(storage(X), [0.3, 0.5], level=0.9, **given)
+        found = m.curves.quantile(storage(X), [0.3, 0.5], level=0.9, **given)
         for k, target in enumerate((0.7, 0.5)):
             down = np.nan_to_num(curves, nan=1.0) <= target
             expected = np.where(down.any(axis=1), at[down.argmax(axis=1)], np.nan)
@@ -68,16 +68,16 @@ def test_they_are_where_the_curves_come_down(rng, storage, monkeypatch):
         inside = np.isfinite(found.estimate)
         assert (found.lower[inside] <= found.estimate[inside]).all()
         assert (found.upper[inside] >= found.estimate[inside]).all()
-        np.testing.assert_array_equal(m.predict_quantile(X, [0.3, 0.5], **given), found.estimate)
+        np.testing.assert_array_equal(m.curves.quantile(X, [0.3, 0.5], **given), found.estimate)
 
 
 def test_what_is_refused(rng):
     X, y = rng.normal(size=(50, 1)), Surv(rng.exponential(size=50), np.ones(50))
     m = CoxRegression(prior=Laplace(0.1)).fit(X, y)
-    assert m.predict_quantile(X).shape == (50,)
+    assert m.curves.quantile(X).shape == (50,)
     with pytest.raises(DataError, match="q must be between 0 and 1"):
-        m.predict_quantile(X, [0.5, 1.0])
+        m.curves.quantile(X, [0.5, 1.0])
     with pytest.raises(DataError, match="Laplace"):
-        m.predict_quantile(X, level=0.95)
+        m.curves.quantile(X, level=0.95)
     with pytest.raises(DataError, match="without strata"):
-        m.predict_quantile(X, strata=np.zeros(50))
+        m.curves.quantile(X, strata=np.zeros(50))

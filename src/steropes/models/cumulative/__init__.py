@@ -1,7 +1,7 @@
 """Cumulative probability models, ordinal regression for continuous outcomes."""
 
 from ...likelihoods.cumulative import Censored
-from .estimator import CumulativeProbabilityModel
+from .cumulative_probability_model import CumulativeProbabilityModel
 from .large_data_approximations import (
     DivideAndCombine,
     EqualQuantileBins,

@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 from ...data.input_types import VectorLike
 from ...likelihoods.cumulative import Link
-from ..setting_types import MatrixLike
-from .estimator import CumulativeProbabilityModel
+from ..fitting.setting_types import MatrixLike
+from .cumulative_probability_model import CumulativeProbabilityModel
 
 __all__ = ["compare_links"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,19 +16,19 @@ from ...data.input_types import VectorLike
 from ...data.vector_checks import check_vector
 from ...errors import DataError, SeparationError
 from ...infer.ordinal_diagnostics import equality_test, influence, scale_residuals
-from ..coefficient_tables import critical_value
-from ..estimator_mixin_base import FittedModel
-from ..setting_types import MatrixLike
-from .ordinal_outcomes import read_new_outcome
+from ..fitting.coefficient_tables import critical_value
+from ..fitting.ordinal_outcomes import read_new_outcome
+from ..fitting.setting_types import MatrixLike
+from .predictions import CumulativePredictions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CumulativeDiagnostics", "Parallelism"]
+__all__ = ["Parallelism", "parallelism", "plot_alpha", "residuals"]
 
 
 class Parallelism(NamedTuple):
-    """Result of `CumulativeDiagnostics.test_parallelism`.
+    """Result of `CumulativeDiagnostics.parallelism`.
 
     ``test`` has a row for each coefficient and ``GLOBAL``, with columns ``chisq``, ``df``, ``p``;
     ``coefficients`` has a row for each cut, with the coefficients of the model for y > cut, and
@@ -40,250 +40,240 @@ class Parallelism(NamedTuple):
     se: pd.DataFrame
 
 
-class CumulativeDiagnostics(FittedModel):
-    """Checks of a fitted cumulative model."""
+def residuals(
+    model: CumulativePredictions, X: MatrixLike, y: VectorLike, *, offset: VectorLike | None = None
+) -> np.ndarray:
+    """Compute probability-scale residuals P(Y* < y) − P(Y* > y), between −1 and 1.
 
-    alpha_: np.ndarray
-    categories_: list | None
-    levels_: np.ndarray
-    thresholds_: np.ndarray
-    _link: str
-    _design_and_predictor: Any
-    _covariances: Any
-    _lacks_standard_errors: Any
+    Under the model they have mean zero given X and, for a continuous outcome, are uniform
+    on (−1, 1). Plots against each covariate show deviations.
 
-    def residuals(
-        self, X: MatrixLike, y: VectorLike, *, offset: VectorLike | None = None
-    ) -> np.ndarray:
-        """Compute probability-scale residuals P(Y* < y) − P(Y* > y), between −1 and 1.
+    Parameters
+    ----------
+    X : array, sparse matrix, data frame or Design, (n, p)
+        Covariates, with the columns of the fit.
+    y : (n,) array
+        As in ``fit``.
+    offset : (n,) array, optional
+        Known term of the linear predictor. Default 0.
 
-        Under the model they have mean zero given X and, for a continuous outcome, are uniform
-        on (−1, 1). Plots against each covariate show deviations.
+    Returns
+    -------
+    (n,) array
+        Residuals in the order of X's rows.
 
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        y : (n,) array
-            As in ``fit``.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
+    References
+    ----------
+    Li and Shepherd (2012), Biometrika 99:473. Shepherd, Li and Liu (2016), Canadian Journal
+    of Statistics 44:463.
 
-        Returns
-        -------
-        (n,) array
-            Residuals in the order of X's rows.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+    >>> y = X[:, 0] + np.sin(7.0 * np.arange(40))
+    >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
+    >>> residuals = model.checks.residuals(X, y)
+    >>> bool((abs(residuals) < 1).all()), round(abs(float(residuals.mean())), 2)
+    (True, 0.0)
+    """
+    refuse_other_order(X, y=y)
+    design, eta = model._design_and_predictor(X, offset)
+    outcome = read_new_outcome(y, design.n, model.categories_)
+    return scale_residuals(model.levels_, model.alpha_, model._link, eta, outcome)
 
-        References
-        ----------
-        Li and Shepherd (2012), Biometrika 99:473. Shepherd, Li and Liu (2016), Canadian Journal
-        of Statistics 44:463.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import steropes
-        >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
-        >>> y = X[:, 0] + np.sin(7.0 * np.arange(40))
-        >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
-        >>> residuals = model.residuals(X, y)
-        >>> bool((abs(residuals) < 1).all()), round(abs(float(residuals.mean())), 2)
-        (True, 0.0)
-        """
-        refuse_other_order(X, y=y)
-        design, eta = self._design_and_predictor(X, offset)
-        outcome = read_new_outcome(y, design.n, self.categories_)
-        return scale_residuals(self.levels_, self.alpha_, self._link, eta, outcome)
+def parallelism(
+    model: CumulativePredictions,
+    X: MatrixLike,
+    y: VectorLike,
+    *,
+    quantiles: Sequence[float] = (0.25, 0.5, 0.75),
+    sample_weight: VectorLike | None = None,
+    offset: VectorLike | None = None,
+) -> Parallelism:
+    """Test whether β is the same at every outcome, by models of y > cut at several cuts.
 
-    def test_parallelism(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        *,
-        quantiles: Sequence[float] = (0.25, 0.5, 0.75),
-        sample_weight: VectorLike | None = None,
-        offset: VectorLike | None = None,
-    ) -> Parallelism:
-        """Test whether β is the same at every outcome, by models of y > cut at several cuts.
+    The model implies P(Y > c | x) = 1 − F(α(c) − β'x) with one β for all c. The β of each cut
+    is estimated separately without penalty, and Wald tests compare these estimates with
+    their joint robust covariance, as Brant (1990) does for the logit.
 
-        The model implies P(Y > c | x) = 1 − F(α(c) − β'x) with one β for all c. The β of each cut
-        is estimated separately without penalty, and Wald tests compare these estimates with
-        their joint robust covariance, as Brant (1990) does for the logit.
+    Parameters
+    ----------
+    X : array, sparse matrix, data frame or Design, (n, p)
+        Covariates of the fit.
+    y : (n,) array
+        Outcomes of the fit, uncensored.
+    quantiles : sequence of float
+        Quantiles of y at which it is cut, between 0 and 1.
+    sample_weight : (n,) array, optional
+        Row weights as in ``fit``; they also count in the quantiles.
+    offset : (n,) array, optional
+        Known term of the linear predictor, as in ``fit``.
 
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates of the fit.
-        y : (n,) array
-            Outcomes of the fit, uncensored.
-        quantiles : sequence of float
-            Quantiles of y at which it is cut, between 0 and 1.
-        sample_weight : (n,) array, optional
-            Row weights as in ``fit``; they also count in the quantiles.
-        offset : (n,) array, optional
-            Known term of the linear predictor, as in ``fit``.
+    Returns
+    -------
+    Parallelism
+        Named tuple of tables: ``test`` has a row for each coefficient and ``GLOBAL``, with
+        columns ``chisq``, ``df`` and ``p``; ``coefficients`` has a row for each cut, with the
+        coefficients of the model for y > cut, and ``se`` their robust standard errors.
 
-        Returns
-        -------
-        Parallelism
-            Named tuple of tables: ``test`` has a row for each coefficient and ``GLOBAL``, with
-            columns ``chisq``, ``df`` and ``p``; ``coefficients`` has a row for each cut, with the
-            coefficients of the model for y > cut, and ``se`` their robust standard errors.
+    Raises
+    ------
+    DataError
+        If y is censored, the model has no covariates, or the quantiles leave fewer than two
+        cuts.
+    SeparationError
+        If the data of a cut are separated.
 
-        Raises
-        ------
-        DataError
-            If y is censored, the model has no covariates, or the quantiles leave fewer than two
-            cuts.
-        SeparationError
-            If the data of a cut are separated.
+    References
+    ----------
+    Brant (1990), Biometrics 46:1171–1178.
 
-        References
-        ----------
-        Brant (1990), Biometrics 46:1171–1178.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import steropes
-        >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
-        >>> y = X[:, 0] + np.sin(7.0 * np.arange(40))
-        >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
-        >>> model.test_parallelism(X, y).test.index.tolist()
-        ['x0', 'GLOBAL']
-        """
-        check_is_fitted(self)
-        if not len(self.coef_):
-            raise DataError("The model has no covariates, so there is no effect to test.")
-        refuse_other_order(X, y=y, sample_weight=sample_weight)
-        offset, X = self._formula_vector("offset", X, offset), self._apply_formula(X)
-        n = self._check_new(X).n
-        weights = check_weights(sample_weight, n)
-        outcome = read_new_outcome(y, n, self.categories_)
-        if outcome.upper is not None:
-            raise DataError("test_parallelism needs uncensored outcomes.")
-        places = check_vector(np.atleast_1d(quantiles), None, "quantiles")
-        if not ((places > 0) & (places < 1)).all():
-            raise DataError("quantiles must be between 0 and 1.")
-        order = np.argsort(outcome.lower, kind="stable")
-        order = order[weights[order] > 0]
-        used, mass = outcome.lower[order], np.cumsum(weights[order])
-        first = np.searchsorted(mass, places * mass[-1], side="right")
-        cuts = np.unique(used[np.minimum(first, len(used) - 1)])
-        cuts = cuts[cuts < used[-1]]
-        if len(cuts) < 2:
-            raise DataError("The quantiles leave fewer than two different cuts of y.")
-        beta, influences, se = [], [], []
-        for cut in cuts:
-            m = clone(self).set_params(
-                formula=None, prior=None, cv=None, reduce=None, link=self._link
-            )
-            try:
-                m.fit(
-                    X, outcome.lower > cut, sample_weight=weights, offset=offset,
-                    fixed=None if self._fixed is None else self._fixed.given,
-                )  # fmt: skip
-            except SeparationError as error:
-                raise SeparationError(
-                    f"At the cut y > {cut:g}: {error} Or choose quantiles further inside.",
-                    error.columns,
-                ) from None
-            part = m._parts[0]
-            influences.append(
-                influence(
-                    m._problem.design, part, m._offset_of(part),
-                    m._covariances(),
-                )
-            )  # fmt: skip
-            beta.append(m._estimated)
-            se.append(np.sqrt((influences[-1] ** 2).sum(axis=0)))
-        test = equality_test(np.array(beta), influences, self._names)
-        index = pd.Index(cuts, name="cut")
-        return Parallelism(
-            test,
-            pd.DataFrame(np.array(beta), index, self._names),
-            pd.DataFrame(np.array(se), index, self._names),
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+    >>> y = X[:, 0] + np.sin(7.0 * np.arange(40))
+    >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
+    >>> model.checks.parallelism(X, y).test.index.tolist()
+    ['x0', 'GLOBAL']
+    """
+    check_is_fitted(model)
+    if not len(model.coef_):
+        raise DataError("The model has no covariates, so there is no effect to test.")
+    refuse_other_order(X, y=y, sample_weight=sample_weight)
+    offset, X = model._formula_vector("offset", X, offset), model._apply_formula(X)
+    n = model._check_new(X).n
+    weights = check_weights(sample_weight, n)
+    outcome = read_new_outcome(y, n, model.categories_)
+    if outcome.upper is not None:
+        raise DataError("parallelism needs uncensored outcomes.")
+    places = check_vector(np.atleast_1d(quantiles), None, "quantiles")
+    if not ((places > 0) & (places < 1)).all():
+        raise DataError("quantiles must be between 0 and 1.")
+    order = np.argsort(outcome.lower, kind="stable")
+    order = order[weights[order] > 0]
+    used, mass = outcome.lower[order], np.cumsum(weights[order])
+    first = np.searchsorted(mass, places * mass[-1], side="right")
+    cuts = np.unique(used[np.minimum(first, len(used) - 1)])
+    cuts = cuts[cuts < used[-1]]
+    if len(cuts) < 2:
+        raise DataError("The quantiles leave fewer than two different cuts of y.")
+    beta, influences, se = [], [], []
+    for cut in cuts:
+        m = clone(model).set_params(
+            formula=None, prior=None, cv=None, reduce=None, link=model._link
         )
+        try:
+            m.fit(
+                X, outcome.lower > cut, sample_weight=weights, offset=offset,
+                fixed=None if model._fixed is None else model._fixed.given,
+            )  # fmt: skip
+        except SeparationError as error:
+            raise SeparationError(
+                f"At the cut y > {cut:g}: {error} Or choose quantiles further inside.",
+                error.columns,
+            ) from None
+        part = m._parts[0]
+        influences.append(
+            influence(
+                m._problem.design, part, m._offset_of(part),
+                m._covariances(),
+            )
+        )  # fmt: skip
+        beta.append(m._estimated)
+        se.append(np.sqrt((influences[-1] ** 2).sum(axis=0)))
+    test = equality_test(np.array(beta), influences, model._names)
+    index = pd.Index(cuts, name="cut")
+    return Parallelism(
+        test,
+        pd.DataFrame(np.array(beta), index, model._names),
+        pd.DataFrame(np.array(se), index, model._names),
+    )
 
-    def plot_alpha(
-        self,
-        ax: Axes | None = None,
-        *,
-        level: float | None = 0.95,
-        scale: Literal["linear", "log", "symlog"] = "linear",
-        at: ArrayLike | None = None,
-    ) -> Axes:
-        """Draw α̂(y) with pointwise bands; requires Matplotlib.
 
-        α̂ is the estimated transformation of y. If it is linear with ``scale="log"``, log(y) is
-        the appropriate outcome of a linear model with these errors. A dashed straight line is
-        drawn for comparison (least squares between the 5th and 95th percentile of the
-        thresholds).
+def plot_alpha(
+    model: CumulativePredictions,
+    ax: Axes | None = None,
+    *,
+    level: float | None = 0.95,
+    scale: Literal["linear", "log", "symlog"] = "linear",
+    at: ArrayLike | None = None,
+) -> Axes:
+    """Draw α̂(y) with pointwise bands; requires Matplotlib.
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on. Default: those of a new figure.
-        level : float or None
-            Confidence level of the bands; None draws none.
-        scale : {"linear", "log", "symlog"}
-            Scale of the axis of y; "log" omits thresholds at or below zero.
-        at : (p,) array, optional
-            Covariates x at which to draw α̂(y) − β'x with its bands. By default x = 0, where
-            bands are wide if no row is near; the shape of the curve is the same for all x.
+    α̂ is the estimated transformation of y. If it is linear with ``scale="log"``, log(y) is
+    the appropriate outcome of a linear model with these errors. A dashed straight line is
+    drawn for comparison (least squares between the 5th and 95th percentile of the
+    thresholds).
 
-        Returns
-        -------
-        matplotlib Axes
-            The axes with the plot.
+    Parameters
+    ----------
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+    level : float or None
+        Confidence level of the bands; None draws none.
+    scale : {"linear", "log", "symlog"}
+        Scale of the axis of y; "log" omits thresholds at or below zero.
+    at : (p,) array, optional
+        Covariates x at which to draw α̂(y) − β'x with its bands. By default x = 0, where
+        bands are wide if no row is near; the shape of the curve is the same for all x.
 
-        Raises
-        ------
-        DataError
-            If the scale is unknown, ``at`` has the wrong length, or no threshold can be drawn.
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import steropes
-        >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
-        >>> y = X[:, 0] + np.sin(7.0 * np.arange(40))
-        >>> ax = steropes.CumulativeProbabilityModel().fit(X, y).plot_alpha()
-        """
-        check_is_fitted(self)
-        if scale not in ("linear", "log", "symlog"):
-            raise DataError(f"scale must be 'linear', 'log' or 'symlog', not {scale!r}.")
-        p = len(self.coef_)
-        x = np.zeros(p) if at is None else np.asarray(at, np.float64).reshape(-1)
-        if len(x) != p:
-            raise DataError(f"at has {len(x)} entries, but there are {p} columns.")
-        y = self.thresholds_
-        keep = y > 0 if scale == "log" else np.ones(len(y), bool)
-        if not keep.any():
-            raise DataError("No threshold is above zero; use scale='linear' or 'symlog'.")
-        y, alpha = y[keep], self.alpha_[keep] - x @ self.coef_
-        half = None
-        if level is not None and not self._lacks_standard_errors():
-            information, q = self._covariances(), critical_value(level)
-            own = x if self._fixed is None else x[self._fixed.kept]
-            row = (own / information.scale)[None, :]
-            half = q * np.sqrt(information.predictor_variance(np.flatnonzero(keep), row)[0])
-        if ax is None:
-            from matplotlib import pyplot
+    Raises
+    ------
+    DataError
+        If the scale is unknown, ``at`` has the wrong length, or no threshold can be drawn.
 
-            _, ax = pyplot.subplots()
-        if half is not None:
-            ax.fill_between(y, alpha - half, alpha + half, step="post", alpha=0.3, linewidth=0)
-        ax.step(y, alpha, where="post")
-        if scale in ("linear", "log") and len(y) > 2:
-            v = np.log(y) if scale == "log" else y
-            a, b = np.quantile(np.arange(len(y)), [0.05, 0.95]).astype(int)
-            slope, start = np.polyfit(v[a : b + 1], alpha[a : b + 1], 1) if b > a + 1 else (0, 0)
-            line = start + slope * v
-            # If α̂ is far from linear, the whole line would compress it.
-            inside = (line >= alpha[0]) & (line <= alpha[-1])
-            ax.plot(y[inside], line[inside], linestyle="--", linewidth=0.8, color="gray")
-        ax.set_xscale(scale)
-        ax.set_xlabel("y")
-        ax.set_ylabel("α(y)" if at is None else "α(y) − β'x")
-        return ax
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+    >>> y = X[:, 0] + np.sin(7.0 * np.arange(40))
+    >>> ax = steropes.CumulativeProbabilityModel().fit(X, y).checks.plot_alpha()
+    """
+    check_is_fitted(model)
+    if scale not in ("linear", "log", "symlog"):
+        raise DataError(f"scale must be 'linear', 'log' or 'symlog', not {scale!r}.")
+    p = len(model.coef_)
+    x = np.zeros(p) if at is None else np.asarray(at, np.float64).reshape(-1)
+    if len(x) != p:
+        raise DataError(f"at has {len(x)} entries, but there are {p} columns.")
+    y = model.thresholds_
+    keep = y > 0 if scale == "log" else np.ones(len(y), bool)
+    if not keep.any():
+        raise DataError("No threshold is above zero; use scale='linear' or 'symlog'.")
+    y, alpha = y[keep], model.alpha_[keep] - x @ model.coef_
+    half = None
+    if level is not None and not model._lacks_standard_errors():
+        information, q = model._covariances(), critical_value(level)
+        own = x if model._fixed is None else x[model._fixed.kept]
+        row = (own / information.scale)[None, :]
+        half = q * np.sqrt(information.predictor_variance(np.flatnonzero(keep), row)[0])
+    if ax is None:
+        from matplotlib import pyplot
+
+        _, ax = pyplot.subplots()
+    if half is not None:
+        ax.fill_between(y, alpha - half, alpha + half, step="post", alpha=0.3, linewidth=0)
+    ax.step(y, alpha, where="post")
+    if scale in ("linear", "log") and len(y) > 2:
+        v = np.log(y) if scale == "log" else y
+        a, b = np.quantile(np.arange(len(y)), [0.05, 0.95]).astype(int)
+        slope, start = np.polyfit(v[a : b + 1], alpha[a : b + 1], 1) if b > a + 1 else (0, 0)
+        line = start + slope * v
+        # If α̂ is far from linear, the whole line would compress it.
+        inside = (line >= alpha[0]) & (line <= alpha[-1])
+        ax.plot(y[inside], line[inside], linestyle="--", linewidth=0.8, color="gray")
+    ax.set_xscale(scale)
+    ax.set_xlabel("y")
+    ax.set_ylabel("α(y)" if at is None else "α(y) − β'x")
+    return ax

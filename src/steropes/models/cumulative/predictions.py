@@ -20,9 +20,10 @@ from ...infer.cumulative_predictions import (
     quantile_levels,
     threshold_at,
 )
-from ..coefficient_tables import critical_value
-from ..estimator_mixin_base import FittedModel
-from ..setting_types import Kind, MatrixLike
+from ..fitting.coefficient_tables import critical_value
+from ..fitting.setting_types import Kind, MatrixLike
+from ..fitting.sklearn_base import RegressorMixin
+from .threshold_covariances import CumulativeInference
 
 __all__ = ["CumulativePredictions", "Prediction"]
 
@@ -40,7 +41,7 @@ class Prediction(NamedTuple):
     se: np.ndarray
 
 
-class CumulativePredictions(FittedModel):
+class CumulativePredictions(RegressorMixin, CumulativeInference):
     """Conditional probabilities, quantiles and means with delta-method intervals.
 
     All methods take ``X`` (rows, p) and ``offset`` (rows,), and points as one number, with a
@@ -57,11 +58,6 @@ class CumulativePredictions(FittedModel):
     _link: str
     # Means place the mass beyond all levels at this value.
     _largest_bound: float
-    _estimated: np.ndarray
-    _covariances: Any
-    _joint_covariances: Any
-    _lacks_standard_errors: Any
-    _code_of_value: Any
     categories_: list | None
 
     @overload

@@ -19,7 +19,7 @@ from ...solve.separation.separation_with_nuisance import (
     refuse_separated,
     refuse_unidentifiable_columns,
 )
-from ..fixed_and_initial_coefficients import start_batch_at
+from ..fitting.fixed_and_initial_coefficients import start_batch_at
 
 __all__ = ["fit_part", "fit_subsets"]
 

@@ -14,15 +14,15 @@ from ...infer.cumulative_robust_variances import RobustInformation
 from ...infer.cumulative_variances import CumulativeInformation, SubsetFit, robust_covariance
 from ...infer.divide_and_combine_information import subset_positions
 from ...infer.divide_and_combine_variances import FastSubsetInformation
-from ..coefficient_tables import critical_value
-from ..default_errors import default_kind, name_errors
-from ..setting_types import Kind
-from ..wald_inference import WaldInference
+from ..estimators.penalized_model import PenalizedModel
+from ..fitting.coefficient_tables import critical_value
+from ..fitting.default_errors import default_kind, name_errors
+from ..fitting.setting_types import Kind
 
 __all__ = ["CumulativeInference"]
 
 
-class CumulativeInference(WaldInference):
+class CumulativeInference(PenalizedModel):
     """Covariances of β and α, and the table of thresholds."""
 
     _parts: list[SubsetFit]

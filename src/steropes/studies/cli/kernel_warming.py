@@ -61,7 +61,7 @@ def _fits() -> dict[str, Callable[[], object]]:
     def generalised() -> None:
         for X in (columns, dense):
             LogisticRegression(prior=prior, cv=5).fit(X, y)
-            LogisticRegression(prior=prior).fit(X, y).profile("x0")
+            LogisticRegression(prior=prior).fit(X, y).inference.profile("x0")
         LinearRegression(prior=prior).fit(columns, time_)
         PoissonRegression(prior=prior).fit(columns, y)
 

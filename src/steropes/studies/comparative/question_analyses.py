@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
-from steropes.models.progress import counted_steps
+from steropes.models.fitting.progress import counted_steps
 from steropes.studies.comparative.covariate_balance import Balance, covariate_balance
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepared

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.models.progress import counted_steps
+from steropes.models.fitting.progress import counted_steps
 
 __all__ = ["MANY_TIED", "TieOrders", "tie_keys", "tied_share", "try_tie_orders"]
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError, SeparationError
-from steropes.models.coefficient_profiles import CoefficientProfiles
+from steropes.models.inference.coefficient_profiles import CoefficientProfiles
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.normal_quantile import Z
 from steropes.studies.outcomes.outcome_design import LEVELS, TREATMENT, outcome_columns, product
@@ -196,7 +196,7 @@ def _proportional(
     treated = (people["treated"].to_numpy(dtype=float) == 1).astype(float)[:, None]
     try:
         alone = st.CoxRegression(ties=model.ties).fit(treated, y, offset=rest, **fit)
-        return float(alone.test_proportionality()["p"].iloc[0])
+        return float(alone.checks.proportionality()["p"].iloc[0])
     except (SeparationError, DataError, np.linalg.LinAlgError):  # Such as a single event time.
         return math.nan
 
@@ -297,7 +297,7 @@ def _lines(
     kind = model.interval_used
     if kind == "bootstrap":
         units = None if model.stratified else clusters  # Sets are always drawn as a whole.
-        draws = fitted.bootstrap(n=model.draws, random_state=model.seed, cluster=units)
+        draws = fitted.inference.bootstrap(n=model.draws, random_state=model.seed, cluster=units)
         limits, coef = draws.confint(0.95), pd.DataFrame(draws.coef, columns=draws.names)
         spread = coef.replace([np.inf, -np.inf], np.nan).std()
         point = fitted.summary()["coef"]

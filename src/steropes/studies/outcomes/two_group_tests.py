@@ -26,7 +26,7 @@ def proportionality_p(
 ) -> float:
     """Compute the p-value of the score test for a time-varying effect; NaN if there is none.
     The test is that of Grambsch and Therneau (1994), Biometrika 81:515, with g(t) one minus the
-    Kaplan–Meier curve of everybody, as in ``CoxRegression.test_proportionality``.
+    Kaplan–Meier curve of everybody, as in ``CoxRegression.checks.proportionality``.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any
 
-from steropes.models.progress import shares_to
+from steropes.models.fitting.progress import shares_to
 from steropes.studies.report.formatting import title_case
 
 __all__ = ["Progress", "duration"]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
-from steropes.models.coefficient_profiles import CoefficientProfiles
+from steropes.models.inference.coefficient_profiles import CoefficientProfiles
 from steropes.studies.results.ratios import ratio_of
 from steropes.studies.results.stored_profile import Evaluate, evaluated, store_profile
 from steropes.studies.sccs.infinite_estimates import find_infinite_estimates
@@ -176,7 +176,7 @@ def _bootstrap(profile: Profile, settings: CaseSeriesSettings) -> tuple[pd.DataF
     model = profile.estimator() if settings.bootstrap else None
     if model is None:
         return None, 0
-    draws = model.bootstrap(settings.bootstrap, random_state=settings.seed)
+    draws = model.inference.bootstrap(settings.bootstrap, random_state=settings.seed)
     with np.errstate(over="ignore"):
         limits = np.exp(draws.confint(settings.level))
     table = limits.assign(share=draws.nonzero)[["share", "lower", "upper"]]
@@ -286,7 +286,7 @@ def _limits_of_finite(
             warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
             model = profile.estimator()
             limits = model.confint(names, settings.level, method="profile").to_numpy()
-        null = model.profile(names, [0.0]).set_index("param")["log_likelihood"]
+        null = model.inference.profile(names, [0.0]).set_index("param")["log_likelihood"]
     top = best.log_likelihood - best.penalty
     for name, (lower, upper) in zip(names, limits, strict=True):
         _enter(estimates, name, lower, upper, top - null[name], settings)
@@ -309,7 +309,7 @@ def _limits_of_infinite(
                 warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
                 limits = held.confint([name], settings.level, method="profile")
             lower, upper = (float(x) for x in limits.iloc[0])
-            null = float(held.profile(name, [0.0])["log_likelihood"].iloc[0])
+            null = float(held.inference.profile(name, [0.0])["log_likelihood"].iloc[0])
         else:
             drop = float(norm.ppf(0.5 + settings.level / 2)) ** 2 / 2
             lower, upper = profile.interval(j, drop, infinite)

@@ -1,0 +1,1 @@
+"""Residuals and tests of assumptions, as ``model.checks``."""

@@ -1,0 +1,1 @@
+"""Survival and incidence curves of a fitted model, as ``model.curves``."""

@@ -1,0 +1,1 @@
+"""Effects of variables and predictions with standard errors, as ``model.effects``."""

@@ -1,0 +1,1 @@
+"""The estimators of generalised linear, survival, conditional and pooled models."""

@@ -1,0 +1,1 @@
+"""Families of models: the measures of performance and scores that each has."""

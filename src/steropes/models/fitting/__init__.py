@@ -1,0 +1,1 @@
+"""Settings, steps of a fit, coefficients and linear predictors of all estimators."""

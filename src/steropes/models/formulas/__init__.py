@@ -1,0 +1,1 @@
+"""Formulas: parsing, evaluation with data, and limits of what they may contain."""

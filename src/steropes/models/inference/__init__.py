@@ -1,0 +1,1 @@
+"""Inference about the coefficients of a fitted model, as ``model.inference``."""

@@ -1,0 +1,1 @@
+"""Fits of one model to many outcomes, and under many priors."""

@@ -1,0 +1,513 @@
+"""Fits of many outcomes to one X, as one batch if the family allows it, in one tidy table."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from numbers import Real
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from narwhals.exceptions import DuplicateError
+from sklearn.base import clone
+
+from ...backends import host_backend
+from ...backends.blas_threads import single_threaded_blas
+from ...data import check_level, refuse_other_order
+from ...data.array_conversion import as_numbers, as_series, refuse_lazy_query
+from ...data.input_types import LabelsLike, TableLike, VectorLike
+from ...data.ordered_categories import OrderedCategories, ordered_categories
+from ...design import Design, as_design
+from ...errors import DataError, SeparationError
+from ...fit import Problem
+from ...fit.fit_checkpoints import Packing, ResultFolder
+from ...fit.multi_fit_constants import REPLICATES
+from ...fit.outcome_batches import OutcomeFit, fit_outcomes
+from ...fit.parallel_tasks import has_parallel_backend, run_tasks
+from ...fit.shards import ShardedDesign
+from ...infer import refuse_separated, refuse_undetermined
+from ..estimators.penalized_model import PenalizedModel
+from ..fitting.formula_fits import without_formula
+from ..fitting.progress import Progress
+from ..fitting.row_arguments import FitInputs as FitInputs
+from ..fitting.setting_checks import numerical_settings
+from ..fitting.setting_types import MatrixLike
+from .shared_prior import choose_shared_prior
+
+__all__ = ["fit_many"]
+
+ROW_ARGUMENTS = ("sample_weight", "offset", "exposure", "strata")
+FitArguments = dict[str, Any]
+# Outcomes by name, or a table of them.
+Outcomes: TypeAlias = Mapping[Any, VectorLike | Mapping[str, VectorLike]] | TableLike
+
+
+def fit_many(
+    estimator: PenalizedModel,
+    X: MatrixLike,
+    outcomes: Outcomes,
+    *,
+    level: float = 0.95,
+    sample_weight: VectorLike | None = None,
+    offset: VectorLike | None = None,
+    exposure: VectorLike | None = None,
+    strata: LabelsLike | None = None,
+    store: str | Path | None = None,
+    shared_prior: bool = False,
+) -> pd.DataFrame:
+    """Fit a model of each of many outcomes to the same covariates.
+
+    X is read once. Linear models, and logistic, Poisson and Cox models under a Laplace prior, are
+    fitted as lanes of one batch, eight at a time, which share products with X, the working set
+    and its Hessian; with many rows, groups of eight run in parallel in ``n_jobs`` threads. Other
+    models are fitted one after another on the same design: without a Laplace prior each needs
+    its own Hessian, which is most of the work.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its settings apply to all fits; it is not modified.
+    X : array, sparse matrix, data frame, Design or ShardedDesign, (n, p)
+        Covariates of all outcomes, or the table of data for the estimator's formula. The outcome
+        of the formula is not used, and the arguments below may be names of columns. Knots, levels
+        and scales of the formula are those of all rows.
+    outcomes : mapping or pandas, polars or pyarrow table
+        Outcomes by name: y as in ``fit``, or a mapping with ``"y"`` and the outcome's own
+        ``"sample_weight"``, ``"offset"``, ``"exposure"`` or ``"strata"``, which replace the
+        arguments below. Rows with a missing y (NaN) are omitted from that outcome.
+    level : float
+        Confidence level of the Wald intervals.
+    sample_weight : (n,) array, optional
+        Nonnegative row weights for all outcomes. Default 1.
+    offset : (n,) array, optional
+        Known term of the linear predictor for all outcomes. Default 0.
+    exposure : (n,) array, optional
+        Positive time at risk for all outcomes.
+    strata : (n,) labels, optional
+        Labels of strata for all outcomes.
+    store : path, optional
+        A folder for finished results, with which the same call continues after an interruption.
+        It contains tables of coefficients and no rows. Only trusted people may have write access
+        to it.
+    shared_prior : bool, default False
+        Choose one variance of the prior for all outcomes, the one with the largest sum of their
+        held-out log-likelihoods, in place of one for each. For outcomes that are related and
+        perhaps rare, such as the components of a composite. The estimator needs a prior and a
+        `CrossValidation` or number of folds.
+
+    Returns
+    -------
+    DataFrame
+        A row for each outcome and coefficient: ``outcome``, ``coefficient``, the columns of
+        ``summary()`` (``coef``, ``lower``, ``upper``, the ratio's ``exp(coef)``, ``exp(lower)``
+        and ``exp(upper)``, ``se``, ``z`` or ``t``, ``p``), ``converged`` and ``note``. Outcomes
+        that cannot be fitted have NaN and the reason in ``note``, as have standard errors under
+        a Laplace prior. With ``shared_prior`` also ``variance``, the same in all rows, and
+        ``attrs["cv_results"]``: the columns of ``cv_results_`` as lists, with sums over the
+        outcomes. Outcomes that cannot be cross-validated, for example because they have fewer
+        events than there are folds, are fitted with the variance that the others choose.
+
+    Raises
+    ------
+    DataError
+        If X, the settings or the form of ``outcomes`` is invalid.
+
+    Notes
+    -----
+    With a joblib backend (``joblib.parallel_config(backend="dask")``, ``"ray"``, ``"loky"``)
+    outcomes are distributed singly or eight at a time, and X once to each worker. The blocks of a
+    `ShardedDesign` remain where they are, and its outcomes are fitted one by one.
+
+    Examples
+    --------
+    >>> import numpy as np, steropes
+    >>> X = np.array([[0.0], [1.0], [1.0], [0.0], [1.0], [0.0]])
+    >>> outcomes = {"a": [0, 1, 0, 1, 1, 0], "b": [1, 1, 0, 0, 1, np.nan]}
+    >>> table = steropes.fit_many(steropes.LogisticRegression(), X, outcomes)
+    >>> table.shape
+    (4, 13)
+
+    One variance for two outcomes:
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 5))
+    >>> y = {k: rng.random(200) < 1 / (1 + np.exp(-X[:, 0])) for k in ("angina", "infarction")}
+    >>> cv = steropes.CrossValidation(5, search=[0.01, 0.1, 1], random_state=1)
+    >>> model = steropes.LogisticRegression(prior=steropes.Normal(), cv=cv)
+    >>> float(steropes.fit_many(model, X, y, shared_prior=True)["variance"].unique().item())
+    0.1
+    """
+    if not isinstance(estimator, PenalizedModel):
+        raise DataError(f"estimator must be a model of steropes, not {estimator!r}.")
+    check_level(level)
+    common: FitArguments = {
+        "sample_weight": sample_weight, "offset": offset, "exposure": exposure, "strata": strata,
+    }  # fmt: skip
+    of_formula: set[str] = set()
+    if estimator.formula is not None:
+        passed = {name for name, x in common.items() if x is not None}
+        estimator, X, common = without_formula(estimator, X, common)
+        of_formula = {name for name, x in common.items() if x is not None} - passed
+    given = _read(outcomes, common)
+    _refuse_twice(given, common, of_formula)
+    refuse_other_order(X, **{k: v for k, v in common.items() if v is not None})
+    for name, part in given.items():
+        _refuse_other_order(X, name, {k: v for k, v in part.items() if v is not common.get(k)})
+    design: Any = X if isinstance(X, ShardedDesign) else as_design(X, copy=False)
+    own = {name: _leave_out(part, design.n) for name, part in given.items()}
+    model = clone(estimator)
+    model._check_settings()
+    if shared_prior:
+        return _with_shared_prior(model, design, own, level, store)
+    return _tidy(_fit_all(model, design, own, level, store), design.names)
+
+
+def _fit_all(
+    estimator: PenalizedModel,
+    design: Design | ShardedDesign,
+    own: Mapping[str, FitArguments],
+    level: float,
+    store: str | Path | None,
+) -> dict[str, Part]:
+    """Fit all outcomes, on this machine or by a joblib backend."""
+    here = isinstance(design, ShardedDesign) or not has_parallel_backend()
+    if store is not None or not here:
+        names = list(own)
+        size = REPLICATES.lanes if _can_batch(clone(estimator), design, len(own)) else 1
+        tasks = [{n: own[n] for n in names[a : a + size]} for a in range(0, len(names), size)]
+        settings = numerical_settings(estimator)
+        key = type(estimator).__name__, settings, design.names, _checksum(design), level
+        model = clone(estimator) if here else clone(estimator).set_params(n_jobs=1)
+        common_to_all = model, design, level
+        folder = None if store is None else ResultFolder(store, PACKING)
+        parts: dict[str, Part] = {}
+        for done in run_tasks(_of_outcomes, common_to_all, tasks, folder, key, here):
+            parts.update(done)
+        return parts
+    return _of_outcomes((estimator, design, level), own)
+
+
+def _with_shared_prior(
+    model: PenalizedModel,
+    design: Design | ShardedDesign,
+    own: Mapping[str, FitArguments],
+    level: float,
+    store: str | Path | None,
+) -> pd.DataFrame:
+    """Choose one variance for all outcomes, and fit them with it."""
+    chosen = choose_shared_prior(model, design, own)
+    fixed = clone(model).set_params(prior=chosen.prior, cv=None)
+    parts = _fit_all(fixed, design, own, level, store)
+    for name, reason in chosen.left_out.items():
+        table, converged, note = parts[name]
+        if table is not None:
+            more = f"Took no part in the choice of the variance: {reason} {note}".strip()
+            parts[name] = table, converged, more
+    table = _tidy(parts, design.names)
+    table.insert(len(table.columns) - 2, "variance", chosen.variance)
+    table.attrs["cv_results"] = chosen.results.to_dict("list")
+    return table
+
+
+def _of_outcomes(
+    common: tuple[PenalizedModel, Design | ShardedDesign, float], own: Mapping[str, FitArguments]
+) -> dict[str, Part]:
+    """Fit some outcomes and summarise them."""
+    estimator, design, level = common
+    if not _can_batch(clone(estimator), design, len(own)):
+        return {name: _one(estimator, design, part, level) for name, part in own.items()}
+    with single_threaded_blas():
+        return _fit_batch(estimator, design, own, level)
+
+
+def _checksum(design: Design | ShardedDesign) -> np.ndarray:
+    """Compute weighted sums of the columns, which identify X in stored results."""
+    backend = host_backend()
+    turn = np.cos(np.arange(design.n, dtype=np.float64))[:, None]
+    return design.rmatmul(turn, backend)[:, 0] * design.scale
+
+
+def _can_batch(model: PenalizedModel, design: Design | ShardedDesign, count: int) -> bool:
+    """Return whether several outcomes are fitted as lanes of one batch.
+
+    ``_batched_outcomes`` is read from the class itself: a subclass may change the fit in ways
+    that a batch would ignore, so that each of its outcomes is a separate call of ``fit``.
+    """
+    if isinstance(design, ShardedDesign):
+        return False
+    when = vars(type(model)).get("_batched_outcomes", "never")
+    if model.cv is not None or model.solver != "newton" or when == "never":
+        return False
+    if model._has_varying_effects():
+        return False
+    if model.prior is None or not model.prior.plain:
+        return model.prior is None and when == "always"
+    lasso = bool((model.prior.separable(design.names).l1 > 0).any())
+    return count > 1 if lasso else bool(when == "always")
+
+
+Part = tuple[pd.DataFrame | None, bool, str]  # summary, whether converged, note
+
+
+def _pack(parts: dict[str, Part]) -> tuple[dict[str, np.ndarray], list[dict[str, object]]]:
+    """Convert summaries to arrays of numbers, and their names to JSON."""
+    arrays: dict[str, np.ndarray] = {}
+    facts = []
+    for number, (name, (table, converged, note)) in enumerate(parts.items()):
+        fact: dict[str, object] = {"name": name, "converged": converged, "note": note}
+        if table is not None:
+            arrays[str(number)] = table.to_numpy(np.float64)
+            fact |= {"columns": list(table.columns), "rows": list(table.index)}
+        facts.append(fact)
+    return arrays, facts
+
+
+def _unpack(arrays: Mapping[str, np.ndarray], facts: list[dict[str, object]]) -> dict[str, Part]:
+    """Convert the results of `_pack` back to summaries."""
+    parts: dict[str, Part] = {}
+    for number, fact in enumerate(facts):
+        table = None
+        if "columns" in fact:
+            table = pd.DataFrame(arrays[str(number)], fact["rows"], fact["columns"])
+        parts[str(fact["name"])] = table, bool(fact["converged"]), str(fact["note"])
+    return parts
+
+
+PACKING = Packing(_pack, _unpack)
+
+
+def _read(outcomes: Outcomes, common: FitArguments) -> dict[str, FitArguments]:
+    """Read the arguments of ``fit`` for each outcome."""
+    refuse_lazy_query(outcomes, "The table of outcomes")
+    if isinstance(outcomes, Mapping):
+        named = list(outcomes.items())
+    else:
+        named = _columns(outcomes)
+    if not named:
+        raise DataError("outcomes must be a mapping from names to outcomes, or a data frame.")
+    out: dict[str, FitArguments] = {}
+    for name, value in named:
+        if str(name) in out:
+            raise DataError(f"Two outcomes are called {str(name)!r}; rename one.")
+        own: FitArguments = dict(value) if isinstance(value, Mapping) else {"y": value}
+        wrong = [key for key in own if key not in ("y", *ROW_ARGUMENTS)]
+        if "y" not in own or wrong:
+            raise DataError(
+                f"Outcome {name!r} needs y, and may have {', '.join(ROW_ARGUMENTS)}"
+                + (f"; it has {wrong[0]!r}." if wrong else ".")
+            )
+        out[str(name)] = {**common, **own}
+    return out
+
+
+def _refuse_twice(
+    given: Mapping[str, FitArguments], common: FitArguments, of_formula: set[str]
+) -> None:
+    """Refuse an outcome's own strata or offset if the formula has some too."""
+    for name, part in given.items():
+        for key in sorted(of_formula):
+            if part[key] is not common[key]:
+                raise DataError(f"{key} is in the formula and of outcome {name!r}; give it once.")
+
+
+def _columns(table: TableLike) -> list[tuple[str, VectorLike]]:
+    """Return names and columns of a table of any library; nothing if it is not a table."""
+    if isinstance(table, pd.DataFrame):  # names may have any type and be repeated
+        return [(str(name), table.iloc[:, j]) for j, name in enumerate(table.columns)]
+    try:
+        frame = nw.from_native(table, eager_only=True, pass_through=True)
+    except DuplicateError:
+        names = list(table.column_names)
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"Two outcomes are called {twice!r}; rename one.") from None
+    if not isinstance(frame, nw.DataFrame):
+        return []
+    return [(column.name, column.to_native()) for column in frame.iter_columns()]
+
+
+def _refuse_other_order(X: MatrixLike, name: str, given: FitArguments) -> None:
+    """Refuse an outcome that has the row labels of X in another order, as ``fit`` would."""
+    try:  # X is converted to a design later, which has no labels
+        refuse_other_order(X, **given)
+    except DataError as error:
+        raise DataError(f"Outcome {name!r}: {error}") from None
+
+
+def _with_gaps(y: VectorLike) -> tuple[np.ndarray, np.ndarray]:
+    """Fill missing values of an outcome with another row's value; return it and the mask."""
+    series = as_series(y)
+    if series is not None and series.dtype.is_integer() and series.null_count() < len(series):
+        # NumPy would convert integers with gaps to floats and round those beyond 2⁵³.
+        missing = series.is_null().to_numpy().astype(bool)
+        return series.fill_null(series.min()).to_numpy(), missing
+    y = np.asarray(y, object if isinstance(y, list | tuple) else None)  # labels may be of any type
+    missing = np.asarray(pd.isna(y))
+    if y.ndim == 1 and missing.any() and not missing.all():
+        y = np.where(missing, y[int(np.argmin(missing))], y)
+    return y, missing
+
+
+def _leave_out(given: FitArguments, n: int) -> FitArguments:
+    """Give rows with a missing y a weight of zero and the y of another row."""
+    y = given["y"]
+    if isinstance(y, np.ndarray) and y.dtype.names is not None:  # survival outcomes are complete
+        return given
+    if (ordered := ordered_categories(y)) is not None:
+        return _leave_out_categories(given, ordered, n)
+    y, missing = _with_gaps(y)
+    if y.ndim != 1 or len(y) != n or not missing.any() or missing.all():
+        return given
+    weight = _without(given["sample_weight"], missing)
+    if weight is None:
+        return given  # the fit refuses the weights
+    with contextlib.suppress(TypeError, ValueError):  # labels stay labels
+        y = as_numbers(y, "y").astype(np.float64)
+    return {**given, "y": y, "sample_weight": weight}
+
+
+def _leave_out_categories(given: FitArguments, y: OrderedCategories, n: int) -> FitArguments:
+    """Apply `_leave_out` to ordered categories, preserving their order."""
+    missing = y.codes < 0
+    if len(y.codes) != n or not missing.any() or missing.all():
+        return given
+    weight = _without(given["sample_weight"], missing)
+    if weight is None:
+        return given
+    codes = np.where(missing, y.codes[int(np.argmin(missing))], y.codes)
+    filled = pd.Categorical.from_codes(codes, y.labels, ordered=True)
+    return {**given, "y": filled, "sample_weight": weight}
+
+
+def _without(weight: VectorLike | None, missing: np.ndarray) -> np.ndarray | None:
+    """Set the weights of some rows to zero; None if the weights have another length."""
+    one = weight is None or isinstance(weight, Real)  # equal weights
+    if one:
+        out = np.full(len(missing), 1.0 if weight is None else weight)
+    else:
+        out = np.array(weight, np.float64)
+    if out.shape != missing.shape:
+        return None
+    out[missing] = 0.0
+    return out
+
+
+def _one(
+    estimator: PenalizedModel, design: Design | ShardedDesign, given: FitArguments, level: float
+) -> Part:
+    """Fit one outcome by ``fit`` and summarise it."""
+    model = clone(estimator)
+    try:
+        model.fit(design, **{k: v for k, v in given.items() if k == "y" or v is not None})
+    except (DataError, SeparationError) as error:
+        return None, False, str(error)
+    table = model.summary(level)
+    return table, bool(model.converged_), str(table.attrs.get("note", ""))
+
+
+def _fit_batch(
+    estimator: PenalizedModel,
+    design: Design | ShardedDesign,
+    own: Mapping[str, FitArguments],
+    level: float,
+) -> dict[str, Part]:
+    """Fit outcomes as lanes of one batch, with the checks of single fits."""
+    parts: dict[str, Part] = {}
+    models: list[PenalizedModel] = []
+    problems: list[Problem] = []
+    names: list[str] = []
+    for name, given in own.items():
+        model = clone(estimator)
+        model._names, model.n_features_in_ = design.names, design.p
+        rest = {key: given[key] for key in ROW_ARGUMENTS}
+        try:
+            refuse_other_order(given["y"], "y", **{k: v for k, v in rest.items() if v is not None})
+            first = problems[0] if problems else None
+            problem = model._make_problem(design, FitInputs(given["y"], **rest), first)
+            l1, l2 = problem.penalties(problem.prior)
+            if not (problems and _as_determined(problem, problems[-1])):
+                refuse_undetermined(problem, problem.batch(), l1, l2)
+        except (DataError, SeparationError) as error:
+            parts[name] = None, False, str(error)
+            continue
+        names.append(name)
+        models.append(model)
+        problems.append(problem)
+    if problems:
+        model = models[0]
+        l1, l2 = problems[0].penalties(problems[0].prior)
+
+        def part(found: OutcomeFit) -> Part:
+            k = found.number
+            return _finish(models[k], problems[k], found, l1, l2, level)
+
+        done = fit_outcomes(problems, l1, l2, model.tol, model.max_iter, part)
+        parts |= {names[k]: made for k, made in done.items()}
+    alone = [name for name in own if name not in parts]
+    parts |= {name: _one(estimator, design, own[name], level) for name in alone}
+    return {name: parts[name] for name in own}
+
+
+def _as_determined(problem: Problem, other: Problem) -> bool:
+    """Return whether two problems have the same curvature at the start, before y matters."""
+    if problem.likelihood.order is not None:
+        return False
+    if problem.offset is not None or other.offset is not None:
+        return False
+    return np.array_equal(problem.weights, other.weights)
+
+
+def _finish(
+    model: PenalizedModel,
+    problem: Problem,
+    found: OutcomeFit,
+    l1: np.ndarray,
+    l2: np.ndarray,
+    level: float,
+) -> Part:
+    """Store the fit of a lane in its model and summarise it.
+
+    If its certificate is above the tolerance, the model continues the fit alone.
+    """
+    fit, order = found.fit, problem.likelihood.order
+    try:
+        if fit.optimality > model.tol:
+            start = fit.beta * problem.design.scale
+            with Progress(0) as progress:
+                model._fit_problem(problem, problem.prior, start, progress)
+        else:
+            eta = found.eta if order is None else found.eta[order]
+            refuse_separated(problem, fit.beta, l1, l2, eta)
+            model._store_fit(problem, problem.prior, fit)
+        model._refuse_weak_information(problem)
+    except (DataError, SeparationError) as error:
+        return None, False, str(error)
+    table = model.summary(level)
+    note = str(table.attrs.get("note", ""))
+    if not model.converged_:
+        note = f"Stopped with a KKT violation of {model.optimality_:.2g}, above tol. {note}".strip()
+    return table, bool(model.converged_), note
+
+
+def _tidy(parts: Mapping[str, Part], names: list[str]) -> pd.DataFrame:
+    """Concatenate the summaries of all outcomes."""
+    like = next((table for table, *_ in parts.values() if table is not None), None)
+    if like is None:
+        like = pd.DataFrame({"coef": np.nan}, names)
+    none = like.map(lambda _: np.nan)
+    tables = [none if table is None else table for table, *_ in parts.values()]
+    rows = [len(table) for table in tables]
+
+    def repeated(values: list) -> np.ndarray:
+        return np.repeat(np.array(values, object), rows)
+
+    out = {
+        "outcome": repeated(list(parts)),
+        "coefficient": np.concatenate([table.index.to_numpy() for table in tables]),
+    }
+    out |= {column: np.concatenate([t[column].to_numpy() for t in tables]) for column in like}
+    converged = np.repeat([converged for _, converged, _ in parts.values()], rows)
+    note = repeated([note for *_, note in parts.values()])
+    return pd.DataFrame({**out, "converged": converged, "note": note})

@@ -1,0 +1,1 @@
+"""Measures of performance of a fitted model, as ``model.validation``."""
