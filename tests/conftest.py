@@ -23,8 +23,8 @@ settings.load_profile("steropes")
 OCCURRENCES = 2
 # The modules that create the backend of a fit.
 WITH_DEVICES = (
-    "models.fit_steps",
-    "models.cumulative.estimator",
+    "models.fitting.estimator",
+    "models.cumulative.cumulative_probability_model",
     "fit.shards.row_block",
 )
 

@@ -34,11 +34,11 @@ COUNTED = {
 }
 # Functions whose time is taken apart, without that of others in this table inside them.
 PHASES = {
-    "models.fit_steps:FitSteps._read_design": "preparation",
-    "models.fit_steps:FitSteps._make_problem": "preparation",
-    "models.fit_steps:refuse_separated": "checks of the fit",
-    "models.fit_steps:FitSteps._refuse_undetermined": "checks of the fit",
-    "models.fit_steps:FitSteps._refuse_weak_information": "checks of the fit",
+    "models.fitting.estimator:Estimator._read_design": "preparation",
+    "models.fitting.estimator:Estimator._make_problem": "preparation",
+    "models.fitting.estimator:refuse_separated": "checks of the fit",
+    "models.fitting.estimator:Estimator._refuse_undetermined": "checks of the fit",
+    "models.fitting.estimator:Estimator._refuse_weak_information": "checks of the fit",
     "backends.pytorch.host_device_transfers:upload": "upload",
     "solve.quasi_newton.shared_hessian:SharedHessian.compute": "Hessians",
     "solve.quasi_newton.shared_hessian:SharedHessian.follow": "Hessians",

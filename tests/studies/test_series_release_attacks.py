@@ -12,6 +12,7 @@ from tests.studies.conftest import TinyOmop
 from tests.studies.release_attacker import LEAST, RULES, explained, numbers_of, terminal_text
 
 from steropes.studies import case_series, case_series_settings
+from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.disclosive_digit_rounding import STEPS
 from steropes.studies.disclosure.series_counts import released_covariates
 from steropes.studies.disclosure.series_table_release import release_series
@@ -206,3 +207,19 @@ def test_months_do_not_tell_the_outcomes_of_a_month_that_is_hidden(omop):
     total = int(tables["sccs_result"]["outcome_events"].iloc[0])
     assert total - high < 1
     assert total - low > 4
+
+
+@pytest.mark.parametrize(("inside", "at_end", "n"), [(12, 6, 70), (26, 11, 70)])
+def test_effects_are_the_same_for_all_numbers_of_hidden_outcomes(inside, at_end, n, tmp_path):
+    """Steps, estimates and limits of other windows do not tell how many outcomes one window has."""
+    found = []
+    for before in range(1, 5):
+        (folder := tmp_path / str(before)).mkdir()
+        path = regular_series(TinyOmop(folder), inside, before, at_end, n)
+        made = case_series(path, case_series_settings(3, 1, unblind=True))
+        exact = exact_tables(made, 1, 1, "here")
+        released = [release_series(exact, DisclosureRules(r, LEAST[r])) for r in RULES]
+        tables = ("sccs_result", "sccs_covariate_result")
+        found.append([of[name].to_csv() for of in released for name in tables])
+    assert "rr" in found[0][0]
+    assert all(other == found[0] for other in found[1:])

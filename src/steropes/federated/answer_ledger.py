@@ -23,8 +23,17 @@ import numpy as np
 
 from ..errors import DataError
 from .message_files import read_bytes
+from .row_digests import from_text, memberships
 
-__all__ = ["Answered", "Ledger", "PlanRecord", "count_disclosed", "grids", "refuse_differences"]
+__all__ = [
+    "Answered",
+    "Ledger",
+    "PlanRecord",
+    "count_disclosed",
+    "grids",
+    "members_of",
+    "refuse_differences",
+]
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ class PlanRecord:
     place : str
         Place where messages are exchanged; empty if they are not files.
     columns : list of str
-        Covariates.
+        All columns that the plan names, in whatever role.
     outcome : str
         Column of the outcome or the time.
     times : list of float
@@ -66,6 +75,13 @@ class PlanRecord:
         Whether the site has withdrawn.
     totals : list of list of str
         The sets of sites over which answers were added; several if a site left.
+    table : str
+        Digest of the names of all columns of the site's table.
+    members : str
+        Keyed digests of the rows with a positive weight, in base64, or the ``study`` of an earlier
+        plan with the same rows after an equals sign.
+    rows_of_person : int
+        The largest number of rows of a person.
     """
 
     study: str
@@ -79,6 +95,9 @@ class PlanRecord:
     answered: list[Answered] = field(default_factory=list)
     withdrawn: bool = False
     totals: list[list[str]] = field(default_factory=list)
+    table: str = ""
+    members: str = ""
+    rows_of_person: int = 1
 
 
 class Ledger:
@@ -155,9 +174,12 @@ def count_disclosed(plans: list[PlanRecord], but: str = "") -> int:
 
 
 def refuse_differences(
-    plans: list[PlanRecord], own: PlanRecord, least: int, sites: int, asked: Sequence[str] = ()
+    plans: list[PlanRecord], own: PlanRecord, least: int, asked: Sequence[str] = ()
 ) -> list[str]:
-    """Return sentences on plans with totals that differ by too few people, sites or times.
+    """Return sentences on plans with totals that differ by too few people, or by sites.
+
+    A site knows only its own plans. If the site sets of all plans with a common site are equal, no
+    combination of totals over different sets is a total over fewer sites (docs/federated_protocol).
 
     Parameters
     ----------
@@ -167,32 +189,46 @@ def refuse_differences(
         The plan of the request.
     least : int
         The smallest number of people by which two plans may differ.
-    sites : int
-        The smallest number of sites by which totals of two plans may differ.
     asked : sequence of str
         The sites over which the answer will be added; by default those of the plan.
     """
-    for plan in plans:
-        if plan.study == own.study:
-            continue
-        if 0 < abs(plan.people - own.people) < least:
+    others = [plan for plan in plans if plan.study != own.study]
+    if _few_apart(others, own, least):
+        return [
+            f"the data differ from those of an earlier plan by fewer than {least} people, who "
+            "would follow by subtraction: use the same rows"
+        ]
+    for plan in others:
+        if asked and plan.totals and sorted(asked) != plan.totals[-1]:
             return [
-                f"the data differ from those of an earlier plan by fewer than {least} people, who "
-                "would follow by subtraction: use the same rows"
+                "an earlier plan on these data had other sites, and the sums of single ones "
+                "would follow by subtraction: name the same sites"
             ]
-        if plan.outcome != own.outcome and not set(plan.columns) & set(own.columns):
-            continue
-        now = {*(asked or own.sites)}
-        for then in map(set, plan.totals or [plan.sites]):
-            if any(0 < len(off) < sites for off in (then - now, now - then)):
-                return [
-                    "an earlier plan on these data had other sites, and the sums of single ones "
-                    f"would follow by subtraction: name the same sites, or at least {sites} more"
-                ]
     return []
 
 
-def grids(plans: list[PlanRecord], own: PlanRecord) -> np.ndarray:
-    """Return the union of the time grids of ``own`` and all plans with its outcome, ascending."""
-    of = [p.times for p in [*plans, own] if p.outcome == own.outcome]
+def _few_apart(others: list[PlanRecord], own: PlanRecord, least: int) -> bool:
+    """Return whether some combination of the people of all plans is small."""
+    for plan in others:
+        if plan.table != own.table and 0 < abs(plan.people - own.people) < least:
+            return True  # rows of different tables have no common digests
+    alike = [plan for plan in others if plan.table == own.table and plan.members]
+    if not alike:
+        return False
+    _, part = memberships([members_of(p, [*others, own]) for p in [*alike, own]])
+    most = max(p.rows_of_person for p in [*alike, own])
+    return bool((np.bincount(part) / most < least).any())
+
+
+def members_of(plan: PlanRecord, plans: Sequence[PlanRecord]) -> np.ndarray:
+    """Return the keyed digests of a plan's people, (k,) uint64."""
+    members = plan.members
+    if members.startswith("="):
+        members = next((p.members for p in plans if p.study == members[1:]), "")
+    return from_text(members)
+
+
+def grids(plans: Sequence[PlanRecord], outcome: str) -> np.ndarray:
+    """Return the union of the time grids of all plans with an outcome, ascending."""
+    of = [p.times for p in plans if p.outcome == outcome]
     return np.unique(np.concatenate([np.asarray(t, float) for t in of]))

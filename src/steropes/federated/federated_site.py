@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -185,9 +184,8 @@ class FederatedSite(TextInHtml):
     def _rows(self, plan: FederatedPlan) -> tuple[SiteRows, Admission]:
         """Read the rows according to a plan, or return those of the previous call."""
         if plan.study not in self._read:
-            read = partial(read_rows, self._data, site=plan.sites.index(self.name))
-            rows = read(plan)
-            self._read = {plan.study: (rows, Admission(plan, rows, self.owner, read))}
+            rows = read_rows(self._data, plan, site=plan.sites.index(self.name))
+            self._read = {plan.study: (rows, Admission(plan, rows, self.owner))}
         return self._read[plan.study]
 
     def folds(self, plan: FederatedPlan) -> np.ndarray:
@@ -268,6 +266,8 @@ def _sums(rows: SiteRows, plan: FederatedPlan, request: Message, predictor: floa
         for k, beta in enumerate(points):
             eta = linear_predictor(rows, beta, 0.0, center)[some, 0]
             eta = eta + (0.0 if intercepts is None else float(intercepts[k]))
+            if rows.problem.offset is not None:
+                eta = eta + rows.problem.offset[some]
             middle = 0.0 if shared else 0.5 * (eta.max() + eta.min())
             too_far[k] = not (np.abs(eta - middle) <= predictor).all()
     points = np.where(too_far[:, None], 0.0, points)

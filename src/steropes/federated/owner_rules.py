@@ -45,7 +45,7 @@ class OwnerRules(FieldsInHtml):
         evenly spaced values can be computed to 0.01, those of 20 values only at the ends, and
         those of 30 values not at all.
     predictor : float, default=30.0
-        Largest absolute linear predictor, without offsets, at which non-linear models are
+        Largest absolute linear predictor, with the offset, at which non-linear models are
         evaluated. With larger ones the sums become step functions of single people.
     points : int, default=1000
         Largest number of points in a request.

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
 from ..data.group_checks_and_counts import count_distinct
 from ..errors import DataError
 from .answer_layout import layout, numbers_in
-from .answer_ledger import Answered, PlanRecord, count_disclosed, grids, refuse_differences
+from .answer_ledger import (
+    Answered,
+    PlanRecord,
+    count_disclosed,
+    grids,
+    members_of,
+    refuse_differences,
+)
 from .data_owner import Owner
 from .federated_constants import ADMISSION, EVALUATION
 from .federated_plan import PER_SITE, FederatedPlan
 from .messages import Message
 from .owner_rules import OwnerRules
 from .pooled_evaluations import SHORTER_STEPS
+from .row_digests import keyed_digests, memberships, to_text
 from .site_rows import SiteRows
-from .small_cells import Factor, SiteCells
+from .small_cells import Factor, SiteCells, factor_of
 
 __all__ = ["Admission", "RefusedError"]
 
@@ -40,22 +50,10 @@ class RefusedError(Exception):
 
 
 class Admission:
-    """Decides which requests of a plan a site answers, and records the answers.
+    """Decides which requests of a plan a site answers, and records the answers."""
 
-    Parameters
-    ----------
-    read : callable
-        Reads the site's rows according to another plan, to find small cells across plans.
-    """
-
-    def __init__(
-        self,
-        plan: FederatedPlan,
-        rows: SiteRows,
-        owner: Owner,
-        read: Callable[[FederatedPlan], SiteRows],
-    ) -> None:
-        self.plan, self.rows, self.owner, self._read = plan, rows, owner, read
+    def __init__(self, plan: FederatedPlan, rows: SiteRows, owner: Owner) -> None:
+        self.plan, self.rows, self.owner = plan, rows, owner
         self._cells: tuple[int, SiteCells] | None = None
         self._small: dict[tuple[str, ...], list[str]] = {}
 
@@ -146,39 +144,75 @@ class Admission:
                         "another plan"
                     )
                 return known
-        people = count_distinct(rows.unit[rows.problem.weights > 0])
-        return PlanRecord(
-            plan.study, place, list(plan.columns), plan.outcome, list(plan.times),
-            list(plan.sites), people, digest,
+        own = rows.problem.weights > 0
+        people = count_distinct(rows.unit[own])
+        largest = int(np.bincount(np.unique(rows.unit[own], return_inverse=True)[1]).max(initial=1))
+        record = PlanRecord(
+            plan.study, place, list(plan.table_columns), plan.outcome, list(plan.times),
+            list(plan.sites), people, digest, table=rows.table.names, rows_of_person=largest,
         )  # fmt: skip
+        if self.rules.least > 1:
+            record.members = to_text(self._digests[own])
+            same = [p.study for p in plans if p.members == record.members]
+            if same:
+                record.members = f"={same[0]}"
+        return record
+
+    @cached_property
+    def _digests(self) -> np.ndarray:
+        """The keyed digests of all rows of the table, (n,) uint64."""
+        return keyed_digests(self.rows.table.contents, self.owner.keys.row_secret)
+
+    def _parts(self, plans: list[PlanRecord]) -> np.ndarray:
+        """Number the rows by the plans whose totals contain them, (n,); −1 for none."""
+        names = self.rows.table.names
+        alike = [p for p in plans if p.table == names and p.members and p.study != self.plan.study]
+        own = self._digests[self.rows.problem.weights > 0]
+        everyone, part = memberships([own, *(members_of(p, plans) for p in alike)])
+        at = np.searchsorted(everyone, self._digests)
+        known = np.isin(self._digests, everyone)
+        out = np.where(known, part[np.minimum(at, len(part) - 1)], -1)
+        out[known] = np.unique(out[known], return_inverse=True)[1].ravel()
+        return out
 
     def cells(self, plans: list[PlanRecord]) -> SiteCells:
         """Return the cells of the plan, together with those of other plans in the ledger."""
         if self._cells is None or self._cells[0] != len(plans):
-            others = self._others(plans) if self.rules.least > 1 else []
-            self._cells = len(plans), SiteCells(self.rows, self.plan, self.rules, others)
+            if self.rules.least > 1:
+                part = self._parts(plans)
+                cells = SiteCells(
+                    self.rows, self.plan, self.rules, self._others(plans, part >= 0), part
+                )
+            else:
+                cells = SiteCells(self.rows, self.plan, self.rules)
+            self._cells = len(plans), cells
             self._small = {}
         return self._cells[1]
 
-    def _others(self, plans: list[PlanRecord]) -> list[Factor]:
-        """Return the factors of earlier plans: covariates, and the union of their time grids."""
-        plan, out = self.plan, []
-        known = list(dict.fromkeys(c for p in plans for c in p.columns))
-        more = tuple(c for c in known if c not in plan.table_columns)
-        if more:
-            try:
-                rows = self._read(replace(plan, columns=(*plan.columns, *more)))
-            except DataError:  # the table lacks these columns, which then disclose nothing
-                rows = self.rows
-            cells = SiteCells(rows, plan, self.rules)
-            out += [f for f in cells.covariates if f.name in more]
-        own = PlanRecord("", "", [], plan.outcome, list(plan.times), [], 0, "")
-        union = tuple(grids(plans, own).tolist()) if plan.shares_risk_sets and plan.times else ()
-        if len(union) > len(plan.times):
-            finer = replace(plan, times=union)
-            cells = SiteCells(self._read(finer), finer, self.rules)
-            out += [replace(f, name=f"{f.name} (on the grids of all plans)")
-                    for f in cells.outcomes if f.name in (plan.outcome, plan.entry)]  # fmt: skip
+    def _others(self, plans: list[PlanRecord], counted: np.ndarray) -> list[Factor]:
+        """Return the factors of earlier plans: columns in any role, and their time grids."""
+        plan, levels, out = self.plan, self.rules.levels, list[Factor]()
+        named = dict.fromkeys(c for p in plans for c in p.columns)
+        for name in named:
+            if name in plan.table_columns:
+                continue
+            x = self.rows.table.column(name)
+            if x is not None:  # a column that the table lacks discloses nothing
+                out += factor_of(name, x, counted, levels)
+        records = [*plans, PlanRecord("", "", [], plan.outcome, list(plan.times), [], 0, "")]
+        for name in dict.fromkeys(p.outcome for p in records if p.times):
+            union = grids(records, name)
+            same = plan.shares_risk_sets and plan.outcome == name
+            columns = [name, *([plan.entry] if same and plan.entry is not None else [])]
+            if same and len(union) == len(plan.times):
+                continue
+            for column in columns:
+                x = self.rows.table.column(column)
+                if x is not None:
+                    side: Literal["left", "right"] = "left" if column == name else "right"
+                    x = np.searchsorted(union, x, side=side).astype(float)
+                    label = f"{column} (on the grids of all plans)"
+                    out += [replace(f, column=column) for f in factor_of(label, x, counted, levels)]
         return out
 
     def _refuse_by_rules(self, request: Message) -> None:
@@ -205,7 +239,7 @@ class Admission:
         """Raise `RefusedError` if the answer would disclose numbers of too few people."""
         plan, rules, cells = self.plan, self.rules, self.cells(plans)
         asked = () if request.ask in PER_SITE else request.sites
-        small = refuse_differences(plans, record, rules.least, rules.sites, asked)
+        small = refuse_differences(plans, record, rules.least, asked)
         coefficients = len(plan.columns) + bool(plan.intercepts or plan.has_own_intercepts)
         if not small and coefficients > rules.parameters_per_row * record.people:
             small = [
@@ -216,9 +250,10 @@ class Admission:
             small = self._small_cells(cells, request)
         if not small:
             before = count_disclosed(plans, but=request.id)
-            small = self._determinable_tables(
-                cells, before + numbers + self._expected_numbers(request)
-            )
+            own = numbers + self._expected_numbers(request)
+            small = self._determinable_tables(cells, before + own)
+            if not small:
+                small = self._determinable_together(cells, plans, request, own)
         if small:
             raise RefusedError(small)
 
@@ -260,6 +295,24 @@ class Admission:
                     f"the table of {what} has cells of fewer than {self.rules.least} people, which "
                     "could be computed from the numbers that this plan and earlier ones disclose: "
                     "leave columns out of the plan, merge their values, or do without folds"
+                ]
+        return []
+
+    def _determinable_together(
+        self, cells: SiteCells, plans: list[PlanRecord], request: Message, own: int
+    ) -> list[str]:
+        """Return sentences on a table of several plans that their numbers could determine."""
+        each = {a.request: (a.numbers, frozenset(p.columns))
+                for p in plans for a in p.answered if a.request != request.id}  # fmt: skip
+        spent = {frozenset(self.plan.table_columns): own}
+        for numbers, columns in each.values():
+            spent[columns] = spent.get(columns, 0) + numbers
+        for numbers, combinations, small in cells.tables(list(spent.items())):
+            if small and numbers > self.rules.answers_per_cell * combinations:
+                return [
+                    f"the table of the columns of this plan and earlier ones has cells of fewer "
+                    f"than {self.rules.least} people, which could be computed from the numbers "
+                    "that they disclose together: leave columns out of the plan, or merge values"
                 ]
         return []
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -30,6 +31,7 @@ __all__ = ["PublicKeys", "SiteKeys"]
 
 INSTALL = "federated analyses need the package cryptography: pip install 'steropes[federated]'"
 PURPOSE = b"steropes federated mask"
+ROWS = b"steropes federated rows"
 
 
 def _text(content: bytes) -> str:
@@ -197,6 +199,11 @@ class SiteKeys(TextInHtml):
         except ImportError:
             raise ImportError(INSTALL) from None
         return X25519PrivateKey.from_private_bytes(self._agreement)
+
+    @property
+    def row_secret(self) -> bytes:
+        """A secret that never leaves the site, for digests of its rows in the ledger."""
+        return hmac.digest(self._signing, ROWS, "sha256")
 
     @property
     def public(self) -> PublicKeys:

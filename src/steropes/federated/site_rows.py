@@ -40,6 +40,7 @@ from ..likelihoods import (
 from ..likelihoods.cox_risk_set_sums import Ties
 from ..select.folds import cut
 from .federated_plan import WITHIN, FederatedPlan
+from .row_digests import SiteTable
 
 __all__ = ["INTERRUPTED", "SiteData", "SiteRows", "read_rows"]
 
@@ -71,11 +72,14 @@ class SiteRows:
     strata : (n,) int array or None
     codes : (n,) int array or None
         Causes of events if several; 0 is censored.
+    table : SiteTable
+        All columns of the site's table.
     held_out : (n, folds · repeats) bool array or None
         The rows that each fold leaves out, if folds choose the variance.
     """
 
     problem: Problem
+    table: SiteTable
     unit: np.ndarray
     event: np.ndarray | None
     y: np.ndarray
@@ -112,6 +116,7 @@ def read_rows(data: SiteData, plan: FederatedPlan, site: int = 0) -> SiteRows:
         data = _read_file(Path(data))
     if isinstance(data, dict):
         design, take = _given(data, plan)
+        names = [name for name in data if name != "X"]
     else:
         frame = nw.from_native(data, eager_only=True)
         gone = [c for c in plan.table_columns if c not in frame.columns]
@@ -125,7 +130,9 @@ def read_rows(data: SiteData, plan: FederatedPlan, site: int = 0) -> SiteRows:
         def take(name: str) -> ArrayLike:
             return frame[name].to_numpy()
 
-    return _rows(design, take, plan, site)
+        names = list(frame.columns)
+
+    return _rows(design, take, plan, site, SiteTable(names, take, design))
 
 
 def _read_file(path: Path) -> TableLike:
@@ -170,8 +177,9 @@ def _given(data: dict[str, Any], plan: FederatedPlan) -> tuple[Design, Callable[
 
 
 def _rows(
-    design: Design, take: Callable[[str], ArrayLike], plan: FederatedPlan, site: int
-) -> SiteRows:
+    design: Design, take: Callable[[str], ArrayLike], plan: FederatedPlan, site: int,
+    table: SiteTable,
+) -> SiteRows:  # fmt: skip
     """Create the rows from a design and a function that returns other columns."""
     n, backend = design.n, host_backend()
 
@@ -223,7 +231,9 @@ def _rows(
         groups = vector(plan.groups)
         held_out = _folds(plan, site, label if codes is None else codes, within, unit, groups,
                           weights)  # fmt: skip
-    return SiteRows(problem, unit, event, np.asarray(y), entry, strata, codes, held_out)
+    return SiteRows(
+        problem, table, unit, event, np.asarray(y), entry, strata, codes, held_out
+    )  # fmt: skip
 
 
 def _folds(

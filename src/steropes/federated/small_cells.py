@@ -17,17 +17,15 @@ import numpy as np
 from scipy import sparse
 
 from ..data.group_checks_and_counts import count_distinct
-from ..design.column_storage import DenseBlock, SparseBlock
 from ..errors import listed
+from .dominant_people import refuse_dominated
 from .federated_constants import ADMISSION
 from .federated_plan import SURVIVAL, UNCONDITIONAL, FederatedPlan
 from .owner_rules import OwnerRules
+from .row_digests import column_values, mixed
 from .site_rows import SiteRows
 
-__all__ = ["Factor", "SiteCells"]
-
-# The multiplier of the hash of values: an odd number that spreads bits well.
-MIXING = np.uint64(0x9E3779B97F4A7C15)
+__all__ = ["Factor", "SiteCells", "factor_of"]
 
 
 @dataclass(frozen=True)
@@ -41,11 +39,14 @@ class Factor:
     complete : bool
         Whether the levels are all values of the column. Otherwise the column has many values, one
         of which occurs in at least half of the rows, and all other rows form the second level.
+    column : str
+        The column of a factor with another name.
     """
 
     name: str
     rows: tuple[np.ndarray, ...]
     complete: bool = True
+    column: str = ""
 
 
 class SiteCells:
@@ -56,13 +57,19 @@ class SiteCells:
     others : sequence of Factor
         Factors of earlier plans on the same people; their cells with those of this plan are
         counted too.
+    part : (n,) int array, optional
+        Rows with the same number are in the totals of the same plans; −1 for those in none. By
+        default, those with a positive weight are part 0.
     """
 
     def __init__(
-        self, rows: SiteRows, plan: FederatedPlan, rules: OwnerRules, others: Sequence[Factor] = ()
-    ) -> None:
+        self, rows: SiteRows, plan: FederatedPlan, rules: OwnerRules,
+        others: Sequence[Factor] = (), part: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
         self.rows, self.plan, self.rules = rows, plan, rules
-        self.counted = rows.problem.weights > 0
+        self.own = rows.problem.weights > 0
+        self.part = np.where(self.own, 0, -1) if part is None else part
+        self.counted = self.part >= 0
         self.own_units = plan.model not in UNCONDITIONAL and plan.model not in SURVIVAL
         self.covariates = list(_covariates(rows, self.counted, rules.levels))
         self.outcomes = list(self._outcomes())
@@ -74,7 +81,7 @@ class SiteCells:
         """Yield the factors of the outcome: events by cause, and times of shared risk sets."""
         rows, plan = self.rows, self.plan
         if plan.model == "linear":
-            yield from _factor_of(plan.outcome, rows.y, self.counted, self.rules.levels)
+            yield from factor_of(plan.outcome, rows.y, self.counted, self.rules.levels)
             return
         assert rows.event is not None
         event = rows.event.astype(float)
@@ -86,6 +93,19 @@ class SiteCells:
             yield _levels_of(plan.outcome, rows.y, self.counted)
             if rows.entry is not None:
                 yield _levels_of(plan.entry or "", rows.entry, self.counted)
+        yield from self._roles()
+
+    def _roles(self) -> Iterator[Factor]:
+        """Yield the factors of columns in other roles, whose values the totals depend on too."""
+        rows, plan = self.rows, self.plan
+        names = [plan.weight, plan.offset, plan.exposure, plan.groups]
+        if plan.model in SURVIVAL:
+            names.append(plan.strata)
+            names += [] if plan.shares_risk_sets else [plan.outcome, plan.entry]
+        for name in dict.fromkeys(n for n in names if n is not None):
+            x = rows.table.column(name)
+            if x is not None:
+                yield from factor_of(name, x, self.counted, self.rules.levels)
 
     def people(self, among: np.ndarray) -> int:
         """Count the people among some rows, given as a bool array."""
@@ -107,12 +127,16 @@ class SiteCells:
         """
         if self.rules.least <= 1:
             return []
-        out = self._small(pairs, self.counted)
-        if out or self.rows.held_out is None:
-            return out
+        for part in range(int(self.part.max(initial=-1)) + 1):
+            among = self.part == part
+            out = self._small(pairs, among) or refuse_dominated(self, among)
+            if out:
+                return out
+        if self.rows.held_out is None:
+            return []
         for k, held in enumerate(self.rows.held_out.T):
             for part in (held, ~held):
-                small = self._small((), self.counted & part)
+                small = self._small((), self.own & part)
                 if small:
                     return [f"in fold {k} {small[0]}; or have fewer folds"]
         return []
@@ -245,42 +269,88 @@ class SiteCells:
         Combinations are counted for covariates alone, because the outcome enters the sums of most
         models in few numbers; cells are those of covariates and outcome.
         """
-        pattern = np.zeros(len(self.counted), np.uint64)
+        pattern = self._of_part()
         complete = [f for f in self.covariates if f.complete]
-        for j, factor in enumerate(complete):
+        self._add(pattern, complete)
+        combinations = count_distinct(pattern[self.counted])
+        self._add(pattern, self.outcomes)
+        return combinations, self._has_small(pattern)
+
+    def tables(
+        self, plans: Sequence[tuple[frozenset[str], int]]
+    ) -> Iterator[tuple[int, int, bool]]:
+        """Yield how many numbers several plans disclose together, and the table of their columns.
+
+        Columns that one plan has as a covariate can be the outcome or the weight of another, so
+        that no plan alone shows which combinations of values its numbers can determine. The plans
+        with the fewest combinations come first, since these need the fewest numbers.
+
+        Parameters
+        ----------
+        plans : sequence of (frozenset of str, int)
+            The columns of each plan in all roles, and the numbers that it discloses.
+
+        Yields
+        ------
+        tuple of int, int, bool
+            The numbers, the combinations of values, and whether one of them is small.
+        """
+        factors: dict[str, list[Factor]] = {}
+        for f in [*self.covariates, *self.outcomes, *self.others]:
+            factors.setdefault(f.column or f.name, []).append(f)
+
+        def of(names: frozenset[str]) -> list[Factor]:
+            return [f for name in sorted(names) for f in factors.get(name, ()) if f.complete]
+
+        sizes = []
+        for names, _ in plans:
+            pattern = self._of_part()
+            self._add(pattern, of(names))
+            sizes.append(count_distinct(pattern[self.counted]))
+        pattern, known, numbers = self._of_part(), frozenset[str](), 0
+        for k in np.argsort(sizes, kind="stable"):
+            names, more = plans[k]
+            self._add(pattern, of(names - known))
+            known, numbers = known | names, numbers + more
+            yield numbers, count_distinct(pattern[self.counted]), self._has_small(pattern)
+
+    def _of_part(self) -> np.ndarray:
+        """Return a hash of the plans that each row takes part in, (n,) uint64."""
+        return mixed(self.part.astype(float), -11)
+
+    def _add(self, pattern: np.ndarray, factors: Sequence[Factor]) -> None:
+        """Add hashes of the levels of factors to those of the rows."""
+        for factor in factors:
+            j = int.from_bytes(factor.name.encode(), "big") % (1 << 31)
             for k, rows in enumerate(factor.rows):
                 pattern[rows] += _weight(j, k)
-        combinations = count_distinct(pattern[self.counted])
-        for j, factor in enumerate(self.outcomes):
-            for k, rows in enumerate(factor.rows):
-                pattern[rows] += _weight(len(complete) + j, k)
-        return combinations, self._has_small(pattern)
 
     @cached_property
     def all(self) -> tuple[int, bool]:
         """The same as `few` for all covariates, with weights and offsets."""
-        combinations = count_distinct(self._covariate_pattern[self.counted])
-        return combinations, self._has_small(self.pattern)
+        part = self._of_part()
+        combinations = count_distinct((self._covariate_pattern + part)[self.counted])
+        return combinations, self._has_small(self.pattern + part)
 
     @cached_property
     def _covariate_pattern(self) -> np.ndarray:
         """A hash of the covariates, weight, offset and times of each row, (n,) uint64."""
         pattern, problem = np.zeros(len(self.counted), np.uint64), self.rows.problem
-        for j, (rows, values) in enumerate(_values(self.rows)):
-            pattern[rows] += _mixed(values, j)
+        for j, (rows, values) in enumerate(column_values(self.rows.design)):
+            pattern[rows] += mixed(values, j)
         times = [self.rows.y, self.rows.entry] if self.plan.model in SURVIVAL else []
         for j, x in enumerate([problem.weights, problem.offset, *times]):
             if x is not None:
-                pattern += _mixed(x, -1 - j)
+                pattern += mixed(x, -1 - j)
         return pattern
 
     @cached_property
     def pattern(self) -> np.ndarray:
         """A hash of all values of each row, (n,) uint64."""
         codes = self.rows.codes if self.rows.codes is not None else self.rows.y
-        pattern = self._covariate_pattern + _mixed(np.asarray(codes, float), -9)
+        pattern = self._covariate_pattern + mixed(np.asarray(codes, float), -9)
         if self.rows.event is not None:
-            pattern = pattern + _mixed(self.rows.event.astype(float), -10)
+            pattern = pattern + mixed(self.rows.event.astype(float), -10)
         return pattern
 
     def _has_small(self, pattern: np.ndarray) -> bool:
@@ -296,37 +366,16 @@ class SiteCells:
 
 def _weight(j: int, k: int) -> np.uint64:
     """Hash level k of factor j, such that sums of hashes identify the levels."""
-    return _mixed(np.array([float(k + 1)]), j)[0]
-
-
-def _mixed(x: np.ndarray, j: int) -> np.ndarray:
-    """Hash the values of column j, (n,) uint64, such that sums over columns identify rows."""
-    z = (np.asarray(x, np.float64) + 0.0).view(np.uint64)
-    with np.errstate(over="ignore"):
-        z = (z ^ np.uint64(j % (1 << 32) + 1)) * MIXING
-        z = (z ^ (z >> np.uint64(29))) * (MIXING + np.uint64(2 * (j % 1009)))
-        return z ^ (z >> np.uint64(32))
-
-
-def _values(rows: SiteRows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the nonzero rows of each column, or all rows of a dense one, with their values."""
-    for block in rows.design.blocks:
-        for j in range(block.p):
-            if isinstance(block, SparseBlock):
-                own = slice(block.indptr[j], block.indptr[j + 1])
-                at = block.indices[own]
-                yield at, block.data[own] if len(block.data) else np.ones(len(at))
-            elif isinstance(block, DenseBlock):
-                yield np.arange(block.n), block.values[:, j]
+    return mixed(np.array([float(k + 1)]), j)[0]
 
 
 def _covariates(rows: SiteRows, counted: np.ndarray, most: int) -> Iterator[Factor]:
     """Yield the covariates that are factors."""
-    for name, (at, values) in zip(rows.design.names, _values(rows), strict=True):
+    for name, (at, values) in zip(rows.design.names, column_values(rows.design), strict=True):
         if len(at) == len(counted):
             x = np.empty(len(counted))
             x[at] = values
-            yield from _factor_of(name, x, counted, most)
+            yield from factor_of(name, x, counted, most)
             continue
         some = counted[at]
         yield from _sparse_factor(name, at[some], values[some], int(counted.sum()), most)
@@ -343,7 +392,7 @@ def _sparse_factor(
         yield Factor(name, (at,), complete=False)
 
 
-def _factor_of(name: str, x: np.ndarray, counted: np.ndarray, most: int) -> Iterator[Factor]:
+def factor_of(name: str, x: np.ndarray, counted: np.ndarray, most: int) -> Iterator[Factor]:
     """Yield a factor of the values if they are few, or of the rows without a dominant value."""
     found, size = np.unique(x[counted], return_counts=True)
     if len(found) <= most:

@@ -91,3 +91,100 @@ def test_any_python_of_a_trusted_author_is_evaluated(table):
 def test_a_formula_that_would_exhaust_memory_is_refused(table, formula, match):
     with pytest.raises(DataError, match=match):
         LinearRegression.from_formula(formula, table)
+
+
+FACTORS = [f"v{i}" for i in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("right", "match"),
+    [
+        ("*".join(f"({a} + x)" for a in FACTORS), "expand to more than 10,000 terms"),
+        (":".join(f"({a} + x + z)" for a in FACTORS[:18]), "expand to more than 10,000 terms"),
+        ("/".join(f"({a} + x + z)" for a in FACTORS), "expand to more than 10,000 terms"),
+        ("(" + " + ".join(FACTORS) + ") ** 9", "expand to more than 10,000 terms"),
+        ("(" + " + ".join(FACTORS) + ") ^ 9", "expand to more than 10,000 terms"),
+        ("((x + z + v1 + v2) ** 4) ** 4", "expand to more than 10,000 terms"),
+        ("x ** 10000000000", "exponent of at most 100"),
+        ("x ** " + "9" * 5000, "exponent of at most 100"),
+        (" + ".join("*".join(FACTORS[i : i + 12]) for i in range(18)), "expand to more than"),
+        ("(.) ** 4", "expand to more than 10,000 terms"),
+        ("bs(x, df=10**8)", r"bs\(\) in a formula takes df as a whole number of at most 1,000"),
+        ("bs(x, 100000000)", r"bs\(\) in a formula takes df"),
+        ("bs(x, df=1e8)", r"bs\(\) in a formula takes df"),
+        ("bs(x, df=np.maximum(100000000, 1))", r"bs\(\) in a formula takes df"),
+        ("bs(x, df=z)", r"bs\(\) in a formula takes df"),
+        ("bs(x, knots=z)", r"bs\(\) in a formula takes knots"),
+        ("bs(x, knots=[z, z])", r"bs\(\) in a formula takes knots"),
+        ("bs(x, degree=1000000)", r"bs\(\) in a formula takes degree .* at most 100"),
+        ("bs(x, None, None, 1000000)", r"bs\(\) in a formula takes degree"),
+        ("bs(x, **z)", r"cannot have arguments with \*\*"),
+        ("ns(x, df=1000000)", r"ns\(\) in a formula takes df"),
+        ("ns(x, knots=z)", r"ns\(\) in a formula takes knots"),
+        ("rcs(x, z)", r"rcs\(\) in a formula takes knots"),
+        ("cr(x, df=1000000)", r"cr\(\) in a formula takes df"),
+        ("cs(x, 1000000)", r"cs\(\) in a formula takes df"),
+        ("cc(x, df=1000000)", r"cc\(\) in a formula takes df"),
+        ("poly(x, 1000000)", r"poly\(\) in a formula takes degree"),
+        ("poly(degree=1000000, x=x)", r"poly\(\) in a formula takes degree"),
+        ("poly(poly(x, 900), 900, raw=True)", "more than 10,000 columns"),
+        ("I(np.maximum(x, [" + "[1]," * 20_000 + "]))", "more than 10,000 columns"),
+        ("offset(np.exp([" + "x," * 20_000 + "]))", "more than 10,000 columns"),
+        ("hashed(x, levels=1000000000)", r"hashed\(\) in a formula takes levels .* 10,000"),
+        ("bs(x, df=200):bs(z, df=200)", "more than 10,000 columns up to its term"),
+        ("C(I(x), contr.treatment):C(z):C(v1)", "more than 10,000 columns up to its term"),
+        ("g:h:g2", "more than 10,000 columns up to its term"),
+        ("I(g):I(h):I(g2)", "more than 10,000 columns up to its term"),
+        ("Q('g'):Q('h'):Q('g2')", "more than 10,000 columns up to its term"),
+        ("step(x, [" + "1," * 20_000 + "])", "more than 10,000 columns"),
+    ],
+)
+def test_terms_and_columns_are_limited_before_they_are_computed(table, right, match, monkeypatch):
+    """No product is expanded and no basis is computed before the refusal."""
+    import formulaic
+
+    def never(*_):
+        raise AssertionError("the formula is computed")
+
+    monkeypatch.setattr(formulaic.Formula, "get_model_matrix", never, raising=False)
+    monkeypatch.setattr(formulaic.SimpleFormula, "get_model_matrix", never)
+    data = table.assign(**dict.fromkeys(FACTORS, table["x"]))
+    data["g"] = [f"g{i}" for i in range(40)]
+    data["h"], data["g2"] = data["g"], data["g"].astype("category")
+    with pytest.raises(DataError, match=match):
+        LinearRegression.from_formula(f"y ~ {right}", data)
+
+
+def test_codings_with_a_square_matrix_are_limited_in_levels(rng_labels):
+    with pytest.raises(DataError, match=r"1,500 levels; a coding other than contr.treatment"):
+        LinearRegression.from_formula("y ~ C(g, contr.poly)", rng_labels)
+
+
+def test_columns_that_do_not_fit_into_memory_are_refused(table, monkeypatch):
+    from steropes.models import formula_size_limits
+
+    monkeypatch.setattr(formula_size_limits, "free_memory", lambda: 1000.0)
+    with pytest.raises(DataError, match="do not fit into memory: 50 columns of 40 rows"):
+        LinearRegression.from_formula("y ~ bs(x, df=49)", table)
+
+
+@pytest.fixture
+def rng_labels():
+    codes = np.arange(3000) % 1500
+    return pd.DataFrame({"g": pd.Categorical(codes), "y": np.sin(np.arange(3000.0))})
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        "(x + z + v) ** 3",
+        "x * z * v * C(k)",
+        "bs(x, knots=[-1, np.log(2)], degree=2):C(k)",
+        "ns(x, df=4) + rcs(z, [-1, 0, 1]) + cr(v, df=5)",
+        "C(k, contr.sum) / x",
+    ],
+)
+def test_ordinary_products_and_splines_are_computed(table, right):
+    data = table.assign(v=np.cos(np.arange(40.0)), k=np.arange(40) % 3)
+    model = LinearRegression.from_formula(f"y ~ {right}", data)
+    assert np.isfinite(model.coef_).all()

@@ -240,7 +240,8 @@ def test_small_counts_of_other_software_are_suppressed():
     assert found["outcomes"].tolist() == [-5, 0, 12]
     assert found["persons_at_risk"].tolist() == [200, 200, -5]
     assert np.isnan(found["incidence_rate_p100py"]).tolist() == [True, False, True]
-    assert found["person_days"].tolist() == [1, 2, 3]
+    assert found["person_days"].iloc[:2].tolist() == [1, 2]
+    assert np.isnan(found["person_days"].iloc[2])  # Those of few people count them.
     kept = with_suppressed_counts(tables, DisclosureRules("none", 0))["ci_incidence_summary"]
     assert kept["outcomes"].tolist() == [3, 0, 12]
 
@@ -255,3 +256,21 @@ def test_released_counts_stay_as_they_are(sources):
 def test_the_records_are_json(sources):
     for view in results_views(sources, DisclosureRules()):
         json.dumps(view_record(view), allow_nan=False)
+
+
+def test_days_of_received_results_do_not_tell_suppressed_numbers_of_people():
+    """With a fixed time at risk, days over its length are the people."""
+    rates = pd.DataFrame(
+        {"persons_at_risk_pe": [3, 40], "person_days_pe": [90, 1200], "persons_at_risk": [3, 40],
+         "person_days": [90, 1200], "person_outcomes": [0, 2]}
+    )  # fmt: skip
+    results = pd.DataFrame(
+        {f"{arm}_{what}": values for arm in ("target", "comparator") for what, values in
+         (("subjects", [90, 3]), ("outcomes", [2, 0]), ("days", [2700, 90]))}
+    )  # fmt: skip
+    tables = {"ci_incidence_summary": rates, "cm_result": results}
+    found = with_suppressed_counts(tables, DisclosureRules())
+    days = found["ci_incidence_summary"][["person_days_pe", "person_days"]]
+    assert days.iloc[0].isna().all()
+    assert days.iloc[1].tolist() == [1200, 1200]
+    assert found["cm_result"][["target_days", "comparator_days"]].isna().all(axis=None)

@@ -95,7 +95,7 @@ class accessor(Generic[A]):
         return self.group if model is None else self.group(model)
 
 
-# Methods of version 0.2 and their places since.
+# Methods of earlier versions, and their places now.
 MOVED = {
     "average_effects": "effects.average",
     "baseline_hazard": "curves.baseline_hazard",
@@ -136,5 +136,5 @@ def missing_attribute(model: object, name: str) -> str:
     if isinstance(getattr(type(model), group, None), type) and hasattr(
         getattr(type(model), group), function
     ):
-        return f"{text}; since version 0.3 it is model.{group}.{function}"
+        return f"{text}; it is model.{group}.{function}"
     return text

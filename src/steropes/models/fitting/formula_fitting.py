@@ -70,7 +70,8 @@ class FormulaMixin(FittedModel):
         trusted : bool
             Whether to evaluate any Python in the formula, such as methods of columns. By default
             formulas may contain arithmetic, comparisons, elementwise functions of NumPy and the
-            functions above, so that a formula from an untrusted source is harmless.
+            functions above, so that a formula from an untrusted source is harmless. Its products
+            and functions have at most 10,000 columns, and a spline 1,000.
         **fit
             Arguments of ``fit``, those with an entry per row also as the name of a column
             (``sample_weight="w"``), and settings of the model (``prior=``, ``ties=``, …).

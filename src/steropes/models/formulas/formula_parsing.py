@@ -40,6 +40,7 @@ from .formula_evaluation import (
     refuse_missing_arguments,
 )
 from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
+from .formula_size_limits import refuse_many_columns, refuse_many_terms, refuse_wide_expression
 from .formula_splines import short_name, transforms
 from .formula_time_effects import read_time_effect
 
@@ -241,12 +242,15 @@ def read_formula(
     if not trusted:
         refuse_unsafe_formula(text, len(DOT.findall(right)))
         if outcome:
-            refuse_unsafe_expression(outcome, columns)
+            _refuse_untrusted(outcome, columns)
     foreign = CALL.search(re.sub("`[^`]*`", "", text))
     if foreign:
         raise DataError(f"There is no {foreign.group(1)}() here. {OF_R[foreign.group(1)]}")
     formulaic = import_formulaic()
     right = _without_dot(outcome, right, data)
+    if not trusted:
+        parser = formulaic.parser.DefaultFormulaParser()
+        refuse_many_terms(call_formulaic(lambda: parser.get_ast(right)))
     parsed = call_formulaic(lambda: formulaic.Formula(right))
     if not isinstance(parsed, formulaic.SimpleFormula):
         raise DataError("A formula here has one right-hand side; '|' divides it in several.")
@@ -256,10 +260,12 @@ def read_formula(
         if not trusted:
             for factor in term.factors:
                 if factor.eval_method.value == "python":
-                    refuse_unsafe_expression(factor.expr, columns)
+                    _refuse_untrusted(factor.expr, columns)
         terms.add(term, term is whole, data)
     if not intercept and not terms.has_intercept:
         raise DataError("This model has no intercept to leave out: drop -1 or 0 from the formula.")
+    if not trusted:
+        refuse_many_columns(terms.covariates, terms.varying, data)
     model = formulaic.Formula(terms.covariates)
     rows = data if weights is None else _rows_that_count(data, weights)
     X = call_formulaic(
@@ -293,6 +299,13 @@ def _rows_that_count(data: pd.DataFrame, weights: np.ndarray) -> pd.DataFrame:
         return data
     rows = data.iloc[np.repeat(used, times.astype(np.int64))].reset_index(drop=True)
     return drop_unused_categories(rows)
+
+
+def _refuse_untrusted(text: str, columns: frozenset[str]) -> None:
+    """Refuse an expression that is not allowed in a formula from an untrusted source."""
+    refuse_unsafe_expression(text, columns)
+    if text not in columns:
+        refuse_wide_expression(text)
 
 
 def _refuse_unlikely_labels(spec: Any, data: pd.DataFrame) -> None:

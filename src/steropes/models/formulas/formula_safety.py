@@ -13,7 +13,14 @@ from collections.abc import Collection
 
 from ...errors import DataError
 
-__all__ = ["MAX_CHARACTERS", "refuse_unsafe_expression", "refuse_unsafe_formula"]
+__all__ = [
+    "MAX_CHARACTERS",
+    "MAX_EXPONENT",
+    "QUOTED",
+    "refuse_unsafe_expression",
+    "refuse_unsafe_formula",
+    "short_quote",
+]
 
 FUNCTIONS = {
     "abs", "cos", "expm1", "floor", "log1p", "sin", "sqrt", "tan",
@@ -100,18 +107,20 @@ def refuse_unsafe_expression(text: str, columns: Collection[str]) -> None:
     try:
         tree = ast.parse(QUOTED.sub("quoted_column", text), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise DataError(f"The formula cannot be evaluated: {_short(text)} is not valid.") from None
+        raise DataError(
+            f"The formula cannot be evaluated: {short_quote(text)} is not valid."
+        ) from None
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         if id(node) in called and isinstance(node, ast.Name) and node.id in NUMPY - FUNCTIONS:
             raise DataError(f"Write np.{node.id}() for {node.id}() in a formula.")
         if not isinstance(node, SYNTAX) or (id(node) in called and not _is_function(node)):
-            raise DataError(f"A formula cannot contain {_short(ast.unparse(node))}. {REMEDY}")
+            raise DataError(f"A formula cannot contain {short_quote(ast.unparse(node))}. {REMEDY}")
         if isinstance(node, ast.Attribute) and ast.unparse(node) in columns:
             name = ast.unparse(node)
             raise DataError(f"Write `{name}` in backticks, because its name has a dot.")
         if isinstance(node, ast.Attribute) and id(node) not in called and not _is_constant(node):
-            raise DataError(f"A formula cannot contain {_short(ast.unparse(node))}. {REMEDY}")
+            raise DataError(f"A formula cannot contain {short_quote(ast.unparse(node))}. {REMEDY}")
         _refuse_large_constants(node)
 
 
@@ -137,7 +146,7 @@ def _refuse_large_constants(node: ast.AST) -> None:
     if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= 2**63:
         raise DataError("The formula has a whole number of 2⁶³ or more; write it as a float.")
     if isinstance(node, ast.BinOp) and (_repeats(node) or _explodes(node)):
-        raise DataError(f"A formula cannot compute {_short(ast.unparse(node))}. {REMEDY}")
+        raise DataError(f"A formula cannot compute {short_quote(ast.unparse(node))}. {REMEDY}")
 
 
 def _repeats(node: ast.BinOp) -> bool:
@@ -164,6 +173,6 @@ def _explodes(node: ast.BinOp) -> bool:
     return not fits or not (has_column or isinstance(node.left, ast.Constant))
 
 
-def _short(text: str) -> str:
+def short_quote(text: str) -> str:
     """Quote an expression, abbreviated to 60 characters."""
     return repr(text if len(text) <= 60 else text[:57] + "…")

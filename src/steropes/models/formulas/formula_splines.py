@@ -14,7 +14,14 @@ from scipy.interpolate import BSpline
 
 from ...errors import DataError
 
-__all__ = ["ELEMENTWISE", "natural_spline", "restricted_cubic_spline", "short_name", "transforms"]
+__all__ = [
+    "ELEMENTWISE",
+    "first_argument",
+    "natural_spline",
+    "restricted_cubic_spline",
+    "short_name",
+    "transforms",
+]
 
 # Functions of R's formulas that NumPy has under the same name.
 ELEMENTWISE = {
@@ -276,14 +283,14 @@ def short_name(column: str, expressions: Iterable[str]) -> str:
     """
     for text in expressions:
         if text.startswith("rcs(") and text in column:
-            name = _first_argument(text)
+            name = first_argument(text)
             column = re.sub(
                 re.escape(text) + r"\[('*)\]", name.replace("\\", r"\\") + r"\1", column
             )
     return column
 
 
-def _first_argument(call: str) -> str:
+def first_argument(call: str) -> str:
     """Return the first argument of a call, without the backticks of a quoted name."""
     text, depth = call.partition("(")[2][:-1], 0
     for i, character in enumerate(text):

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from steropes.studies.disclosure.disclosure_rules import OPENSAFELY_ROUNDING, DisclosureRules
 
-__all__ = ["Split", "beside", "nested_splits", "part_split", "withheld_counts"]
+__all__ = ["Split", "beside", "limit_of_part", "nested_splits", "part_split", "withheld_counts"]
 
 # Positions of strata in a table, and for each of them the position of its total.
 Split = tuple[NDArray, NDArray]
@@ -62,6 +62,14 @@ def part_split(rows: int, parts: int) -> Split:
     """Return the split of tables of which each row has a total and then so many parts of it."""
     positions = np.arange(rows * (parts + 1)).reshape(rows, parts + 1)
     return positions[:, 1:].ravel(), positions[:, :1].repeat(parts, axis=1).ravel()
+
+
+def limit_of_part(total: ArrayLike, rules: DisclosureRules) -> NDArray:
+    """Return what stands for a withheld part in a column without blanks: minus a limit.
+
+    Every part is below the limit, which follows from the released total.
+    """
+    return -(np.maximum(np.asarray(total, dtype=float), rules.least) + rules.least)
 
 
 def beside(marked: NDArray, splits: Sequence[Split]) -> NDArray:

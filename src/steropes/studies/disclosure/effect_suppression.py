@@ -53,12 +53,15 @@ class Secrecy:
     shift : float, default 0
         Added to the log ratio before it is rounded, so that the result is about the same for all
         possible values of another suppressed count.
+    spread : float, default 1
+        Factor of the distances between estimate and limits, for the same reason.
     """
 
     closed: bool
     step: float
     events: bool = False
     shift: float = 0.0
+    spread: float = 1.0
 
     def rounds(self, rules: DisclosureRules) -> bool:
         """Check whether the effect is released with fewer digits."""
@@ -116,7 +119,10 @@ def rounded_effect(line: dict[object, object], secrecy: Secrecy) -> dict[str, fl
     """Round an effect and its limits, and derive everything else from the rounded numbers."""
     low, high, ratio = (_log(number(line[name])) for name in ("ci_95_lb", "ci_95_ub", "rr"))
     exact = (number(line["log_rr"]) if "log_rr" in line else ratio), low, high
-    found = Effect(*(x + secrecy.shift for x in exact)).rounded(secrecy.step)
+    at = exact[0] if math.isfinite(exact[0]) else 0.0
+    found = Effect(
+        *(x if math.isinf(x) else at + (x - at) * secrecy.spread + secrecy.shift for x in exact)
+    ).rounded(secrecy.step)
     values = {
         "rr": significant(ratio_of(found.log_rr)),
         "ci_95_lb": significant(ratio_of(found.lower)),

@@ -8,7 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.studies.disclosure.complementary_suppression import Split, withheld_counts
+from steropes.studies.disclosure.complementary_suppression import (
+    Split,
+    limit_of_part,
+    withheld_counts,
+)
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 
 __all__ = ["withheld_statistics"]
@@ -25,7 +29,7 @@ def withheld_statistics(
     rules: DisclosureRules,
     release: Callable[[int, int], int],
 ) -> dict[tuple[str, str], NDArray]:
-    """Mark the statistics that are withheld, by table and column.
+    """Return limits of the statistics that are withheld, by table and column; others are NaN.
 
     Combinations of rules add up to all events, and those with a rule to the events that meet it.
     The final number is always released, because it is the size of the cohort.
@@ -41,7 +45,7 @@ def withheld_statistics(
         return {}
     result, stats, summary = (counted[name] for name in (RESULT, STATS, SUMMARY))
     found = {
-        (name, column): np.zeros(len(counted[name]), bool)
+        (name, column): np.full(len(counted[name]), np.nan)
         for name, column in (
             (RESULT, "person_count"),
             (STATS, "person_count"),
@@ -74,11 +78,13 @@ def withheld_statistics(
         shown = np.append(shown, np.full(len(rule), np.nan))
         splits = _splits(mask, rule)
         gone = withheld_counts(shown, splits, rules, fewest=1, absent=absent)
-        found[RESULT, "person_count"][combined] = gone[: len(mask)]
-        found[STATS, "person_count"][by_rule] = gone[len(mask) : len(mask) + len(rule)]
+        limit = limit_of_part(shown[len(mask) + len(rule)], rules)
+        of_masks, of_rules = gone[: len(mask)], gone[len(mask) : len(mask) + len(rule)]
+        found[RESULT, "person_count"][combined[of_masks]] = limit
+        found[STATS, "person_count"][by_rule[of_rules]] = limit
         # The gain of a rule is the number of events that meet all other rules alone.
         others = 2 ** len(rule) - 1 - 2**rule
-        found[STATS, "gain_count"][by_rule] = np.isin(others, mask[gone[: len(mask)]])
+        found[STATS, "gain_count"][by_rule[np.isin(others, mask[of_masks])]] = limit
     return found
 
 

@@ -76,11 +76,18 @@ TOTALS = (
     ),
     (("covariate_count", *_OF_OUTCOMES),),
 )
-# Shares, rates and means with the counts of the same row that would follow from them.
+# Shares, rates, means and days with the counts of the same row that would follow from them.
 DERIVED: dict[str, tuple[str, ...]] = {
     "incidence_proportion_p100p": _RATE,
     "incidence_rate_p100py": _RATE,
     "observed_incidence": _STRATUM,
+    "person_days_pe": ("persons_at_risk_pe",),
+    "person_days": ("persons_at_risk",),
+    "target_days": ("target_subjects", "target_outcomes"),
+    "comparator_days": ("comparator_subjects", "comparator_outcomes"),
+    "covariate_days": ("covariate_subjects", "covariate_outcomes"),
+    "observed_days": ("outcome_subjects", "outcome_events", "outcome_observation_periods"),
+    "mean_exposure_time": ("person_count",),
     "standardized_mean_diff": _OF_OUTCOMES,
     **{
         f"{group}{of}": (f"{group}count",)

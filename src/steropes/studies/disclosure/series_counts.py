@@ -167,13 +167,19 @@ def _with_common_baseline(
         if not hidden:
             continue
         rest = finals.get(series, {}).get("events", 0) - sum(inside[key] for key in own)
-        step = min(log_unit(rest, rules.least), STEPS[-1])
+        # The remaining outcomes if the hidden ones are in the middle of what their bounds allow:
+        # the same for all hidden numbers, and so are steps, shifted estimates and widened limits.
         middle = sum(_middle(found[k], inside[k], rules.least) - inside[k] for k in hidden)
-        shift = math.log(rest / (rest - middle)) if rest > max(0.0, middle) else 0.0
+        usual = rest - middle
+        step = min(log_unit(math.floor(usual), rules.least), STEPS[-1])
+        shift = math.log(rest / usual) if rest > 0 and usual > 0 else 0.0
         for key in own:
             if hidden != [key]:
-                secrecy = found[key].secrecy
-                secrecy = replace(secrecy, step=max(secrecy.step, step), shift=shift)
+                secrecy, spread = found[key].secrecy, 1.0
+                if min(rest, usual, inside[key]) > 0:
+                    of = 1 / inside[key]
+                    spread = math.sqrt((of + 1 / usual) / (of + 1 / rest))
+                secrecy = replace(secrecy, step=max(secrecy.step, step), shift=shift, spread=spread)
                 found[key] = replace(found[key], secrecy=secrecy)
     return found
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.disclosure.complementary_suppression import (
     beside,
+    limit_of_part,
     nested_splits,
     withheld_counts,
 )
@@ -96,8 +97,9 @@ def released_statistics(
             column = of.removesuffix("_people")
             pairs = zip(table[column], table[of], strict=True)
             made[column] = [_of_people(n, k, rules) for n, k in pairs]
-            if gone.get((name, column), np.zeros(1, bool)).any():
-                made[column] = made[column].mask(gone[name, column])
+            if (name, column) in gone:
+                limits = gone[name, column]
+                made[column] = np.where(np.isnan(limits), made[column], limits).astype(np.int64)
         found[STATISTICS[name]] = made
     return found
 
@@ -208,7 +210,8 @@ def released_challenges(
     shown = made[[*CHALLENGES]].to_numpy()
     gone = withheld_counts(shown.ravel(), splits, rules).reshape(shown.shape)
     for k, name in enumerate(CHALLENGES):
-        made[name] = made[name].mask(gone[:, k]) if gone.any() else made[name]
+        limits = limit_of_part(shown[:, k // 3 * 3], rules).astype(np.int64)
+        made[name] = made[name].mask(gone[:, k], limits)
     for name, of in CHALLENGES.items():
         known = (made[of] > 0) & (made[name] >= 0)
         made[f"pct_{name}"] = (made[name] / made[of]).where(known)
@@ -248,7 +251,7 @@ def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) 
         people, exact = whole.map(rules.coarse), ones["sum_value"]
         sums = exact.map(rules.coarse).mask(few, -rules.least)
         gone = _beside_others(ones, exact, sums, whole, rules)
-        sums = sums.mask(gone) if gone.any() else sums
+        sums = sums.mask(gone, limit_of_part(people, rules).astype(np.int64))
         ones["sum_value"] = sums
         ones["average_value"] = (sums / people).where((people > 0) & (sums >= 0))
     values = found["c_covariates_continuous"]
