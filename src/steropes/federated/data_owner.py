@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ..data.html_representations import TextInHtml
 from ..errors import DataError
+from ..private_files import open_private, private_folder
 from .answer_ledger import Ledger
 from .message_files import read_json, write_new
 from .owner_rules import OwnerRules
@@ -97,12 +98,12 @@ class Owner(TextInHtml):
             The folder contains keys already.
         """
         path = Path(folder)
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (path / "peers").mkdir(mode=0o700, exist_ok=True)
+        private_folder(path)
+        private_folder(path / "peers")
         keys = SiteKeys.generate()
-        write_new(path / "keys.json", json.dumps(keys.to_dict()).encode(), 0o600)
+        write_new(path / "keys.json", json.dumps(keys.to_dict()).encode(), private=True)
         if not (path / "rules.toml").exists():
-            write_new(path / "rules.toml", (HEAD + _toml(OwnerRules())).encode(), 0o600)
+            write_new(path / "rules.toml", (HEAD + _toml(OwnerRules())).encode(), private=True)
         return cls.open(path)
 
     @classmethod
@@ -203,10 +204,10 @@ class Owner(TextInHtml):
         """
         if self.log is None:
             return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         line = " ".join(sentence.split())
-        with os.fdopen(os.open(self.log, flags, 0o600), "a", encoding="utf-8") as file:
+        handle = open_private(self.log, os.O_WRONLY | os.O_APPEND)
+        with os.fdopen(handle, "a", encoding="utf-8") as file:
             file.write(f"{now}  {line}\n")
 
 

@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from ..errors import DataError
+from ..private_files import open_private
 from .messages import Message
 
 __all__ = [
@@ -84,8 +85,13 @@ def read_message(path: Path) -> tuple[Message, int]:
     return decode(content, str(path)), len(content)
 
 
-def write_new(path: Path, content: bytes, mode: int = 0o666) -> Path:
+def write_new(path: Path, content: bytes, private: bool = False) -> Path:
     """Write a new file atomically.
+
+    Parameters
+    ----------
+    private : bool
+        Whether only its owner can read it.
 
     Raises
     ------
@@ -95,7 +101,11 @@ def write_new(path: Path, content: bytes, mode: int = 0o666) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(part, flags, mode), "wb") as file:
+
+    def new(name: Path) -> int:
+        return open_private(name, flags) if private else os.open(name, flags, 0o666)
+
+    with os.fdopen(new(part), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -104,7 +114,7 @@ def write_new(path: Path, content: bytes, mode: int = 0o666) -> Path:
     except FileExistsError:
         raise DataError(f"{path} exists already and is not overwritten") from None
     except OSError:  # a file system without links
-        with os.fdopen(os.open(path, flags, mode), "wb") as file:
+        with os.fdopen(new(path), "wb") as file:
             file.write(content)
     finally:
         part.unlink()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import joblib
 import numpy as np
 
 from ..errors import DataError
+from ..private_files import open_private, private_folder, refuse_foreign
 
 __all__ = ["Packing", "ResultFolder"]
 
@@ -65,8 +65,10 @@ class ResultFolder(Generic[Result]):
 
     def __init__(self, path: str | Path, packing: Packing[Result]) -> None:
         self.path, self.packing = Path(path), packing
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _refuse_foreign(self.path, self.path.lstat(), stat.S_ISDIR)
+        if self.path.exists() or self.path.is_symlink():
+            refuse_foreign(self.path, self.path.lstat(), stat.S_ISDIR)
+        private_folder(self.path, "*.npz")
+        refuse_foreign(self.path, self.path.lstat(), stat.S_ISDIR)
 
     def file(self, key: object) -> Path:
         """Return the file of a key, which is any object that `joblib.hash` accepts."""
@@ -79,8 +81,7 @@ class ResultFolder(Generic[Result]):
         contents[FACTS] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
         part = file.with_suffix(".part")
         part.unlink(missing_ok=True)  # left by a process that was killed
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS
-        with os.fdopen(os.open(part, flags, 0o600), "wb") as stream:
+        with os.fdopen(open_private(part, os.O_WRONLY | os.O_EXCL), "wb") as stream:
             np.savez(stream, **contents)
         part.replace(file)
 
@@ -98,7 +99,7 @@ class ResultFolder(Generic[Result]):
         except OSError as error:
             raise DataError(f"{file} cannot be read ({error.strerror}); remove it.") from None
         with os.fdopen(handle, "rb") as stream:
-            _refuse_foreign(file, os.fstat(handle), stat.S_ISREG)
+            refuse_foreign(file, os.fstat(handle), stat.S_ISREG)
             try:
                 with np.load(stream, allow_pickle=False) as found:
                     arrays = {name: found[name] for name in found.files}
@@ -112,17 +113,3 @@ class ResultFolder(Generic[Result]):
                     f"{file} does not contain a result of this version of steropes; remove it to "
                     "compute the result again."
                 ) from None
-
-
-def _refuse_foreign(path: Path, found: os.stat_result, kind: Callable[[int], bool]) -> None:
-    """Reject a path of another kind, of another user, or that others can write to."""
-    if not kind(found.st_mode):
-        raise DataError(
-            f"{path} is a symbolic link, or not a regular file or folder; give another path."
-        )
-    if sys.platform == "win32":
-        return
-    if found.st_uid != os.getuid():
-        raise DataError(f"{path} belongs to another user, who could change results in it.")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise DataError(f"Others can write to {path}; forbid it first: chmod go-w '{path}'.")

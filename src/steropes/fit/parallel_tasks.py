@@ -26,6 +26,7 @@ from typing import Any, Generic, TypeVar
 import joblib
 from joblib.parallel import get_active_backend
 
+from ..private_files import open_private
 from .dask_transfer import scatter_to_worker
 from .fit_checkpoints import ResultFolder
 from .multi_fit_constants import REPLICATES, TRANSFER
@@ -195,7 +196,8 @@ def _distributed(common: Common) -> Iterator[Callable[[], Callable[[], Common]]]
         folder = tempfile.mkdtemp(prefix="steropes-")
         try:
             file = Path(folder) / "common.joblib"
-            joblib.dump(common, file)
+            with os.fdopen(open_private(file, os.O_WRONLY | os.O_EXCL), "wb") as stream:
+                joblib.dump(common, stream)
             there = _InFile(token, str(file))
             yield lambda: there
         finally:

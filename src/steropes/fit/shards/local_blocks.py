@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...private_files import private_folder
 from ..multi_fit_constants import TRANSFER
 from .block_sources import BlockRecipe
 from .memory_mapped_columns import MappedDesign, write_design
@@ -43,7 +44,7 @@ class LocalBlocks:
                 self._maps.append(None)
                 self._blocks.append(recipe.block(recipe.design()))
             return
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         place = Path(tempfile.mkdtemp(prefix="blocks-", dir=folder))
         weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
         for k, recipe in enumerate(recipes):

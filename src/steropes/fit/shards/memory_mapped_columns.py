@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ import numpy as np
 from ...backends.cpu import NO_DATA
 from ...design import Design
 from ...design.column_storage import Block, DenseBlock, SparseBlock
+from ...private_files import open_private, private_folder
 
 __all__ = ["MappedDesign", "write_design"]
 
 
 def write_design(design: Design, folder: Path) -> None:
     """Write the columns of a design without an intercept, one array a file."""
-    folder.mkdir()
+    private_folder(folder)
     kinds = []
     for k, b in enumerate(design.blocks):
         if isinstance(b, DenseBlock):
@@ -31,8 +33,11 @@ def write_design(design: Design, folder: Path) -> None:
         else:
             raise ValueError("an intercept is not written")
         for name, x in arrays.items():
-            np.save(folder / f"{k}-{name}.npy", np.ascontiguousarray(x))
-    (folder / "kinds.json").write_text(json.dumps({"n": design.n, "kinds": kinds}))
+            path = folder / f"{k}-{name}.npy"
+            with os.fdopen(open_private(path, os.O_WRONLY | os.O_EXCL), "wb") as columns:
+                np.save(columns, np.ascontiguousarray(x))
+    with os.fdopen(open_private(folder / "kinds.json", os.O_WRONLY | os.O_EXCL), "w") as file:
+        json.dump({"n": design.n, "kinds": kinds}, file)
 
 
 class MappedDesign:

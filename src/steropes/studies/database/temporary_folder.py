@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from steropes.errors import DataError
+from steropes.private_files import open_private
 
 # Windows has no locks of this kind.
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
@@ -45,7 +46,7 @@ class ScratchFolder:
                 f"cannot create a temporary folder in {home}: {error.strerror}; "
                 "the variable TMPDIR sets another place"
             ) from error
-        self._lock = os.open(hatching / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        self._lock = open_private(hatching / LOCK, os.O_RDWR)
         if fcntl is not None:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
         self.path = home / (PREFIX + hatching.name.removeprefix(HATCHING))

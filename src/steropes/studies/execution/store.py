@@ -10,7 +10,7 @@ do not depend on interruptions. (Every DuckDB file contains random bytes; the ar
 from __future__ import annotations
 
 import io
-import os
+import stat
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from steropes.errors import DataError
+from steropes.private_files import private_draft, refuse_foreign, restrict
 from steropes.studies._optional_packages import need
 from steropes.studies.report.plain_text import csv_text
 
@@ -61,8 +62,13 @@ class ResultStore:
         self.path, self.signature = Path(path), signature
         self.tables, self.keys = tables, keys
         duckdb = need("duckdb")
-        new = not self.path.exists()
+        new = not (self.path.exists() or self.path.is_symlink())
         try:
+            if new:  # DuckDB makes its file readable for all, and opens no empty one.
+                with private_draft(self.path) as draft:
+                    duckdb.connect(str(draft)).close()
+            refuse_foreign(self.path, self.path.lstat(), stat.S_ISREG)
+            restrict(self.path)
             self._db = duckdb.connect(str(self.path))
         except duckdb.Error as error:
             said = str(error).strip().splitlines()[0]
@@ -162,11 +168,9 @@ class ResultStore:
     def finish(self) -> None:
         """Write the file anew, each table sorted by its key, without the record of the steps."""
         duckdb = need("duckdb")
-        part = self.path.with_suffix(".part")
-        part.unlink(missing_ok=True)
         tables = {name: self.table(name) for name in self.tables}
         self._db.close()
-        with duckdb.connect(str(part)) as db:
+        with private_draft(self.path) as part, duckdb.connect(str(part)) as db:
             self._make(db)
             db.execute("INSERT INTO progress VALUES ('signature', $1)", [self.signature])
             db.execute("INSERT INTO progress VALUES ('done', 'all')")
@@ -175,7 +179,6 @@ class ResultStore:
                 columns = ", ".join(f"{c}::{kind} AS {c}" for c, kind in self.tables[name].items())
                 db.execute(f"INSERT INTO {name} SELECT {columns} FROM rows")
                 db.unregister("rows")
-        os.replace(part, self.path)
         self._db = duckdb.connect(str(self.path), read_only=True)
 
     # -- parts -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pandas as pd
 
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_representations import TextInHtml
+from steropes.private_files import private_folder
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import DisclosureRules, applied_rules, site_rules
 from steropes.studies.disclosure.release_folder import write_release
@@ -120,8 +121,7 @@ def run_design(
     say = progress or (lambda _: None)
     spec = design.spec
     rules = site_rules(disclosure, spec.min_cell)
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = private_folder(output, RESULTS)
     with (
         applied_rules(rules),
         opened(database, spec.schema, spec.time_zone, observed_until=spec.observed_until) as db,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,8 @@ from pathlib import Path
 from steropes.errors import DataError
 
 __all__ = ["output_folder", "write_files"]
+
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def output_folder(folder: str | Path) -> Path:
@@ -64,13 +67,11 @@ def write_files(
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             _remove_old_drafts(path)
-            handle, hidden = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-            waiting.append(Path(hidden))
+            hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+            handle = os.open(hidden, NEW, 0o666)  # readable as the umask says
+            waiting.append(hidden)
             with os.fdopen(handle, "wb") as file:
                 file.write(text if isinstance(text, bytes) else text.encode("utf-8"))
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(hidden, 0o666 & ~mask)  # mkstemp lets only the owner read.
         written = [draft.replace(folder / name) for draft, name in zip(waiting, texts, strict=True)]
         for path in gone:
             path.unlink(missing_ok=True)

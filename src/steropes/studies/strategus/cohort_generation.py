@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
+from steropes.private_files import private_draft
 from steropes.studies._optional_packages import need
 from steropes.studies.cohorts.circe import STATISTICS, circe_cohorts, cohorts_with_statistics
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable
@@ -117,8 +118,7 @@ def write_cohort_table(path: Path, table: CohortTable) -> None:
         The file, which contains people and is not for release.
     """
     duckdb = need("duckdb")
-    path.unlink(missing_ok=True)
-    with duckdb.connect(str(path)) as db:
+    with private_draft(path) as draft, duckdb.connect(str(draft)) as db:
         db.register("entries", pd.DataFrame(table.frame()))
         db.execute(
             "CREATE TABLE cohort AS SELECT cohort_definition_id, subject_id, "

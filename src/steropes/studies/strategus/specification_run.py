@@ -11,6 +11,7 @@ import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
+from steropes.private_files import private_folder
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import DisclosureRules, applied_rules, site_rules
 from steropes.studies.disclosure.counts_in_text import released_text
@@ -168,8 +169,7 @@ def run_specification(
     """
     say = progress or (lambda _: None)
     plan.cohorts.need_packages()
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = private_folder(output, CLAIM)
     _claim(folder, plan, database_id, schema)
     rules = site_rules(disclosure, None)
     tables: dict[str, Tables] = {}
