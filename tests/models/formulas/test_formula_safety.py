@@ -161,7 +161,7 @@ def test_codings_with_a_square_matrix_are_limited_in_levels(rng_labels):
 
 
 def test_columns_that_do_not_fit_into_memory_are_refused(table, monkeypatch):
-    from steropes.models import formula_size_limits
+    from steropes.models.formulas import formula_size_limits
 
     monkeypatch.setattr(formula_size_limits, "free_memory", lambda: 1000.0)
     with pytest.raises(DataError, match="do not fit into memory: 50 columns of 40 rows"):
