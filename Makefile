@@ -92,10 +92,20 @@ lock: $(BIN)/python
 	$(PIP) "uv>=0.9"
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  $(LOCKED) pyproject.toml --output-file requirements/deployment.txt
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' | \
+	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --no-annotate - --output-file requirements/build.txt
 
+# The database of advisories: pypi, or osv. Without --strict a package that the database does not know,
+# or all of them behind a mirror without advisories, would be skipped with exit code 0.
+ADVISORIES ?= pypi
 audit: $(BIN)/python
 	$(PIP) "pip-audit>=2.9"
-	$(BIN)/pip-audit --require-hashes --disable-pip --requirement requirements/deployment.txt
+	@$(BIN)/pip-audit --strict --vulnerability-service $(ADVISORIES) --require-hashes --disable-pip \
+	  --requirement requirements/deployment.txt --requirement requirements/build.txt || { \
+	  echo "make audit: if no vulnerabilities are listed above, the packages could not be compared with the"; \
+	  echo "advisories of $(ADVISORIES), and nothing is known about them. Other advisories: make audit ADVISORIES=osv"; \
+	  exit 1; }
 
 # One stamp for each extra: a second run installs nothing unless pyproject.toml has changed.
 $(VENV)/.demo $(VENV)/.test $(VENV)/.test-servers $(VENV)/.test-gpu $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,22 @@ def test_pages_and_settings_name_files_that_exist():
     files += [ROOT / "pyproject.toml", ROOT / "Dockerfile", ROOT / ".ci" / "run"]
     missing = {f.name: _missing(f.read_text("utf-8")) for f in files}
     assert {name: paths for name, paths in missing.items() if paths} == {}
+
+
+def test_an_image_is_built_from_a_fixed_base_and_locked_tools():
+    """Nothing that enters an image can change without a change of a file here."""
+    image = (ROOT / "Dockerfile").read_text("utf-8")
+    bases = re.findall(r"^FROM (\S+)|^ARG PYTHON=(\S+)", image, re.M)
+    assert {base or default for base, default in bases} == {
+        "${PYTHON}",
+        *re.findall(r"python:[\w.-]+@sha256:[0-9a-f]{64}", image),
+    }
+    assert "--no-build-isolation" in image
+    for line in image.splitlines():
+        if "pip install" in line:
+            assert "--require-hashes" in line or "--no-index" in line
+    locked = (ROOT / "requirements" / "build.txt").read_text("utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    for tool in project["build-system"]["requires"]:
+        name = re.split("[<>=!~]", tool)[0]
+        assert re.search(rf"^{re.escape(name)}==\S+ \\\n    --hash=sha256:", locked, re.M), tool
