@@ -244,7 +244,7 @@ def _() -> Pairs:
 
 @row("`check_assumptions`")
 def _() -> Pairs:
-    found = fitted().checks.assumptions(table()[[*NAMES, "T", "E"]], show_plots=False)
+    found = fitted().check_assumptions(table()[[*NAMES, "T", "E"]], show_plots=False)
     yield len(cox().checks.assumptions().doubtful), len(found), 0
 
 

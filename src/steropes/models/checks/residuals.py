@@ -1,4 +1,4 @@
-"""The method ``residuals`` of each family."""
+"""Residuals of each family, ``model.checks.residuals``."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def survival_residuals(
     events: Callable[[Problem], np.ndarray],
     strata: list | None,
 ) -> np.ndarray | pd.DataFrame:
-    """Compute residuals of a proportional hazards model; see its method ``residuals``."""
+    """Compute residuals of a proportional hazards model; see its method ``checks.residuals``."""
     by_column = has_columns(kind, kinds, params)
     beta = model._beta
     if not by_column:

@@ -56,7 +56,7 @@ def people_to_average(
     strata: LabelsLike | None,
     offset: VectorLike | None,
 ) -> PeopleToAverage:
-    """Read the arguments of a standardisation, which are those of `standardized_survival`.
+    """Read the arguments of a standardisation, those of `CoxCurves.standardized_survival`.
 
     Raises
     ------

@@ -42,7 +42,7 @@ def partial_effect(
         Values of the variable. Default its range between the 5th and the 95th percentile of
         the data, or its levels.
     scale : {"linear", "response", "ratio"}
-        As in `prediction_table`, with an offset of zero. Linear predictors are differences, and
+        As in `Effects.predictions`, with an offset of zero. Linear predictors are differences, and
         ratios are relative, to the row with all variables at their typical values.
     level : float
         Confidence level of the limits.
@@ -61,7 +61,7 @@ def partial_effect(
     ------
     DataError
         If the model was fitted neither from a formula nor to a data frame, has no such
-        variable or, without a formula, more than 200 columns, and as `prediction_table`.
+        variable or, without a formula, more than 200 columns, and as `Effects.predictions`.
 
     See Also
     --------
@@ -103,7 +103,7 @@ def partial_effect(
         # The formula's offset, if it has one, is zero: it has no typical value.
         X, base = (np.asarray(model._formula.matrix(rows)) for rows in (table, center))
     reference = None if scale == "response" else base
-    found = model.effects.predictions(X, scale, level, reference=reference)
+    found = model._accessor("effects").predictions(X, scale, level, reference=reference)
     shown = table[variable].to_numpy()  # multinomial models have a line for each class
     found.insert(0, variable, np.repeat(shown, len(found) // len(shown)))
     return found

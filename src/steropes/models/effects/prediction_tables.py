@@ -190,7 +190,7 @@ def _check_scale(
     if scale == "response" and model._distribution is None:
         raise DataError(
             "scale='response' is the mean of a generalised linear model. Survival models have "
-            "survival_curves() or incidence_curves(), cumulative models predict_mean()."
+            "curves.survival() or curves.incidence(), cumulative models predict_mean()."
         )
     if scale == "response" and reference is not None:
         raise DataError("reference goes with scale='linear' or 'ratio'.")

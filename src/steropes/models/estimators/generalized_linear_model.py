@@ -27,7 +27,7 @@ class GeneralizedLinearModel(PenalizedModel):
     """Base class of models with independent rows and an intercept.
 
     A subclass sets ``_distribution``, a `ResponseDistribution`, and its `_likelihood` returns an
-    `IndependentRowsLikelihood`. It inherits `residuals`.
+    `IndependentRowsLikelihood`. It inherits ``checks.residuals``.
 
     Parameters
     ----------

@@ -345,7 +345,9 @@ class PenalizedModel(Estimator):
     if not TYPE_CHECKING:  # type checkers would accept any name if they saw __getattr__
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(missing_attribute(self, name))
+            if (message := missing_attribute(self, name)) is not None:
+                raise AttributeError(message)
+            return object.__getattribute__(self, name)  # raises the error of the attribute
 
     def __dir__(self) -> Iterable[str]:
         """List all attributes without computing them, unlike scikit-learn's method."""

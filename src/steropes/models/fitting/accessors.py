@@ -129,12 +129,11 @@ MOVED = {
 }
 
 
-def missing_attribute(model: object, name: str) -> str:
-    """Describe an attribute that a model lacks, with the new place of a method that has moved."""
-    text = f"{type(model).__name__!r} object has no attribute {name!r}"
+def missing_attribute(model: object, name: str) -> str | None:
+    """Describe the new place of a method that has moved; None for other names."""
     group, _, function = MOVED.get(name, "").partition(".")
-    if isinstance(getattr(type(model), group, None), type) and hasattr(
-        getattr(type(model), group), function
-    ):
-        return f"{text}; it is model.{group}.{function}"
-    return text
+    if not hasattr(getattr(type(model), group, None), function or " "):
+        return None
+    return (
+        f"{type(model).__name__!r} object has no attribute {name!r}; it is model.{group}.{function}"
+    )

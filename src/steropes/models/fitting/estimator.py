@@ -80,13 +80,14 @@ class Estimator(LinearPrediction, FormulaMixin, BaseEstimator):
     # Family of the scores of a cross-validation, if they are the only measures.
     _scoring_family: ClassVar[str | None] = None
 
-    # Accessors, which differ between families: attached by `PenalizedModel` and its subclasses.
-    effects: Any
-    validation: Any
     # The distribution of y in generalised linear models.
     _distribution: Any = None
     # Typical values of the columns of a fit without a formula, computed at the first request.
     _column_variables: Mapping[str, FormulaVariable] | None = None
+
+    def _accessor(self, name: str) -> Any:
+        """Return an accessor of the model, whose class differs between families."""
+        return getattr(self, name)
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend

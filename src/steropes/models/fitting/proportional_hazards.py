@@ -151,7 +151,7 @@ class ProportionalHazardsModel(Estimator):
         offset : (n,) array, optional
             Known term of the linear predictor. Default 0.
         **given
-            Further arguments of ``concordance``.
+            Further arguments of ``validation.concordance``.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class ProportionalHazardsModel(Estimator):
         ``set_score_request(strata=True)``.
         """
         y = outcome_of_table(self, X, y)
-        return self.validation.concordance(
+        return self._accessor("validation").concordance(
             X, y, sample_weight=sample_weight, strata=strata, offset=offset, **given
         )
 

@@ -31,7 +31,7 @@ NO_COVARIANCE = (
     "Under a Laplace prior (or another that sets coefficients to zero) there are no standard "
     "errors: shrunken estimates are not normally distributed, and those of unpenalised "
     "coefficients depend on which others are selected. Use confint(method='profile') or "
-    "summary(kind='profile') for coefficients without a prior, and bootstrap() for all."
+    "summary(kind='profile') for coefficients without a prior, and inference.bootstrap() for all."
 )
 
 NO_COVARIANCE_WITHIN_LIMITS = (
@@ -234,7 +234,7 @@ class WaldInference(FittedModel):
             remedy = "exclude=…" if setting else f"by a setting exclude of the class {name}"
             raise DataError(
                 f"The smooth term of {name} may depend on a coefficient that is held: there is no "
-                f"{what}. Leave it out of the prior ({remedy}), or use bootstrap()."
+                f"{what}. Leave it out of the prior ({remedy}), or use inference.bootstrap()."
             )
         joined = problem.group_penalty(prior)
         if isinstance(joined, LimitedPenalty):
@@ -242,7 +242,7 @@ class WaldInference(FittedModel):
             if joined.joins(at) or l1[at].any() or l2[at].any():
                 raise DataError(
                     f"With limits of coefficients, there is a {what} of columns without a prior "
-                    "and limits only (exclude=…); use bootstrap() for the others."
+                    "and limits only (exclude=…); use inference.bootstrap() for the others."
                 )
             return
         if joined is not None and not joined.joins(at):
@@ -250,7 +250,7 @@ class WaldInference(FittedModel):
         raise DataError(
             f"Under a {type(prior).__name__} prior a coefficient that is held has a part in the "
             f"prior of the others: there is no {what}. Leave it out of the prior (exclude=…), or "
-            "use bootstrap()."
+            "use inference.bootstrap()."
         )
 
     def _has_sparse_prior(self) -> bool:

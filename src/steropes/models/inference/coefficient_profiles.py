@@ -17,7 +17,7 @@ class CoefficientProfiles:
     """Profile likelihoods of some coefficients of a fitted model.
 
     Fits start from those at earlier points, and no point is fitted twice, unlike with several calls
-    of `profile` and ``confint``.
+    of `Inference.profile` and ``confint``.
 
     Parameters
     ----------

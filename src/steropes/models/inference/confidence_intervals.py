@@ -31,8 +31,8 @@ UNKNOWN = (
 )
 OWN_PRIOR = (
     "Coefficients with a prior of their own have no line here: their estimates are shrunken on "
-    "purpose. confint(name, method='profile') is of their likelihood without it, and bootstrap() "
-    "describes the estimates."
+    "purpose. confint(name, method='profile') is of their likelihood without it, and "
+    "inference.bootstrap() describes the estimates."
 )
 
 
@@ -57,12 +57,12 @@ def confint(
     method : {"wald", "model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"}
         ``"wald"``: coefficient ± normal quantile (in linear models, t) × standard error of
         the default kind (see `vcov`). ``"model"``, ``"robust"``, ``"HC0"`` …: of this kind.
-        ``"profile"``: the points at which the profile log-likelihood (see `profile`) is half
-        the chi-squared quantile below its maximum; other coefficients are refitted under
+        ``"profile"``: the points at which the profile log-likelihood (see `Inference.profile`) is
+        half the chi-squared quantile below its maximum; other coefficients are refitted under
         their prior. The limit is infinite on a side on which the profile never falls so far.
         The prior of a penalised coefficient itself is ignored.
         ``"bootstrap"``: percentiles of 200 draws with the model's ``random_state``; see
-        `bootstrap` for more draws, and basic and BCa intervals.
+        `Inference.bootstrap` for more draws, and basic and BCa intervals.
     cluster : (n,) labels, optional
         Clusters of rows for ``"robust"`` (see `vcov`) or ``"bootstrap"``.
 

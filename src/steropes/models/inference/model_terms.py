@@ -48,7 +48,7 @@ def model_terms(model: FittedModel) -> list[ModelTerm]:
     if np.shape(model.coef_) != (len(model._all_names),):
         raise DataError(
             "Effects that change with time, or on several classes, have several coefficients for a "
-            "column; name them in linear_hypothesis()."
+            "column; name them in inference.linear_hypothesis()."
         )
     p = len(model._all_names)
     kept = np.arange(p) if model._fixed is None else np.asarray(model._fixed.kept)

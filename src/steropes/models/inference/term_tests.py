@@ -38,7 +38,7 @@ def term_tests(
     Parameters
     ----------
     test : {"wald", "score", "likelihood ratio"}
-        As in `linear_hypothesis`.
+        As in `Inference.linear_hypothesis`.
     kind : {"model", "robust"}, optional
         Covariance matrix of Wald tests; see `vcov`.
     cluster : (n,) labels, optional
@@ -59,7 +59,7 @@ def term_tests(
     Raises
     ------
     DataError
-        As `linear_hypothesis`, for example for variables with a prior.
+        As `Inference.linear_hypothesis`, for example for variables with a prior.
 
     See Also
     --------

@@ -138,8 +138,8 @@ def calibration_curve(
     """Compute observed as a smooth function of predicted risks or means.
 
     The outcome is fitted to a restricted cubic spline (three knots) of the linear predictor by
-    an unpenalised model of the same family. Bootstrap draws, as in `validate`, show by how much
-    the errors of calibration are smaller in the data of the fit than in new data.
+    an unpenalised model of the same family. Bootstrap draws, as in `Validation.validate`, show by how
+    much the errors of calibration are smaller in the data of the fit than in new data.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def calibration_curve(
     cluster : (n,) labels, optional
         Rows that are drawn together.
     reselect : bool, optional
-        As in `validate`, with the same cost.
+        As in `Validation.validate`, with the same cost.
     random_state : int, Generator or None
         Seed of the draws.
 
@@ -171,8 +171,8 @@ def calibration_curve(
     Raises
     ------
     DataError
-        For families as in `validate`, models with strata, offset or exposure, or if ``time`` or
-        ``value`` is missing.
+        For families as in `Validation.validate`, models with strata, offset or exposure, or if
+        ``time`` or ``value`` is missing.
 
     See Also
     --------
@@ -258,7 +258,7 @@ def _drawn_predictors(
     unasked = reselect is None and model.cv is not None
     show = unasked and not model.verbose
     reselect = unasked or bool(reselect)
-    # The draws of `bootstrap` are computed again from the same seeds.
+    # The draws of `Inference.bootstrap` are computed again from the same seeds.
     seed = int(random_generator(random_state).integers(2**63))
     with shown_shares(REPEATED) if show else nullcontext():
         fits = bootstrap(model, n, cluster, reselect, random_state=seed)
