@@ -45,9 +45,9 @@ class FormulaMixin(FittedModel):
         the estimator, so that copies of it, such as those of ``cross_val_score`` and
         `validate_by_group`, are fitted to tables. Each such fit determines knots, levels and
         scales from its own rows. Draws of `Inference.bootstrap` and `Validation.validate` and
-        the folds of ``cv`` share the columns of the fit instead, as in R's rms. Rows of weight zero do not count for
-        knots, levels and scales, and whole weights count as repeated rows; weights that are not
-        all whole numbers, such as inverse probabilities, count once.
+        the folds of ``cv`` share the columns of the fit instead, as in R's rms. Rows of weight
+        zero do not count for knots, levels and scales, and whole weights count as repeated rows;
+        weights that are not all whole numbers, such as inverse probabilities, count once.
 
         Parameters
         ----------

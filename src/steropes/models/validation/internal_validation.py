@@ -138,8 +138,8 @@ def calibration_curve(
     """Compute observed as a smooth function of predicted risks or means.
 
     The outcome is fitted to a restricted cubic spline (three knots) of the linear predictor by
-    an unpenalised model of the same family. Bootstrap draws, as in `Validation.validate`, show by how
-    much the errors of calibration are smaller in the data of the fit than in new data.
+    an unpenalised model of the same family. Bootstrap draws, as in `Validation.validate`, show by
+    how much the errors of calibration are smaller in the data of the fit than in new data.
 
     Parameters
     ----------
