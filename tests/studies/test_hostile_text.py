@@ -1,6 +1,7 @@
 """Files and names from somebody else cannot act on terminals, spreadsheets, memory or the disk."""
 
 import json
+import re
 import zipfile
 
 import pandas as pd
@@ -114,3 +115,26 @@ def test_an_archive_that_grows_to_gigabytes_is_refused(tmp_path, monkeypatch):
         archive.writestr("cm_result.csv", "x" * 100_000)
     with pytest.raises(DataError, match="100,000 bytes once decompressed"):
         combine_archives([path])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u00a0=1+1",
+        "\ufeff=1+1",
+        "\u200b\u3000@SUM(1)",
+        "name;=cmd()",
+        "name; \uff1dcmd()",
+        "name\t=cmd()",
+        "name;-cmd()",
+    ],
+)
+def test_no_cell_is_a_formula_after_invisible_characters_or_other_separators(text):
+    written = csv_text(pd.DataFrame({"name": [text], text: ["a"]}))
+    assert not re.search(r"(^|[,;\t])[\s\ufeff\u200b]*[=+@\uff1d-]", written, re.M)
+    assert written.replace("'", "").splitlines()[1] == f"{text},a"
+
+
+@pytest.mark.parametrize("text", ["from 1; -2 days", "a;b", "-2", "+1e5", "x = 1", "\u00a0name"])
+def test_text_that_is_no_formula_is_unchanged(text):
+    assert csv_text(pd.DataFrame({"name": [text]})) == f"name\n{text}\n"

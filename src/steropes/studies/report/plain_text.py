@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import pandas as pd
 
@@ -11,6 +12,8 @@ __all__ = ["csv_text", "plain_text", "without_credentials"]
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Characters that spreadsheets take for the start of a formula, or strip before they look for one.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+# A program whose separator is not the comma begins another cell after one of these.
+OTHER_CELL = re.compile(r"([;\t]\s*)(?=[=+@\uff1d\uff0b\uff0d\uff20]|-(?!\s*\d))")
 QUOTED_NA = "\x1aNA"  # Other text has no control characters when it is written.
 HIDDEN = "***"
 # "scheme://user:password@", also with a single slash, a common typing error.
@@ -43,6 +46,14 @@ def csv_text(table: pd.DataFrame) -> str:
     return str(safe.to_csv(index=False, lineterminator="\n")).replace(QUOTED_NA, '"NA"')
 
 
+def _visible(text: str) -> str:
+    """Return a text from its first visible character or control character."""
+    for place, character in enumerate(text):
+        if unicodedata.category(character) not in ("Zs", "Zl", "Zp", "Cf"):
+            return text[place:]
+    return ""
+
+
 def _safe_cell(value: object) -> object:
     """Make text safe for a spreadsheet; a quote precedes text that it would take for a formula."""
     if not isinstance(value, str):
@@ -50,7 +61,8 @@ def _safe_cell(value: object) -> object:
     value = plain_text(value)
     if value == "NA":
         return QUOTED_NA
-    if not value.lstrip(" ").startswith(FORMULA):
+    value = OTHER_CELL.sub(r"\1'", value)
+    if not _visible(value).startswith(FORMULA):
         return value
     try:
         float(value)
