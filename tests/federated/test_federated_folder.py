@@ -1,5 +1,6 @@
 """A folder that sites share: step by step it ends where one process ends, and files are checked."""
 
+import base64
 import json
 from dataclasses import replace
 
@@ -318,3 +319,15 @@ def test_times_of_a_csv_file_stay_tied(tmp_path):
     read = _read_file(tmp_path / "north.csv")
     for name in ("t", "e", "w", "marker"):
         assert np.array_equal(read[name], table[name])
+
+
+def test_sums_that_no_site_can_have_are_refused_in_each_round(second_round, owners, rng):
+    """Before, the lead advised to drop columns, because a Hessian of noise is singular."""
+    all_answer(second_round, owners)
+    path = answers(second_round, 1) / "north.json"
+    given = json.loads(path.read_text())
+    size = len(base64.b64decode(given["sums"]))
+    given["sums"] = base64.b64encode(rng.bytes(size)).decode()
+    path.write_text(json.dumps(given))
+    with pytest.raises(DataError, match="larger than sums of sites can be: an answer is wrong"):
+        federate_step(second_round)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import DataError
 from .federated_plan import UNCONDITIONAL, FederatedPlan
-from .fixed_point_sums import BYTES, add, decode, encode, from_bytes, to_bytes
+from .fixed_point_sums import BYTES, LARGEST, add, decode, encode, from_bytes, to_bytes
 from .messages import Ask, Message
 
 __all__ = [
@@ -208,7 +208,13 @@ class Totals:
 
 
 def total_of(plan: FederatedPlan, request: Message, answers: tuple[Message, ...]) -> Totals:
-    """Add masked answers; the masks cancel if all sites answered."""
+    """Add masked answers; the masks cancel if all sites answered.
+
+    Raises
+    ------
+    DataError
+        An answer has another length, or a total is larger than sums of so many sites can be.
+    """
     shapes = layout(plan, request)
     n = numbers_in(shapes)
     total = np.zeros((n, 3), np.uint64)
@@ -219,6 +225,11 @@ def total_of(plan: FederatedPlan, request: Message, answers: tuple[Message, ...]
     flat, out, at = decode(total), {}, 0
     for name, shape in shapes.items():
         size = int(np.prod(shape))
+        if (np.abs(flat[at : at + size]) > LARGEST * len(answers)).any():
+            raise DataError(
+                f"the total of {name!r} is larger than sums of sites can be: an answer is wrong "
+                "or the masks did not cancel. Do all sites have each other's current public keys?"
+            )
         out[name] = flat[at : at + size].reshape(shape)
         at += size
     return Totals(out)
