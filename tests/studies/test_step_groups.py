@@ -70,3 +70,11 @@ def test_a_group_is_prepared_while_processes_compute_the_group_before(tmp_path):
     alone = [f"{title} {step}" for title in "ab" for step in ("shared", "one", "two")]
     assert events(1) == alone
     assert events(2) == [*alone[:2], "prepare b", *alone[2:]]  # its error is left to its answer
+
+
+def test_a_store_in_memory_makes_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        with ResultStore(":memory:", "x", TABLES, KEYS) as store:
+            assert store.done == set()
+    assert not [*tmp_path.iterdir()]

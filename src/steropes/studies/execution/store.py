@@ -29,6 +29,7 @@ from steropes.studies.report.plain_text import csv_text
 __all__ = ["ResultStore", "Rows", "archive_of"]
 
 Rows: TypeAlias = list[dict[str, Any]] | pd.DataFrame  # The rows of a table.
+IN_MEMORY = ":memory:"
 SECONDS = 5.0  # A step that is added this long after the last writing is written at once.
 
 
@@ -38,7 +39,7 @@ class ResultStore:
     Parameters
     ----------
     path : str or Path
-        Created if it does not exist.
+        Created if it does not exist. ":memory:" stands for a store without a file.
     signature : str
         Hash of everything that results depend on; a file with another one is refused.
     tables : mapping of str to mapping of str to str
@@ -62,13 +63,15 @@ class ResultStore:
         self.path, self.signature = Path(path), signature
         self.tables, self.keys = tables, keys
         duckdb = need("duckdb")
-        new = not (self.path.exists() or self.path.is_symlink())
+        of_file = str(path) != IN_MEMORY
+        new = not of_file or not (self.path.exists() or self.path.is_symlink())
         try:
-            if new:  # DuckDB makes its file readable for all, and opens no empty one.
+            if new and of_file:  # DuckDB makes its file readable for all, and opens no empty one.
                 with private_draft(self.path) as draft:
                     duckdb.connect(str(draft)).close()
-            refuse_foreign(self.path, self.path.lstat(), stat.S_ISREG)
-            restrict(self.path)
+            if of_file:
+                refuse_foreign(self.path, self.path.lstat(), stat.S_ISREG)
+                restrict(self.path)
             self._db = duckdb.connect(str(self.path))
         except duckdb.Error as error:
             said = str(error).strip().splitlines()[0]
