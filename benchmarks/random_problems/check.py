@@ -233,7 +233,7 @@ def _check_errors(problem, model, dense, out):
     """Standard errors are the roots of the inverse Hessian's diagonal, where there is one."""
     theta = coefficients(problem, model)
     try:
-        se = np.sqrt(np.diag(model.vcov().to_numpy()))
+        se = np.sqrt(np.diag(model.vcov("model").to_numpy()))
     except steropes.DataError as error:
         if not (dense.l1.any() and "profile" in str(error)) and not _lost(dense, theta, error):
             out.wrong(f"vcov raised DataError: {str(error)[:120]}")

@@ -94,7 +94,7 @@ def _refused(problem, model, given, options, wrong):
 def _covariance(model):
     """The covariance matrix, or empty where it is refused: an ℓ1 penalty, or lost in rounding."""
     try:
-        return model.vcov().to_numpy()
+        return model.vcov("model").to_numpy()
     except steropes.DataError as error:
         if "there are no standard errors" in str(error) or "lost in rounding" in str(error):
             return np.empty(0)
