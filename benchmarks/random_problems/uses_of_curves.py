@@ -133,7 +133,7 @@ def reductions(rng, wrong):
         wrong(f"{kind}: log-likelihood {model.log_likelihood_:.8f}, dense {-value:.8f}, {off:.1e}")
     C = np.linalg.inv(H + np.diag(dense.l2))
     se = np.sqrt(np.diag(C))[-p:] / dense.scale[-p:]
-    if off := differs(model.summary()["se"], se, 1e-6):
+    if off := differs(model.summary(kind="model")["se"], se, 1e-6):
         wrong(f"{kind}: standard errors {off:.1e}")
     return f"{kind} {link} n={len(y)} target={target} skewed={skewed}"
 
@@ -197,7 +197,7 @@ def late_fine_gray(rng, wrong):
     size = np.sqrt(np.diag(information))
     if (abs(score) / size).max() > 1e-6:
         wrong(f"score {(abs(score) / size).max():.1e} in standard errors")
-    ours = model.vcov().to_numpy()
+    ours = model.vcov("model").to_numpy()
     if off := differs(ours / np.outer(1 / size, 1 / size),
                       np.linalg.inv(information) * np.outer(size, size), 1e-6):  # fmt: skip
         wrong(f"covariance {off:.1e}")

@@ -203,7 +203,7 @@ def dask_blocks(rng, wrong):
     if off := differs(np.append(model.intercept_, model.coef_), b):
         wrong(f"coefficients: {off:.1e}")
     if family != "linear":
-        ours = model.summary()["se"].to_numpy()
+        ours = model.summary(kind="model")["se"].to_numpy()
         if off := differs(ours, np.sqrt(np.diag(np.linalg.inv(H)))[-len(ours) :], 1e-5):
             wrong(f"standard errors: {off:.1e}")
     return f"{family} n={n} p={p} blocks={len(blocks)} weights={w is not None}"
