@@ -9,14 +9,11 @@ rows that count differently.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .row_digests import column_values
-
-if TYPE_CHECKING:
-    from .small_cells import Factor, SiteCells
+from .small_cells import Factor, SiteCells
 
 __all__ = ["refuse_dominated"]
 

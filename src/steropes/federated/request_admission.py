@@ -23,6 +23,7 @@ from .answer_ledger import (
     refuse_differences,
 )
 from .data_owner import Owner
+from .dominant_people import refuse_dominated
 from .federated_constants import ADMISSION, EVALUATION
 from .federated_plan import PER_SITE, FederatedPlan
 from .messages import Message
@@ -267,7 +268,7 @@ class Admission:
             at = request.numbers("columns", 0, len(plan.columns))
             pairs = tuple(plan.columns[j] for j in at)
         if pairs not in self._small:
-            self._small[pairs] = cells.refusals(pairs)
+            self._small[pairs] = cells.refusals(pairs, refuse_dominated)
         return self._small[pairs]
 
     def _expected_numbers(self, request: Message) -> int:

@@ -9,7 +9,7 @@ factors jointly if the answers are numerous enough to compute them (`answer_ledg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +18,6 @@ from scipy import sparse
 
 from ..data.group_checks_and_counts import count_distinct
 from ..errors import listed
-from .dominant_people import refuse_dominated
 from .federated_constants import ADMISSION
 from .federated_plan import SURVIVAL, UNCONDITIONAL, FederatedPlan
 from .owner_rules import OwnerRules
@@ -113,7 +112,11 @@ class SiteCells:
 
     # -- cells that are too small ------------------------------------------------------------------
 
-    def refusals(self, pairs: Sequence[str]) -> list[str]:
+    def refusals(
+        self,
+        pairs: Sequence[str],
+        further: Callable[[SiteCells, np.ndarray], list[str]],
+    ) -> list[str]:
         """Return sentences on cells of single factors and of pairs that are too small.
 
         The own rows and the training rows of each fold are examined as well, since the sums of one
@@ -124,12 +127,14 @@ class SiteCells:
         pairs : sequence of str
             The covariates of Hessians, all pairs of which are examined; each covariate is examined
             with each outcome in any case.
+        further : callable
+            A further examination of the rows of a part, such as `refuse_dominated`.
         """
         if self.rules.least <= 1:
             return []
         for part in range(int(self.part.max(initial=-1)) + 1):
             among = self.part == part
-            out = self._small(pairs, among) or refuse_dominated(self, among)
+            out = self._small(pairs, among) or further(self, among)
             if out:
                 return out
         if self.rows.held_out is None:
