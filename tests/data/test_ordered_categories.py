@@ -11,11 +11,13 @@ from steropes import (
     DataError,
     LinearRegression,
     LogisticRegression,
+    MultinomialLogisticRegression,
     Normal,
     PoissonRegression,
     Surv,
     calibration_table,
     fit_many,
+    validate_by_group,
 )
 
 N = 120
@@ -122,10 +124,69 @@ def test_the_second_class_of_a_logistic_model_is_the_higher_category(form, data)
     assert [int(c) for c in found.predict(X)] == (1 - expected.predict(X)).tolist()
     if form == "categorical":
         assert found.score(X, FORMS[form](y.tolist(), [1, 0])) == expected.score(X, 1 - y)
-    plain = LogisticRegression().fit(X, pd.Categorical(y, [1, 0]))  # whose order is none
-    assert plain.classes_.tolist() == [0, 1]
     with pytest.raises(DataError, match="3 classes"):
         LogisticRegression().fit(X, FORMS[form]([2, *y[1:].tolist()], [2, 1, 0]))
+
+
+UNORDERED = {
+    "categorical": pd.Categorical,
+    "series": lambda y, c: pd.Series(pd.Categorical(y, c)),
+    "index": pd.CategoricalIndex,
+    "frame": lambda y, c: pd.DataFrame({"y": pd.Categorical(y, c)}),
+}
+
+
+@pytest.mark.parametrize("form", UNORDERED)
+def test_the_order_of_unordered_categories_counts_for_classes_as_it_does_for_covariates(form, data):
+    X, y = data
+    case = (y > 1).astype(int)
+    text = np.where(case, "case", "control").tolist()
+    arms = UNORDERED[form](text, ["control", "unused", "case"])
+    expected = LogisticRegression().fit(X, case)
+    found = LogisticRegression().fit(X, arms)
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
+    assert found.classes_.tolist() == ["control", "case"]
+    assert found.score(X, arms) == found.score(X, text) == expected.score(X, case)
+    assert LogisticRegression().fit(X, text).classes_.tolist() == ["case", "control"]
+    labels = np.array(["none", "mild", "fatal"])[np.minimum(y, 2)].tolist()
+    several = UNORDERED[form](labels, ["none", "mild", "fatal"])
+    model = MultinomialLogisticRegression().fit(X, several)
+    assert model.classes_.tolist() == ["none", "mild", "fatal"]
+    np.testing.assert_array_equal(
+        model.coef_, MultinomialLogisticRegression().fit(X, np.minimum(y, 2)).coef_
+    )
+    p = expected.predict_proba(X)[:, 1]
+    pd.testing.assert_frame_equal(calibration_table(p, arms), calibration_table(p, case))
+
+
+def test_refits_keep_the_order_of_unordered_categories(data):
+    X, y = data
+    case = (y > 1).astype(int)
+    text = np.where(case, "case", "control")
+    arms = pd.Series(pd.Categorical(text, ["control", "case"]))
+    groups = np.arange(N) % 3
+    expected = validate_by_group(LogisticRegression(), X, case, groups)
+    pd.testing.assert_frame_equal(
+        validate_by_group(LogisticRegression(), X, arms, groups), expected
+    )
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(arm=arms)
+    of_formula = LogisticRegression(formula="arm ~ a + b")
+    pd.testing.assert_frame_equal(validate_by_group(of_formula, table, None, groups), expected)
+    assert of_formula.fit(table).classes_.tolist() == ["control", "case"]
+    some = arms.where(np.arange(N) != 5)
+    gaps = np.where(some.isna(), np.nan, case)
+    found = fit_many(LogisticRegression(), X, {"arm": arms, "some": some})["coef"]
+    numbers = fit_many(LogisticRegression(), X, {"arm": case, "some": gaps})["coef"]
+    np.testing.assert_allclose(found, numbers, rtol=1e-12)
+
+
+def test_labels_of_categories_are_checked_as_others_are(data):
+    X, y = data
+    two = y > 1
+    with pytest.raises(DataError, match="y is blank in row"):
+        LogisticRegression().fit(X, pd.Categorical(np.where(two, " ", "a"), ["a", " "]))
+    with pytest.raises(DataError, match="mixes labels of different types"):
+        LogisticRegression().fit(X, pd.Categorical.from_codes(two.astype(int), [1, "a"]))
 
 
 def test_a_cumulative_model_reads_other_rows_as_it_read_its_own(data):

@@ -18,6 +18,7 @@ from sklearn.linear_model import (
     PoissonRegressor,
 )
 from sklearn.linear_model import LogisticRegression as TheirLogistic
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import OneHotEncoder
 from statsmodels.discrete.conditional_models import ConditionalLogit
@@ -102,6 +103,21 @@ def all_of(model: object) -> np.ndarray:
 
 
 # scikit-learn ------------------------------------------------------------------------------------
+
+
+@row("`classes_`, always sorted")
+def classes_in_the_order_of_categories() -> Pairs:
+    df = table()
+    y = pd.Series(pd.Categorical(np.where(df["dead"] == 1, "case", "control"), ["control", "case"]))
+    ours, theirs = LogisticRegression().fit(df[["x"]], y), TheirLogistic(C=np.inf)
+    yield ours.coef_, -theirs.fit(df[["x"]], y).coef_[0], 1e-3  # which models "control"
+    assert ours.classes_.tolist() == theirs.classes_.tolist()[::-1]
+    positions = y.cat.codes
+    theirs.fit(df[["x"]], positions)
+    for scoring in ("roc_auc", "neg_log_loss"):
+        score = get_scorer(scoring)
+        own = LogisticRegression().fit(df[["x"]], positions)
+        yield score(own, df[["x"]], positions), score(theirs, df[["x"]], positions), 1e-4
 
 
 @row("`LogisticRegression(penalty=None)`")

@@ -321,7 +321,7 @@ def test_repeated_cross_validations_show_their_progress(call, capsys):
     model = LogisticRegression(prior=Laplace(), cv=3, random_state=1).fit(X, Y)
 
     def shown(**given):
-        getattr(model, call)(n=3, random_state=1, **given)
+        getattr(model.validation, call)(n=3, random_state=1, **given)
         return capsys.readouterr().err
 
     text = shown()

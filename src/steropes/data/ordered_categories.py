@@ -1,8 +1,9 @@
-"""Ordered categorical outcomes of pandas, polars and Arrow.
+"""Categorical outcomes of pandas, polars and Arrow.
 
-A pandas ordered ``Categorical`` (or series, index or frame of one), a polars ``Enum`` and an
-ordered Arrow dictionary list their categories from the lowest to the highest. This order counts
-and not that of the labels: ``Categorical(y, [3, 2, 1, 0], ordered=True)`` rises from 3 to 0.
+A pandas ``Categorical`` (or series, index or frame of one), a polars ``Enum`` and an ordered Arrow
+dictionary list their categories in an order. This order counts and not that of the labels:
+``Categorical(y, [3, 2, 1, 0], ordered=True)`` rises from 3 to 0. In classes it counts even if the
+pandas type is not called ordered, as the order of the levels of R's factors does.
 """
 
 from __future__ import annotations
@@ -20,22 +21,31 @@ from .array_conversion import as_series
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["OrderedCategories", "ordered_categories", "refuse_other_category_order"]
+__all__ = [
+    "Categories",
+    "categories_in_order",
+    "ordered_categories",
+    "refuse_other_category_order",
+    "with_categories",
+]
 
 
-class OrderedCategories(NamedTuple):
-    """Ordered categories of n rows.
+class Categories(NamedTuple):
+    """Categories of n rows.
 
     Attributes
     ----------
     codes : (n,) int array
         Position of each row's category, −1 if it is missing.
     labels : list
-        All categories from the lowest to the highest, including unused ones.
+        All categories in their order, including unused ones.
+    ordered : bool
+        Whether the type says that they rise from the first to the last.
     """
 
     codes: np.ndarray
     labels: list
+    ordered: bool = True
 
     @property
     def ascend(self) -> bool:
@@ -54,8 +64,26 @@ class OrderedCategories(NamedTuple):
             raise DataError(f"{what} is missing in row {i}; drop the row.")
 
 
-def ordered_categories(y: object) -> OrderedCategories | None:
+def ordered_categories(y: object) -> Categories | None:
     """Read ordered categories of any library; return None if y is anything else."""
+    found = categories_in_order(y)
+    return found if found is not None and found.ordered else None
+
+
+def with_categories(y: object) -> np.ndarray | pd.Categorical:
+    """Convert an outcome to an array whose rows can be selected, with its categories if any."""
+    found = categories_in_order(y)
+    if found is None:
+        return np.asarray(y)
+    return pd.Categorical.from_codes(found.codes, found.labels, ordered=found.ordered)
+
+
+def categories_in_order(y: object) -> Categories | None:
+    """Read categories that are listed in an order; return None if y is anything else.
+
+    The categories of a polars ``Categorical`` and of other Arrow dictionaries are in the order in
+    which a process or a file has met them. They are not read here.
+    """
     if isinstance(y, pd.Categorical | pd.CategoricalIndex):
         y = pd.Series(y)
     elif isinstance(y, pd.DataFrame) and y.shape[1] == 1:
@@ -74,18 +102,19 @@ def ordered_categories(y: object) -> OrderedCategories | None:
     if dictionary is not None:
         plain = dictionary.to_pandas()
         return _from_pandas(plain) if plain.dtype.ordered else None
+    if isinstance(y, pd.Series) and isinstance(y.dtype, pd.CategoricalDtype):
+        return _from_pandas(y)
     if not isinstance(series.dtype, nw.Enum):
         return None
-    if isinstance(y, pd.Series):
-        return _from_pandas(y)
     labels = list(series.dtype.categories)
     codes = pd.Categorical(series.to_list(), categories=labels).codes
-    return OrderedCategories(codes.astype(np.int64), labels)
+    return Categories(codes.astype(np.int64), labels)
 
 
-def _from_pandas(y: pd.Series) -> OrderedCategories:
-    """Read a pandas series of ordered categories."""
-    return OrderedCategories(np.asarray(y.cat.codes, np.int64), y.cat.categories.tolist())
+def _from_pandas(y: pd.Series) -> Categories:
+    """Read a pandas series of categories."""
+    codes = np.asarray(y.cat.codes, np.int64)
+    return Categories(codes, y.cat.categories.tolist(), bool(y.cat.ordered))
 
 
 def _arrow_dictionary(y: object) -> pa.ChunkedArray | None:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..errors import DataError
 from .array_conversion import as_numbers, as_series, plain_array, refuse_lazy_query, unmasked
-from .ordered_categories import OrderedCategories, ordered_categories, refuse_other_category_order
+from .ordered_categories import Categories, categories_in_order, refuse_other_category_order
 
 __all__ = [
     "MAX_OFFSET_RANGE",
@@ -329,7 +329,8 @@ def check_classes(y: object, n: int) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     classes : array
-        The distinct labels, sorted, or in the order of ordered categories.
+        The distinct labels, in the order of categories that have one (see
+        `categories_in_order`), and otherwise sorted.
     codes : (n,) int array
         The position of each row's label among the classes.
 
@@ -338,9 +339,9 @@ def check_classes(y: object, n: int) -> tuple[np.ndarray, np.ndarray]:
     DataError
         If labels are missing, of mixed types or not suitable as classes.
     """
-    ordered = ordered_categories(y)
-    if ordered is not None:
-        return _classes_in_order(ordered, n)
+    categories = categories_in_order(y)
+    if categories is not None:
+        return _classes_in_order(categories, n)
     frame = nw.from_native(y, eager_only=True, pass_through=True)
     series = as_series(y)
     if isinstance(frame, nw.DataFrame):
@@ -378,21 +379,31 @@ def check_classes(y: object, n: int) -> tuple[np.ndarray, np.ndarray]:
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError:
         _refuse_mixed(y)
-    labels = classes if y.dtype.kind in "OUS" else ()
+    _refuse_blank(classes, codes)
+    return classes, codes
+
+
+def _refuse_blank(classes: np.ndarray, codes: np.ndarray) -> None:
+    """Refuse a class whose label is text without a visible character."""
+    labels = classes if classes.dtype.kind in "OUS" else ()
     blank = next((k for k, label in enumerate(labels) if is_blank(label)), None)
     if blank is not None:
         row = int((codes == blank).argmax())
         raise DataError(f"y is blank in row {row}; name this class, or drop the row.")
-    return classes, codes
 
 
-def _classes_in_order(y: OrderedCategories, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Read classes from ordered categories, without unused ones."""
+def _classes_in_order(y: Categories, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Read classes from categories in their order, without unused ones."""
     if len(y.codes) != n:
         raise DataError(f"y has shape ({len(y.codes)},), but X has {n} rows.")
     y.refuse_missing("y")
     present, codes = np.unique(y.codes, return_inverse=True)
-    return np.array([y.labels[k] for k in present]), codes
+    labels = [y.labels[k] for k in present]
+    if 0 < sum(isinstance(label, str) for label in labels) < len(labels):
+        _refuse_mixed([labels[k] for k in codes])  # NumPy would convert all of them to text
+    classes = np.array(labels)
+    _refuse_blank(classes, codes)
+    return classes, codes
 
 
 def _refuse_mixed(y: Iterable) -> NoReturn:

@@ -75,8 +75,8 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
     Attributes
     ----------
     classes_ : (2,) array
-        Labels of y, sorted, or in the order of ordered categories (a pandas ``Categorical`` with
-        ``ordered=True``, a polars ``Enum``). The model is for the probability of the second.
+        Labels of y in the order of their categories (a pandas ``Categorical``, ordered or not, a
+        polars ``Enum``), and otherwise sorted. The model is for the probability of the second.
     class_weight_ : (2,) array
         Weights of the classes, 1 without ``class_weight``.
     intercept_ : float

@@ -84,7 +84,7 @@ class MultinomialLogisticRegression(MultinomialPredictions):
     Attributes
     ----------
     classes_ : (K,) array
-        Labels of y, sorted, or in the order of ordered categories.
+        Labels of y in the order of their categories, ordered or not, and otherwise sorted.
     class_weight_ : (K,) array
         Weights of the classes, 1 without ``class_weight``.
     coef_ : (K, p) array

@@ -19,7 +19,7 @@ from ...backends.blas_threads import single_threaded_blas
 from ...data import check_level, refuse_other_order
 from ...data.array_conversion import as_numbers, as_series, refuse_lazy_query
 from ...data.input_types import LabelsLike, TableLike, VectorLike
-from ...data.ordered_categories import OrderedCategories, ordered_categories
+from ...data.ordered_categories import Categories, categories_in_order
 from ...design import Design, as_design
 from ...errors import DataError, SeparationError
 from ...fit import Problem
@@ -355,8 +355,8 @@ def _leave_out(given: FitArguments, n: int) -> FitArguments:
     y = given["y"]
     if isinstance(y, np.ndarray) and y.dtype.names is not None:  # survival outcomes are complete
         return given
-    if (ordered := ordered_categories(y)) is not None:
-        return _leave_out_categories(given, ordered, n)
+    if (categories := categories_in_order(y)) is not None:
+        return _leave_out_categories(given, categories, n)
     y, missing = _with_gaps(y)
     if y.ndim != 1 or len(y) != n or not missing.any() or missing.all():
         return given
@@ -368,8 +368,8 @@ def _leave_out(given: FitArguments, n: int) -> FitArguments:
     return {**given, "y": y, "sample_weight": weight}
 
 
-def _leave_out_categories(given: FitArguments, y: OrderedCategories, n: int) -> FitArguments:
-    """Apply `_leave_out` to ordered categories, preserving their order."""
+def _leave_out_categories(given: FitArguments, y: Categories, n: int) -> FitArguments:
+    """Apply `_leave_out` to categories, preserving their order."""
     missing = y.codes < 0
     if len(y.codes) != n or not missing.any() or missing.all():
         return given
@@ -377,7 +377,7 @@ def _leave_out_categories(given: FitArguments, y: OrderedCategories, n: int) -> 
     if weight is None:
         return given
     codes = np.where(missing, y.codes[int(np.argmin(missing))], y.codes)
-    filled = pd.Categorical.from_codes(codes, y.labels, ordered=True)
+    filled = pd.Categorical.from_codes(codes, y.labels, ordered=y.ordered)
     return {**given, "y": filled, "sample_weight": weight}
 
 

@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing
 from ...data import check_classes, check_response, check_survival, check_weights, refuse_other_order
 from ...data.group_checks_and_counts import check_groups
 from ...data.input_types import LabelsLike, VectorLike
-from ...data.ordered_categories import ordered_categories
+from ...data.ordered_categories import with_categories
 from ...data.survival_outcome import SurvivalOutcome
 from ...data.vector_checks import check_offset, label_strata
 from ...errors import DataError, SeparationError
@@ -124,10 +124,7 @@ def validate_by_group(
     else:
         add = check_offset(offset, n, False)
     stratum = None if strata is None else label_strata(strata, n)[0]
-    found = ordered_categories(y)
-    outcome: Any = np.asarray(y)
-    if found is not None and not found.ascend:
-        outcome = pd.Categorical.from_codes(found.codes, found.labels, ordered=True)
+    outcome: Any = with_categories(y)
     rows_of_all: dict[str, Any] = {"sample_weight": weight, "offset": add, "strata": stratum}
     given = {name: x for name, x in rows_of_all.items() if x is not None}
     lines, measures = [], []
