@@ -86,12 +86,12 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "solve.quasi_newton.growable_matrix": {"ROWS_PER_TASK": 5},
         "design.working_columns_by_row": {"STORAGE.mirrored_rows": 5, "STORAGE.squared_rows": 11},
     }),
-    (0.8, {"backends.cpu.cpu_chunk_sizes": {
+    (0.8, {"backends.cpu.sparse.cpu_chunk_sizes": {
         "frequent_share": 0.1, "min_frequent_columns": 2, "min_pairs_per_entry": 0,
         "tile_columns": 5, "tile_rows": 8, "max_tile_bytes": 1 << 12,
     }}),
     (0.8, {
-        "backends.cpu.cpu_chunk_sizes": {
+        "backends.cpu.sparse.cpu_chunk_sizes": {
             "max_partial_bytes": 1 << 8, "chunk_rows": 13, "min_band_rows": 7, "max_band_rows": 16,
             "gram_stripe_bytes": 64, "gram_entries": 1, "max_dense_gram_values": 0,
             "max_group_lines": 16, "max_group_entries": 64,

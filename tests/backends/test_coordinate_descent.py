@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steropes.backends.cpu.coordinate_descent import descend_panel, panel_room
+from steropes.backends.cpu.descent.coordinate_descent import descend_panel, panel_room
 
 
 def _slope(A, U, c, s, y, start, i, b):

@@ -6,7 +6,7 @@ import torch
 from kernel_cases import close, pointers_of, random_case
 
 from steropes.backends import get_backend
-from steropes.backends.cpu import conditional_bernoulli
+from steropes.backends.cpu.likelihoods import conditional_bernoulli
 from steropes.backends.pytorch.device_array import DeviceArray
 from steropes.backends.pytorch.device_risk_sweeps import DeviceRiskSweeps
 from steropes.backends.pytorch.device_segment_sums import Segments, softmax_twin

@@ -13,7 +13,8 @@ from numba.core.registry import CPUDispatcher as Dispatcher
 from scipy import sparse
 
 from steropes.backends import get_backend, thread_pool
-from steropes.backends.cpu import CHUNKS, CpuBackend, CpuPolicy, Lines, sparse_lines
+from steropes.backends.cpu import CHUNKS, CpuBackend, CpuPolicy, Lines
+from steropes.backends.cpu.sparse import sparse_lines
 from steropes.backends.thread_pool import balanced_chunks, count_threads
 from steropes.errors import DataError
 
@@ -206,10 +207,10 @@ def test_settings_are_checked():
 @pytest.mark.parametrize(
     "name",
     [
-        "conditional_bernoulli",
-        "conditional_third_derivative",
-        "sparse_group_sums",
-        "pooled_logistic_kernels",
+        "likelihoods.conditional_bernoulli",
+        "likelihoods.conditional_third_derivative",
+        "sparse.sparse_group_sums",
+        "likelihoods.pooled_logistic_kernels",
     ],
 )
 def test_sums_of_small_strata_are_added_in_one_order(name):

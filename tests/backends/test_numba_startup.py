@@ -10,12 +10,13 @@ from contextlib import suppress
 
 import pytest
 
-from steropes.backends.cpu import numba_startup
+from steropes.backends.cpu.compilation import numba_startup
 
 PROGRAM = """
 import gc
 from numba.core.registry import cpu_target
-from steropes.backends.cpu import CpuBackend, numba_startup
+from steropes.backends.cpu import CpuBackend
+from steropes.backends.cpu.compilation import numba_startup
 
 count = []
 refresh = cpu_target.target_context.refresh
@@ -106,7 +107,7 @@ def test_kernels_of_this_library_are_compiled_without_collections() -> None:
 def test_a_child_of_a_process_that_has_stopped_them_collects() -> None:
     program = (
         "import gc, os\n"
-        "from steropes.backends.cpu import numba_startup\n"
+        "from steropes.backends.cpu.compilation import numba_startup\n"
         "with numba_startup.without_collection():\n"
         "    if os.fork() == 0:\n"
         "        os._exit(gc.isenabled())\n"

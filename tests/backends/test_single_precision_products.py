@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from steropes.backends.cpu import single_precision_products as thin
+from steropes.backends.cpu.descent import single_precision_products as thin
 from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.subproblem import dense_products
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from steropes.backends.cpu import unchecked_indexing
-from steropes.backends.cpu.unchecked_indexing import entry, put
+from steropes.backends.cpu.compilation import unchecked_indexing
+from steropes.backends.cpu.compilation.unchecked_indexing import entry, put
 
 
 @njit

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from steropes.backends.cpu import CpuBackend, CpuPolicy
-from steropes.backends.cpu.vectorised_exp_log import exp_negative, log1p_unit
+from steropes.backends.cpu.compilation.vectorised_exp_log import exp_negative, log1p_unit
 
 ULP = 2.0**-52
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from steropes.backends.cpu import NO_DATA, CpuBackend, Lines, sparse_lines
-from steropes.backends.cpu.append_columns import append_lines
+from steropes.backends.cpu import NO_DATA, CpuBackend, Lines
+from steropes.backends.cpu.sparse import sparse_lines
+from steropes.backends.cpu.sparse.append_columns import append_lines
 from steropes.backends.thread_pool import ThreadPool
 from steropes.design import working_columns_by_row as rows_module
 from steropes.design.from_data import as_design

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import steropes
 from steropes.backends.cpu import CpuBackend
-from steropes.backends.cpu.cyclic_descent_kernels import LINEAR, _step, sweep
+from steropes.backends.cpu.descent.cyclic_descent_kernels import LINEAR, _step, sweep
 from steropes.design import as_design
 from steropes.fit import Problem
 from steropes.likelihoods import CoxLikelihood

@@ -277,7 +277,7 @@ class Backend(Protocol):
 
         The sets are the rows pointers[s] … pointers[s + 1] − 1, with ``case`` (n,) one for cases.
         None if the kernels of the host serve them; see
-        `steropes.backends.cpu.conditional_bernoulli`.
+        `steropes.backends.cpu.likelihoods.conditional_bernoulli`.
         """
 
     def risk_sweeps(
@@ -286,7 +286,7 @@ class Backend(Protocol):
     ) -> Any:  # fmt: skip
         """Build the fused kernels of Cox's likelihood; None if not implemented.
 
-        See `steropes.backends.cpu.risk_sweeps.RiskSweeps`. Other backends use scans.
+        See `steropes.backends.cpu.likelihoods.risk_sweeps.RiskSweeps`. Other backends use scans.
         """
 
     def lexsort(self, keys: Sequence[NDArray]) -> NDArray:

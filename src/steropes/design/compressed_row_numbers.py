@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.cpu import Lines
-from ..backends.cpu.sparse_products import cut_lines
+from ..backends.cpu.sparse.sparse_products import cut_lines
 from .column_storage import SparseBlock
 from .storage_constants import STORAGE
 

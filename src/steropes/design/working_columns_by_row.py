@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg.blas import dgemm
 
-from ..backends.cpu.sparse_lines import FEW
+from ..backends.cpu.sparse.sparse_lines import FEW
 from ..backends.protocols import Backend, Lines
 from ..backends.tall_reductions import transposed_product
 from .column_storage import ConstantBlock, DenseBlock, SparseBlock

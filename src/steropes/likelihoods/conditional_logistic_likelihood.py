@@ -6,8 +6,9 @@ For a stratum (matched set) of n_s rows with d_s cases the likelihood is
 
 (Breslow and Day 1980, eq. 7.2; Gail, Lubin and Rubinstein 1981). Its gradient is δ − π, where π_i
 is the probability that row i is among the d_s rows drawn, and its Hessian is the covariance of the
-draws. Both follow from the recursions in `steropes.backends.cpu.conditional_bernoulli`. The
-approximations by Breslow and Efron are Cox's partial likelihood with one event time per stratum.
+draws. Both follow from the recursions in
+`steropes.backends.cpu.likelihoods.conditional_bernoulli`. The approximations by Breslow and Efron
+are Cox's partial likelihood with one event time per stratum.
 
 A weight belongs to a whole stratum and is the number of times that the stratum counts.
 """
@@ -19,8 +20,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..backends.cpu import conditional_bernoulli as kernels
-from ..backends.cpu.conditional_third_derivative import differentiate_twice
+from ..backends.cpu.likelihoods import conditional_bernoulli as kernels
+from ..backends.cpu.likelihoods.conditional_third_derivative import differentiate_twice
 from ..backends.protocols import Array, Backend
 from ..backends.tall_reductions import column_sum
 from ..backends.thread_pool import balanced_chunks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.cpu.event_merging import merge_events
+from ..backends.cpu.likelihoods.event_merging import merge_events
 from .likelihood_constants import HAZARD_BINS
 
 __all__ = ["merge", "merge_hazards"]

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg as splinalg
 
-from ..backends.cpu import tridiagonal_threshold_kernels
+from ..backends.cpu.likelihoods import tridiagonal_threshold_kernels
 from .likelihood_constants import CHUNK_SIZES
 
 __all__ = ["Block", "Chain", "SparseBlock"]

@@ -2,7 +2,7 @@
 
 Only some people at a time have an array over all intervals, in operations of the backend's ``xp``,
 which serve devices. The host's kernels loop over the intervals of one person instead
-(`steropes.backends.cpu.pooled_logistic_kernels`).
+(`steropes.backends.cpu.likelihoods.pooled_logistic_kernels`).
 """
 
 from __future__ import annotations

@@ -22,10 +22,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..backends.cpu import pooled_logistic_kernels as pooled
-from ..backends.cpu import pooled_third_derivative as pooled_third
-from ..backends.cpu.compensated_sums import with_errors
-from ..backends.cpu.sparse_lines import CHUNKS
+from ..backends.cpu.likelihoods import pooled_logistic_kernels as pooled
+from ..backends.cpu.likelihoods import pooled_third_derivative as pooled_third
+from ..backends.cpu.sparse.sparse_lines import CHUNKS
+from ..backends.cpu.sums.compensated_sums import with_errors
 from ..backends.protocols import Array, Backend
 from ..backends.thread_pool import balanced_chunks
 from .base import Likelihood, Part

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backends.cpu.segmented_sums import scan
+from ..backends.cpu.sums.segmented_sums import scan
 from ..backends.protocols import Array
 from .risk_sets import RiskSets
 

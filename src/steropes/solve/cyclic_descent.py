@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..backends.cpu import cyclic_descent_kernels as kernels
+from ..backends.cpu.descent import cyclic_descent_kernels as kernels
 from ..design import Design
 from ..design.column_storage import Block, DenseBlock, SparseBlock
 from ..errors import DataError

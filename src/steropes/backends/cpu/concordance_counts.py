@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .kernel_compiler_options import OPTIONS
+from .compilation.kernel_compiler_options import OPTIONS
 
 __all__ = ["count_pairs"]
 

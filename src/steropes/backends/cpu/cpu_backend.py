@@ -11,20 +11,20 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..shape_checks import require_rows, require_square, require_weights
 from ..tall_reductions import reduce_rows
 from ..thread_pool import ThreadPool, balanced_chunks, number_of_chunks
-from . import cpu_chunk_sizes as policies
-from . import segment_softmax
-from . import segmented_sums as scans
-from . import sparse_products as sparse
-from .append_columns import append_lines
-from .column_transposition import columns_to_rows
-from .cpu_chunk_sizes import CpuPolicy
-from .gram_products import add_gram, subtract_group_gram
+from .compilation.numba_startup import load_compiler
 from .lexicographic_sort import lexsort
-from .logistic_kernels import logistic_rows
-from .numba_startup import load_compiler
-from .risk_sweeps import RiskSweeps
-from .sparse_line_products import multiply, multiply_transposed
-from .sparse_lines import Lines, pieces
+from .likelihoods import segment_softmax
+from .likelihoods.logistic_kernels import logistic_rows
+from .likelihoods.risk_sweeps import RiskSweeps
+from .sparse import cpu_chunk_sizes as policies
+from .sparse import sparse_products as sparse
+from .sparse.append_columns import append_lines
+from .sparse.column_transposition import columns_to_rows
+from .sparse.cpu_chunk_sizes import CpuPolicy
+from .sparse.gram_products import add_gram, subtract_group_gram
+from .sparse.sparse_line_products import multiply, multiply_transposed
+from .sparse.sparse_lines import Lines, pieces
+from .sums import segmented_sums as scans
 
 __all__ = ["CpuBackend"]
 
@@ -37,7 +37,8 @@ class CpuBackend:
     n_jobs : int or None
         Number of threads; None and -1 mean all cores. No result depends on it.
     policy : CpuPolicy, optional
-        Sizes of chunks and tiles; by default `steropes.backends.cpu.cpu_chunk_sizes.DEFAULT`.
+        Sizes of chunks and tiles; by default `DEFAULT` in
+        `steropes.backends.cpu.sparse.cpu_chunk_sizes`.
     """
 
     name: ClassVar[str] = "cpu"

@@ -19,7 +19,9 @@ SMALL, LARGE = 1e-250, 1e250
 
 
 class DeviceRiskSweeps:
-    """The sweeps over the risk sets of one model; see `steropes.backends.cpu.risk_sweeps`.
+    """The sweeps over the risk sets of one model.
+
+    `steropes.backends.cpu.likelihoods.risk_sweeps` describes them.
 
     Parameters
     ----------

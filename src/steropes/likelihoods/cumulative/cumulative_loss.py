@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from ...backends.cpu import tridiagonal_threshold_kernels
+from ...backends.cpu.likelihoods import tridiagonal_threshold_kernels
 from ...backends.protocols import Backend
 from ..curvature import ProfiledCurvature
 from ..likelihood_constants import CHUNK_SIZES

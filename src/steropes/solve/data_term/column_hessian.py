@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...backends.cpu import NO_DATA, CpuBackend, Lines
-from ...backends.cpu.column_descent import add_columns, column_sums, sweep_columns
+from ...backends.cpu.descent.column_descent import add_columns, column_sums, sweep_columns
 from ...backends.thread_pool import balanced_chunks
 from ...design.column_storage import DenseBlock, SparseBlock
 from ...design.protocols import ColumnStore

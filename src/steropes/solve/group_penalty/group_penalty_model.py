@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from ...backends.cpu.group_descent import group_sweeps
+from ...backends.cpu.descent.group_descent import group_sweeps
 from ...priors import GroupPenalty
 from ..solver_constants import DEFAULT, GroupPenaltyPolicy
 from .ill_scaled_group import group_minimum, is_ill_scaled

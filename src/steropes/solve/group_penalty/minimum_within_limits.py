@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.cpu.descent_within_limits import limited_sweeps
+from ...backends.cpu.descent.descent_within_limits import limited_sweeps
 from ...priors import LimitedPenalty
 from ..solver_constants import DEFAULT, GroupPenaltyPolicy
 from .group_penalty_model import damped_step

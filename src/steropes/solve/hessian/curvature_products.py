@@ -9,7 +9,7 @@ from typing import assert_never
 
 import numpy as np
 
-from ...backends.cpu.segmented_sums import take_out_groups
+from ...backends.cpu.sums.segmented_sums import take_out_groups
 from ...backends.protocols import Array, Backend
 from ...likelihoods.curvature import (
     ChannelCurvature,

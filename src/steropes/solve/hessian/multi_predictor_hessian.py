@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.cpu import pooled_logistic_kernels as pooled
+from ...backends.cpu.likelihoods import pooled_logistic_kernels as pooled
 from ...backends.protocols import Array
 from ...backends.thread_pool import balanced_chunks
 from ...design.protocols import ChannelLike

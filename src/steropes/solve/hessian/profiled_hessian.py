@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import linalg
 
-from ...backends.cpu import tridiagonal_threshold_kernels
+from ...backends.cpu.likelihoods import tridiagonal_threshold_kernels
 from ...backends.protocols import Array
 from ...backends.thread_pool import ThreadPool, balanced_chunks
 from ...design.protocols import ColumnsByRows, RowsLike

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...backends.cpu.block_cholesky import block_squares
+from ...backends.cpu.descent.block_cholesky import block_squares
 from ...backends.protocols import ModelMinimiser
 from ...backends.tall_reductions import column_any
 from ...backends.thread_pool import ThreadPool

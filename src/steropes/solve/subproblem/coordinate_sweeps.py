@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...backends.cpu.coordinate_descent import descend_alone, descend_panel, panel_room
+from ...backends.cpu.descent.coordinate_descent import descend_alone, descend_panel, panel_room
 from .low_rank_hessian_terms import LowRank
 
 __all__ = ["PanelSweeps", "SingleSweeps", "SweepMatrix", "own_terms"]

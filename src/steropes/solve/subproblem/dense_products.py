@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...backends.cpu.single_precision_products import (
+from ...backends.cpu.descent.single_precision_products import (
     TILE,
     add_products,
     add_transposed_products,

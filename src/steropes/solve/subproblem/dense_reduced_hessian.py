@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.cpu.block_cholesky import matrix_squares, strong_pairs
-from ...backends.cpu.slope_updates import add_updates, moved_rows
+from ...backends.cpu.descent.block_cholesky import matrix_squares, strong_pairs
+from ...backends.cpu.descent.slope_updates import add_updates, moved_rows
 from ...backends.tall_reductions import column_max, row_any
 from ...backends.thread_pool import ThreadPool
 from . import dense_products

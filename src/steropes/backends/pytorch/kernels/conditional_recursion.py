@@ -2,9 +2,10 @@
 
 With e_d the elementary symmetric polynomial, a set of n rows with d cases has the likelihood
 Π_cases e^η / e_d(e^η) (Gail, Lubin and Rubinstein 1981). Rows are tilted by θ to independent draws
-with probabilities p_i whose sum is near d, as `steropes.backends.cpu.conditional_bernoulli`
-explains. A forward pass gives the distribution of the number of cases among the first rows, and a
-backward pass the inclusion probabilities (Chen, Dempster and Liu 1994).
+with probabilities p_i whose sum is near d, as
+`steropes.backends.cpu.likelihoods.conditional_bernoulli` explains. A forward pass gives the
+distribution of the number of cases among the first rows, and a backward pass the inclusion
+probabilities (Chen, Dempster and Liu 1994).
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Kernels of the minimisers of quadratic models."""

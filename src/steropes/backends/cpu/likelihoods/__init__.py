@@ -1,0 +1,1 @@
+"""Kernels of likelihoods, over rows, strata, intervals and risk sets."""

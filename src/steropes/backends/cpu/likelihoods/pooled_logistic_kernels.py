@@ -1,0 +1,305 @@
+"""Loops over people and the intervals of each: nothing of size people × intervals is stored.
+
+The linear predictor of person i in interval k is  h[0, i] + Σ_q F[k, q] h[q+1, i] + base[k].
+Person i is at risk in the intervals first[i] … last[i] − 1 and, where event[i] is one, has the
+event in the last of them. Replicates are the last dimension of h, base and w.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from ..compilation.kernel_compiler_options import ORDERED
+from ..sums.compensated_sums import two_sum
+
+__all__ = [
+    "REACH",
+    "curvature",
+    "evaluate",
+    "evaluate_constant",
+    "moments",
+    "scatter_range",
+    "survival",
+    "value",
+    "value_constant",
+]
+
+REACH = 200.0
+LARGE = 1e200  # times exp(REACH) it does not overflow
+GATHER = 500  # factors in (1, 2] that a product may gather before it could overflow
+
+
+@njit(**ORDERED)
+def evaluate(h, base, F, first, last, event, w, r, loss, g, i0, i1):
+    """Add the loss (2, B) and its derivative in base, g (K, B); set that in h, r (C, n, B).
+
+    The two rows of the loss are the sum and the rounding errors of its additions.
+
+    Σ log(1 + e^−|η|) is kept as one product less 1, so a person costs one logarithm and small
+    terms keep their digits.
+    """
+    B = w.shape[1]
+    Q = F.shape[1]
+    product = np.empty(B)
+    total = np.empty(B)
+    for i in range(i0, i1):
+        counts = False
+        for b in range(B):
+            product[b] = 0.0
+            total[b] = 0.0
+            counts = counts or w[i, b] != 0.0
+            for c in range(Q + 1):
+                r[c, i, b] = 0.0
+        if not counts:
+            continue
+        a, z = first[i], last[i]
+        for k in range(a, z):
+            y = 1.0 if (event[i] != 0 and k == z - 1) else 0.0
+            for b in range(B):
+                x = h[0, i, b] + base[k, b]
+                for c in range(Q):
+                    x += F[k, c] * h[c + 1, i, b]
+                e = math.exp(-abs(x))
+                d = 1.0 / (1.0 + e)
+                # p − y, without cancellation where p is close to one.
+                p = d if (x >= 0.0) == (y == 0.0) else e * d
+                product[b] += e + product[b] * e
+                total[b] += max(x, 0.0) - y * x
+                p = w[i, b] * (p if y == 0.0 else -p)
+                g[k, b] += p
+                r[0, i, b] += p
+                for c in range(Q):
+                    r[c + 1, i, b] += F[k, c] * p
+            if (k - a) % GATHER == GATHER - 1:
+                for b in range(B):
+                    total[b] += math.log1p(product[b])
+                    product[b] = 0.0
+        for b in range(B):
+            x = w[i, b] * (total[b] + math.log1p(product[b]))
+            loss[0, b], error = two_sum(loss[0, b], x)
+            loss[1, b] += error
+
+
+@njit(**ORDERED)
+def value(h, base, F, first, last, event, w, loss, i0, i1):
+    """Add the loss (2, B) as `evaluate` does, without derivatives."""
+    B = w.shape[1]
+    Q = F.shape[1]
+    product = np.empty(B)
+    total = np.empty(B)
+    for i in range(i0, i1):
+        counts = False
+        for b in range(B):
+            product[b] = 0.0
+            total[b] = 0.0
+            counts = counts or w[i, b] != 0.0
+        if not counts:
+            continue
+        a, z = first[i], last[i]
+        for k in range(a, z):
+            y = 1.0 if (event[i] != 0 and k == z - 1) else 0.0
+            for b in range(B):
+                x = h[0, i, b] + base[k, b]
+                for c in range(Q):
+                    x += F[k, c] * h[c + 1, i, b]
+                e = math.exp(-abs(x))
+                product[b] += e + product[b] * e
+                total[b] += max(x, 0.0) - y * x
+            if (k - a) % GATHER == GATHER - 1:
+                for b in range(B):
+                    total[b] += math.log1p(product[b])
+                    product[b] = 0.0
+        for b in range(B):
+            x = w[i, b] * (total[b] + math.log1p(product[b]))
+            loss[0, b], error = two_sum(loss[0, b], x)
+            loss[1, b] += error
+
+
+@njit(**ORDERED)
+def evaluate_constant(h, base, A, first, last, event, w, r, loss, g, i0, i1):
+    """`evaluate` where no effect changes with time: h and r (n, B), A = exp(base).
+
+    Then exp η_ik = exp(h_i) exp(base_k), and the loop over intervals is free of exponentials.
+    |h| + |base| must stay below REACH.
+    """
+    B = w.shape[1]
+    product = np.empty(B)
+    total = np.empty(B)
+    s = np.empty(B)
+    E = np.empty(B)
+    for i in range(i0, i1):
+        counts = False
+        for b in range(B):
+            r[i, b] = 0.0
+            counts = counts or w[i, b] != 0.0
+        a, z = first[i], last[i]
+        if not counts or a >= z:
+            continue
+        for b in range(B):
+            product[b] = 0.0
+            total[b] = 0.0
+            s[b] = 0.0
+            E[b] = math.exp(h[i, b])
+        stop = z - 1 if event[i] != 0 else z
+        for k in range(a, stop):
+            far = False
+            for b in range(B):
+                u = E[b] * A[k, b]
+                p = u / (1.0 + u)
+                product[b] += u + product[b] * u
+                far |= product[b] > LARGE
+                s[b] += p
+                g[k, b] += w[i, b] * p
+            if far:
+                for b in range(B):
+                    total[b] += math.log1p(product[b])
+                    product[b] = 0.0
+        if event[i] != 0:
+            for b in range(B):
+                u = E[b] * A[stop, b]
+                product[b] += u + product[b] * u
+                total[b] -= h[i, b] + base[stop, b]
+                q = 1.0 / (1.0 + u)  # p − 1 would lose digits where p is close to one
+                s[b] -= q
+                g[stop, b] -= w[i, b] * q
+        for b in range(B):
+            x = w[i, b] * (total[b] + math.log1p(product[b]))
+            loss[0, b], error = two_sum(loss[0, b], x)
+            loss[1, b] += error
+            r[i, b] = w[i, b] * s[b]
+
+
+@njit(**ORDERED)
+def value_constant(h, base, A, first, last, event, w, loss, i0, i1):
+    """`value` where no effect changes with time; see `evaluate_constant`."""
+    B = w.shape[1]
+    product = np.empty(B)
+    total = np.empty(B)
+    E = np.empty(B)
+    for i in range(i0, i1):
+        counts = False
+        for b in range(B):
+            counts = counts or w[i, b] != 0.0
+        a, z = first[i], last[i]
+        if not counts or a >= z:
+            continue
+        for b in range(B):
+            product[b] = 0.0
+            total[b] = 0.0
+            E[b] = math.exp(h[i, b])
+        for k in range(a, z):
+            far = False
+            for b in range(B):
+                u = E[b] * A[k, b]
+                product[b] += u + product[b] * u
+                far |= product[b] > LARGE
+            if far:
+                for b in range(B):
+                    total[b] += math.log1p(product[b])
+                    product[b] = 0.0
+        if event[i] != 0:
+            for b in range(B):
+                total[b] -= h[i, b] + base[z - 1, b]
+        for b in range(B):
+            x = w[i, b] * (total[b] + math.log1p(product[b]))
+            loss[0, b], error = two_sum(loss[0, b], x)
+            loss[1, b] += error
+
+
+@njit(**ORDERED)
+def curvature(h, base, F, first, last, w, V, g, i0, i1):
+    """Compute one replicate's curvature in the linear predictors of people and in the baseline.
+
+    With v_ik = w_i p_ik (1 − p_ik), sets V (C (C+1) / 2, n) to Σ_k f_c f_d v_ik for the pairs of
+    channels c ≤ d, f_0 = 1, and adds Σ_i v_ik to g (K,). h (C, n), base (K,), w (n,).
+    """
+    C = F.shape[1] + 1
+    f = np.ones(C)
+    for i in range(i0, i1):
+        for pair in range(len(V)):
+            V[pair, i] = 0.0
+        if w[i] == 0.0:
+            continue
+        for k in range(first[i], last[i]):
+            x = h[0, i] + base[k]
+            for c in range(1, C):
+                f[c] = F[k, c - 1]
+                x += f[c] * h[c, i]
+            e = math.exp(-abs(x))
+            v = w[i] * e / ((1.0 + e) * (1.0 + e))
+            g[k] += v
+            pair = 0
+            for c in range(C):
+                for d in range(c, C):
+                    V[pair, i] += f[c] * f[d] * v
+                    pair += 1
+
+
+@njit(**ORDERED)
+def moments(h, base, F, basis, first, last, w, c, S, i0, i1):
+    """Set S (i1 − i0, M) to Σ_k f_c(k) basis[k, m] v_ik for channel c.
+
+    An empty basis stands for the identity, which gives the terms of the sum one by one.
+    """
+    Q = F.shape[1]
+    M = basis.shape[1]
+    for i in range(i0, i1):
+        s = S[i - i0]
+        s[:] = 0.0
+        if w[i] == 0.0:
+            continue
+        for k in range(first[i], last[i]):
+            x = h[0, i] + base[k]
+            for q in range(Q):
+                x += F[k, q] * h[q + 1, i]
+            e = math.exp(-abs(x))
+            v = w[i] * e / ((1.0 + e) * (1.0 + e))
+            if c > 0:
+                v *= F[k, c - 1]
+            if basis.size == 0:
+                s[k] = v
+            else:
+                for m in range(M):
+                    s[m] += basis[k, m] * v
+
+
+@njit(**ORDERED)
+def scatter_range(starts, ends, indices, data, S, lo, hi, out, i0, i1):
+    """out[j, lo_i:hi_i] += x_ij S[i − i0, lo_i:hi_i] for the rows i0 … i1."""
+    for i in range(i0, i1):
+        s = S[i - i0]
+        a, z = lo[i], hi[i]
+        for entry in range(starts[i], ends[i]):
+            row = out[indices[entry]]
+            if data.size == 0:
+                for m in range(a, z):
+                    row[m] += s[m]
+            else:
+                x = data[entry]
+                for m in range(a, z):
+                    row[m] += x * s[m]
+
+
+@njit(**ORDERED)
+def survival(h, base, F, ended, out, i0, i1):
+    """out[i, j] = Π_{k < ended[j]} (1 − p_ik), ended increasing; h (C, n), base (K,)."""
+    Q = F.shape[1]
+    for i in range(i0, i1):
+        total = 0.0
+        j = 0
+        while j < len(ended) and ended[j] == 0:
+            out[i, j] = 1.0
+            j += 1
+        k = 0
+        while j < len(ended):
+            x = h[0, i] + base[k]
+            for q in range(Q):
+                x += F[k, q] * h[q + 1, i]
+            total += max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+            k += 1
+            while j < len(ended) and ended[j] == k:
+                out[i, j] = math.exp(-total)
+                j += 1

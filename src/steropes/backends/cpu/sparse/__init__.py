@@ -1,0 +1,1 @@
+"""Sparse lines of X, their conversions, products and Gram matrices."""

@@ -1,0 +1,1 @@
+"""Sums of many numbers, with the rounding errors of the additions."""
