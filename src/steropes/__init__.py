@@ -248,5 +248,5 @@ if not TYPE_CHECKING:  # type checkers would accept any name if they saw __getat
 
 def __dir__() -> list[str]:
     complete = all(importlib.util.find_spec(name) for name in ("duckdb", "pydantic"))
-    listed = {name for name, home in _HOME.items() if complete or home != "studies"}
-    return sorted({*globals(), *listed, *_SUBPACKAGES})
+    listed = {name for name, home in _HOME.items() if complete and home == "studies"}
+    return sorted({*__all__, *listed, "__version__"})

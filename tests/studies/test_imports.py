@@ -1,8 +1,10 @@
 """Importing studies is light, and every public name exists."""
 
+import importlib
 import subprocess
 import sys
 
+import steropes
 import steropes.studies as studies
 
 HEAVY = {"duckdb", "pyarrow", "matplotlib", "rich", "typer", "pydantic", "pandas", "numba", "scipy",
@@ -18,7 +20,16 @@ def test_importing_studies_imports_nothing_heavy():
 def test_every_name_is_there_and_says_what_it_is():
     for name in studies.__all__:
         assert getattr(studies, name).__doc__
-    assert set(dir(studies)) == set(studies.__all__)
+
+
+def test_dir_lists_public_names_only():
+    """Neither the modules of a package nor what it imports itself, such as ``annotations``."""
+    for name in ("datasets", "federated", "models", "plots", "studies"):
+        package = importlib.import_module(f"steropes.{name}")
+        assert set(dir(package)) == set(package.__all__)
+    of_studies = set(dir(steropes)) - set(steropes.__all__) - {"__version__"}
+    assert set(steropes.__all__) < set(dir(steropes))
+    assert of_studies < set(studies.__all__)
 
 
 def test_star_import_and_help_need_no_extra_package():

@@ -27,3 +27,7 @@ __all__ = [
     "simulate_confounded_cohort",
     "simulate_regression",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

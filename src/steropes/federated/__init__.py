@@ -28,3 +28,7 @@ __all__ = [
     "WaitingError",
     "message_schema",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

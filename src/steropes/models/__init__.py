@@ -62,3 +62,7 @@ __all__ = [
     "Validation",
     "fit_many",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -31,3 +31,7 @@ __all__ = [
     "score_overlap",
     "survival_curves",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
