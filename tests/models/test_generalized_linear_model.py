@@ -20,7 +20,7 @@ from steropes.infer.response_moments import (
 )
 from steropes.likelihoods import IndependentRowsLikelihood
 from steropes.likelihoods.curvature import GroupedCurvature
-from steropes.models.estimators.generalized_linear_model import MeanRegression
+from steropes.models.estimators.generalized_linear_model import GeneralizedLinearModel
 
 
 class GammaLikelihood(IndependentRowsLikelihood):
@@ -45,7 +45,7 @@ class GammaResponse(ResponseDistribution):
         return 2 * (y / mean - 1 - np.log(y / mean))
 
 
-class GammaRegression(MeanRegression):
+class GammaRegression(GeneralizedLinearModel):
     _distribution = GammaResponse()
 
     def _likelihood(self, inputs, design, backend):

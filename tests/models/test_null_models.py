@@ -69,7 +69,7 @@ def test_thresholds_are_those_of_polr():
     se = [0.69006555934, 0.69006555934, 1.05409255339]
     close(m.alpha_summary()[["alpha", "se"]].T, [np.log([3 / 7, 7 / 3, 9]), se])
     close(m.log_likelihood_, -12.798542258)
-    assert m.curves.quantile(m.design_matrix(DATA))[0] == 1.0
+    assert m.predict_quantile(m.design_matrix(DATA))[0] == 1.0
 
 
 def test_other_families():

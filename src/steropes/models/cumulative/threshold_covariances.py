@@ -16,6 +16,7 @@ from ...infer.divide_and_combine_information import subset_positions
 from ...infer.divide_and_combine_variances import FastSubsetInformation
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.coefficient_tables import critical_value
+from ..fitting.covariances import why_no_covariance
 from ..fitting.default_errors import default_kind, name_errors
 from ..fitting.setting_types import Kind
 
@@ -123,7 +124,7 @@ class CumulativeInference(PenalizedModel):
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         if self._lacks_standard_errors():
-            raise DataError(self._no_covariance())
+            raise DataError(why_no_covariance(self.prior_))
         if kind == "model" and cluster is None:
             V = self._covariances().beta_covariance()
         else:

@@ -12,7 +12,7 @@ from ...errors import DataError
 from ..fitting.formula_fits import outcome_of_table
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import MatrixLike
-from .generalized_linear_model import MeanRegression
+from .generalized_linear_model import GeneralizedLinearModel
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -23,7 +23,7 @@ __all__ = ["CountRegression"]
 NEGLIGIBLE_DEVIANCE = 1e-14
 
 
-class CountRegression(MeanRegression):
+class CountRegression(GeneralizedLinearModel):
     """Base class of models of counts with a log link and the log exposure as offset."""
 
     def _counts(self, inputs: FitInputs, n: int) -> tuple[np.ndarray, OutcomeRows]:

@@ -18,7 +18,7 @@ from ...likelihoods import GammaLikelihood, Likelihood
 from ...likelihoods.gamma_likelihood import gamma_log_density, gamma_shape
 from ...solve.linear_predictor import linear_predictor
 from ..fitting.row_arguments import FitInputs, OutcomeRows
-from .generalized_linear_model import MeanRegression
+from .generalized_linear_model import GeneralizedLinearModel
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -30,7 +30,7 @@ __all__ = ["GammaRegression"]
 EXTREME_RATIO = 80.0
 
 
-class GammaRegression(MeanRegression):
+class GammaRegression(GeneralizedLinearModel):
     """Gamma regression with a log link and a prior on the coefficients.
 
     For positive outcomes with a constant coefficient of variation: E(y) = μ = exp η and

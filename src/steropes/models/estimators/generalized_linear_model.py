@@ -1,4 +1,4 @@
-"""Base classes of generalised linear models: settings, residuals, predicted means and D²."""
+"""Base class of generalised linear models: settings, residuals, predicted means and D²."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from ..fitting.sklearn_base import RegressorMixin
 from .penalized_model import PenalizedModel
 
-__all__ = ["GeneralizedLinearModel", "MeanRegression"]
+__all__ = ["GeneralizedLinearModel"]
 
 # A deviance per unit of weight below this is a result of rounding.
 NEGLIGIBLE_DEVIANCE = 1e-24
 
 
-class GeneralizedLinearModel(PenalizedModel):
-    """Base class of models with independent rows and an intercept.
+class GeneralizedLinearModel(RegressorMixin, PenalizedModel):
+    """Base class of models of the mean with independent rows and an intercept.
 
     A subclass sets ``_distribution``, a `ResponseDistribution`, and its `_likelihood` returns an
-    `IndependentRowsLikelihood`. It inherits ``checks.residuals``.
+    `IndependentRowsLikelihood`. It inherits predictions, their score and ``checks.residuals``.
 
     Parameters
     ----------
@@ -65,10 +65,6 @@ class GeneralizedLinearModel(PenalizedModel):
             trusted=trusted,
         )  # fmt: skip
         self.fit_intercept = fit_intercept
-
-
-class MeanRegression(RegressorMixin, GeneralizedLinearModel):
-    """Base class of generalised linear models that predict the mean of y."""
 
     def predict(self, X: MatrixLike, *, offset: VectorLike | None = None) -> np.ndarray:
         """Predict the mean μ of each row, (n,).

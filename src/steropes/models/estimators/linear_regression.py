@@ -16,12 +16,12 @@ from ...likelihoods import Likelihood, LinearLikelihood
 from ..fitting.formula_fits import outcome_of_table
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import MatrixLike
-from .generalized_linear_model import MeanRegression
+from .generalized_linear_model import GeneralizedLinearModel
 
 __all__ = ["LinearRegression"]
 
 
-class LinearRegression(MeanRegression):
+class LinearRegression(GeneralizedLinearModel):
     """Linear regression with a prior on the coefficients.
 
     Minimises ½ Σ w (y − η)² + penalty over η = intercept + X β + offset. The prior is relative

@@ -15,13 +15,16 @@ from ...errors import DataError
 from ...infer.response_moments import BinaryResponse
 from ...likelihoods import Likelihood, LogisticLikelihood
 from ...priors import Prior
+from ..checks.check_accessors import GeneralizedChecks
+from ..effects.effect_accessors import MeanEffects
 from ..families.performance import share_correct
+from ..fitting.accessors import accessor
 from ..fitting.class_weights import weigh_classes
 from ..fitting.formula_fits import outcome_of_table
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, ClassWeight, Device, MatrixLike, Seed, Solver
 from ..fitting.sklearn_base import ClassifierMixin
-from .generalized_linear_model import GeneralizedLinearModel
+from .penalized_model import PenalizedModel
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["LogisticRegression"]
 
 
-class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
+class LogisticRegression(ClassifierMixin, PenalizedModel):
     """Logistic regression with a prior on the coefficients.
 
     Maximises Σ w [y η − log(1 + exp η)] − penalty over η = intercept + X β + offset, for an
@@ -146,7 +149,10 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
     """
 
     _batched_outcomes = "laplace"
+    _intercept = True
     _distribution = BinaryResponse()
+    effects = accessor(MeanEffects)
+    checks = accessor(GeneralizedChecks)
     _performance_family = "logistic"
 
     classes_: np.ndarray
@@ -169,10 +175,11 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
         trusted: bool = False,
     ) -> None:
         super().__init__(
-            prior=prior, cv=cv, fit_intercept=fit_intercept, solver=solver, tol=tol,
-            max_iter=max_iter, n_jobs=n_jobs, device=device, random_state=random_state,
-            verbose=verbose, formula=formula, trusted=trusted,
+            prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
+            device=device, random_state=random_state, verbose=verbose, formula=formula,
+            trusted=trusted,
         )  # fmt: skip
+        self.fit_intercept = fit_intercept
         self.class_weight = class_weight
 
     def _likelihood(

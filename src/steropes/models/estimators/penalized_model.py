@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
-from ...data.input_types import CoefficientsByColumn, LabelsLike, VectorLike
+from ...data.input_types import CoefficientsByColumn, LabelsLike, TableLike, VectorLike
+from ...errors import DataError
 from ...priors import Prior
 from ..effects.effect_accessors import Effects
 from ..fitting.accessors import accessor, missing_attribute
@@ -18,6 +19,7 @@ from ..fitting.display import fit_html, fit_mimebundle, fit_text
 from ..fitting.estimator import Estimator
 from ..fitting.estimator_copies import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from ..fitting.fitted_variables import values_of_columns
+from ..fitting.formula_fits import ROWS, read_fit_table
 from ..fitting.row_arguments import FitInputs
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from ..inference.confidence_intervals import confint, summary
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 __all__ = ["PenalizedModel"]
+
+# All arguments of `fit` besides X and y.
+FIT = (*ROWS, "start_at", "fixed")
 
 
 class PenalizedModel(Estimator):
@@ -250,13 +255,93 @@ class PenalizedModel(Estimator):
         unfitted = set(draft.__dict__)
         outcome: Any = y  # None is refused unless the formula has the outcome
         inputs = FitInputs(outcome, sample_weight, offset, exposure, strata)
-        X, inputs = draft._read_fit_table(X, inputs)
+        X, inputs = read_fit_table(draft, X, inputs)
         draft._fit(X, inputs, start_at, fixed)
         draft._fitted = frozenset(draft.__dict__) - unfitted
         self.__dict__ = draft.__dict__  # a single step, which an interrupt cannot split
         if not self.converged_:
             self._warn_not_converged()
         return self
+
+    @classmethod
+    def from_formula(
+        cls, formula: str, data: TableLike, *, trusted: bool = False, **fit: object
+    ) -> Self:
+        """Fit the model that a formula describes.
+
+        This is the short form of ``cls(formula=formula).fit(data)``. The formula is a setting of
+        the estimator, so that copies of it, such as those of ``cross_val_score`` and
+        `validate_by_group`, are fitted to tables. Each such fit determines knots, levels and
+        scales from its own rows. Draws of `Inference.bootstrap` and `Validation.validate` and
+        the folds of ``cv`` share the columns of the fit instead, as in R's rms. Rows of weight
+        zero do not count for knots, levels and scales, and whole weights count as repeated rows;
+        weights that are not all whole numbers, such as inverse probabilities, count once.
+
+        Parameters
+        ----------
+        formula : str
+            For example ``"y ~ x1 + bs(age, df=4) + drug:sex"``, in the language of formulaic
+            (also of R and patsy): ``a*b``, ``C(x)`` for numeric labels, ``poly``, functions of
+            NumPy as ``np.…``, and ``.`` for all columns not used elsewhere; ``y ~ 1`` is the model
+            without covariates. Splines are ``rcs(x, 4)`` with Harrell's knots and the columns
+            ``x``, ``x'`` and ``x''`` (or ``rcs(x, [30, 50, 70])``), ``ns(x, df=3)`` and
+            ``bs(x, df=4)`` as in R, and mgcv's ``cr(x, df=3)`` and the cyclic ``cc(month, df=3)``,
+            centred. ``step(x, [90, 180])`` has an effect of x in each period between these times,
+            as R's ``x:strata(tgroup)`` after ``survSplit``, and ``tt(x, 'log')`` the effects ``x``
+            and ``x:log(t)``; they add to ``time_varying`` and contain the constant effect of x. The
+            outcome may be ``Surv(time, event)`` or ``Surv(stop, event, entry=start)``.
+            ``strata(a, b)`` and ``offset(x)`` are passed to ``fit``. ``cluster(id)`` are the
+            clusters of robust errors and of the bootstrap; unlike R, ``summary()`` has robust
+            errors only with ``kind="robust"``.
+        data : pandas, polars or pyarrow table
+            Missing values are refused. Booleans count as 0 and 1.
+        trusted : bool
+            Whether to evaluate any Python in the formula, such as methods of columns. By default
+            formulas may contain arithmetic, comparisons, elementwise functions of NumPy and the
+            functions above, so that a formula from an untrusted source is harmless. Its products
+            and functions have at most 10,000 columns, and a spline 1,000.
+        **fit
+            Arguments of ``fit``, those with an entry per row also as the name of a column
+            (``sample_weight="w"``), and settings of the model (``prior=``, ``ties=``, …).
+
+        Returns
+        -------
+        fitted estimator
+            ``formula_`` is the formula. Methods that take X of new rows (predictions, curves,
+            concordance) also accept a table of their data. The formula then computes X, and
+            strata and offset if the formula or the fit named them and they are not passed;
+            other columns are ignored. A table without the columns of strata or offset, such as
+            ``design_matrix(data)`` alone, is refused; arrays have the offset 0 if none is passed.
+            ``design_matrix(data)`` and ``design_vectors(data)`` return these, and ``score(data)``
+            reads the outcome by the formula as well.
+
+        Raises
+        ------
+        DataError
+            If the formula cannot be read or evaluated, or needs ``trusted=True``.
+
+        Examples
+        --------
+        >>> import pandas as pd, steropes
+        >>> data = pd.DataFrame({"time": [5, 3, 4, 2, 6], "dead": [1, 1, 0, 1, 0],
+        ...                      "dose": ["low", "high", "low", "low", "high"]})
+        >>> m = steropes.CoxRegression.from_formula("Surv(time, dead) ~ dose", data)
+        >>> m.summary().index.tolist()
+        ['dose[T.low]']
+        >>> m = steropes.CoxRegression.from_formula(
+        ...     "Surv(time, dead) ~ step(dose, [3.5])", data, prior=steropes.Normal()
+        ... )
+        >>> m.coef_names_
+        ['dose[T.low]@(0,3.5]', 'dose[T.low]@(3.5,inf)']
+        """
+        given = {name: fit[name] for name in FIT if fit.get(name) is not None}
+        settings = {name: value for name, value in fit.items() if name not in FIT}
+        estimator: Any = cls
+        model = estimator(formula=formula, trusted=trusted, **settings)
+        model.fit(data, **given)
+        if settings.get("fit_intercept") and not model._formula.has_intercept:
+            raise DataError("The formula leaves the intercept out, and fit_intercept=True.")
+        return model
 
     def _unfitted_copy(self) -> Self:
         """Copy the settings into an estimator without a fit.

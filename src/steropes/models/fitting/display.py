@@ -18,6 +18,7 @@ from sklearn.utils import estimator_html_repr
 from ...errors import DataError
 from ...priors import Prior
 from .fitted_model import FittedModel
+from .wald_tables import wald_summary
 
 __all__ = ["fit_html", "fit_mimebundle", "fit_text"]
 
@@ -125,7 +126,7 @@ def _displayed_coefficients(model: FittedModel) -> tuple[pd.DataFrame, str]:
     known = getattr(model, "_problem", None) is not None or model._information is not None
     if len(names) <= MAX_STANDARD_ERRORS and known:
         try:
-            table = model.summary().dropna(axis=1, how="all")
+            table = wald_summary(model).dropna(axis=1, how="all")
             if table.attrs.get("errors", "model") != "model":
                 note = "Standard errors are robust, because weights are not whole numbers."
         except DataError:

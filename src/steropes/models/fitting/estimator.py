@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from ...backends import get_backend, host_backend
 from ...backends.blas_threads import single_threaded_blas
@@ -38,15 +37,13 @@ from ...solve import Batch, Fit
 from ...solve.separation.extreme_offsets import extreme_offsets
 from ..families.held_out_scores import HeldOutScore
 from ..formulas.formula_data_types import FormulaVariable
+from .fitted_model import FittedModel
 from .fixed_and_initial_coefficients import read_fixed, read_start_at
-from .formula_fitting import FormulaMixin
-from .linear_prediction import LinearPrediction
 from .progress import Progress
 from .row_arguments import FitInputs, OutcomeRows
 from .separation_advice import advice_on_smooth_terms
 from .setting_checks import check_settings
 from .setting_types import Chooser, MatrixLike
-from .sklearn_base import BaseEstimator
 from .solver_runs import Start, fit_by_coordinate_descent, fit_by_newton
 
 __all__ = ["BatchedOutcomes", "Estimator"]
@@ -54,24 +51,16 @@ __all__ = ["BatchedOutcomes", "Estimator"]
 BatchedOutcomes = Literal["never", "laplace", "always"]
 
 
-class Estimator(LinearPrediction, FormulaMixin, BaseEstimator):
+class Estimator(FittedModel):
     """The steps of `PenalizedModel.fit`, which families override where they differ."""
 
-    # Whether the family can have an intercept.
-    _intercept = False
-    # Whether an offset is added to a logarithm, and the largest allowed difference of two offsets.
-    _offset_on_log_scale = True
+    # The largest allowed difference of two offsets.
     _max_offset_range = np.inf
     # When `fit_many` may fit several outcomes as one batch: with "laplace" under such a prior,
     # where replicates share a Hessian; with "always" also without a prior, where curvature does
     # not depend on y. Subclasses do not inherit the value.
     _batched_outcomes: ClassVar[BatchedOutcomes] = "never"
-    # Index of the rows of the fit, if X or y had one.
-    _row_labels: pd.Index | None = None
-    # Inverse information, computed at the first request.
-    _information: np.ndarray | None
     trace_: pd.DataFrame
-    feature_names_in_: np.ndarray
     cv_results_: pd.DataFrame
     variance_: float
 
@@ -494,16 +483,6 @@ class Estimator(LinearPrediction, FormulaMixin, BaseEstimator):
     def _code_of_value(self, value: object) -> float:
         """Convert the argument ``value`` of a calibration curve to the outcome's code."""
         return float(check_vector(np.atleast_1d(np.asarray(value)), 1, "value")[0])
-
-    def _require_data(self, what: str) -> Problem:
-        """Return the problem of the fit; refuse if unpickling has lost the data."""
-        check_is_fitted(self)
-        problem = getattr(self, "_problem", None)
-        if problem is None:
-            raise DataError(
-                f"The fit was unpickled without its data, which {what} needs; fit again."
-            )
-        return problem
 
 
 def _center_and_add_intercept(

@@ -34,6 +34,7 @@ __all__ = [
     "columns_of_table",
     "outcome_of_table",
     "outcomes_of_table",
+    "read_fit_table",
     "read_table",
     "rows_of_table",
     "without_formula",
@@ -41,6 +42,17 @@ __all__ = [
 
 # Arguments of `fit` with an entry for each row.
 ROWS = ("sample_weight", "offset", "exposure", "strata")
+
+
+def read_fit_table(model: Any, X: MatrixLike, inputs: FitInputs) -> tuple[MatrixLike, FitInputs]:
+    """Compute the arguments of a fit from a table and store its formula, if the model has one."""
+    if model.formula is None:
+        return X, inputs
+    found, inputs, model._formula = read_table(model, X, inputs)
+    model.formula_ = model._formula.text
+    if model._formula.cluster is not None:
+        model._clusters = model._formula.vector("cluster", as_pandas_table(X))
+    return found, inputs
 
 
 def read_table(

@@ -14,9 +14,10 @@ from ...errors import DataError, listed
 from ...infer.bootstrap_intervals import standard_deviations
 from ...infer.heteroscedasticity import HC_KINDS
 from ...priors import LimitedPenalty
-from ..fitting.coefficient_tables import coefficient_positions, critical_value
+from ..fitting.coefficient_tables import coefficient_positions, coefficient_table, critical_value
 from ..fitting.estimator import Estimator
-from ..fitting.setting_types import IntervalMethod, SummaryKind
+from ..fitting.setting_types import IntervalMethod, Kind, SummaryKind
+from ..fitting.wald_tables import wald_intervals, wald_summary
 from .estimator_bootstrap import bootstrap
 from .profile_likelihood import likelihood_ratios, profile_intervals
 
@@ -99,7 +100,8 @@ def confint(
                 "method must be 'wald', 'robust', 'profile' or 'bootstrap', or 'HC0' to "
                 f"'HC3', not {method!r}."
             )
-        return self._wald_intervals(params, level, method, cluster)
+        kind: Kind | None = None if method == "wald" else method
+        return wald_intervals(self, params, level, kind, cluster)
     check_level(level)
     if params is not None:
         chosen = coefficient_positions(params, names, self._fixed)
@@ -170,7 +172,7 @@ def summary(
     x0         1.39  1.73  0.80  0.42
     """
     if kind is None or (isinstance(kind, str) and kind in ("model", "robust", *HC_KINDS)):
-        return self._wald_summary(level, kind, cluster)
+        return wald_summary(self, level, kind, cluster)
     if not isinstance(kind, str) or kind not in ("profile", "bootstrap"):
         kinds = "'model', 'robust', 'profile' or 'bootstrap', or 'HC0' to 'HC3'"
         raise DataError(f"kind must be {kinds}, not {kind!r}.")
@@ -191,7 +193,7 @@ def summary(
         limits, se = drawn.confint(level).to_numpy(), standard_deviations(drawn.coef)
         with np.errstate(divide="ignore", invalid="ignore"):
             root = estimate / se
-    table = self._table(estimate, se, level, None, (root, limits))
+    table = coefficient_table(estimate, se, names, level, None, self._has_ratio, (root, limits))
     if kind == "profile":
         unknown = [names[j] for j in chosen if np.isnan([root[j], *limits[j]]).any()]
         notes = [OWN_PRIOR] if len(chosen) < len(names) else []

@@ -16,6 +16,7 @@ from ...infer.debiased_lasso import DebiasedLasso, debias
 from ...infer.robust_covariance import refuse_single_unit
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..fitting.coefficient_tables import coefficient_positions
+from ..fitting.covariances import has_limits
 from ..fitting.default_errors import default_kind
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import Kind
@@ -121,7 +122,7 @@ def debiased_lasso(
             f"{type(model).__name__} has no debiased lasso, because its thresholds change with "
             "the coefficients. Use profiles or the bootstrap."
         )
-    if model._has_limits():
+    if has_limits(model.prior_):
         raise DataError(
             "The debiased lasso has no limits of coefficients; use profiles or the bootstrap."
         )

@@ -23,10 +23,12 @@ from ...infer.restricted_fits import (
 )
 from ...infer.wald_statistic import wald_statistic
 from ..fitting.coefficient_tables import coefficient_positions
+from ..fitting.covariances import has_limits
 from ..fitting.default_errors import default_kind
 from ..fitting.estimator import Estimator
 from ..fitting.fixed_and_initial_coefficients import FixedCoefficients
 from ..fitting.setting_types import Kind
+from .held_coefficients import refuse_joint_penalty
 from .hypothesis_equations import is_equation, read_equations
 
 __all__ = [
@@ -119,12 +121,12 @@ def linear_hypothesis(
         return _result(_wald(gap, V, default_kind(model, kind)), len(q))
     if kind not in (None, "model") or cluster is not None:
         raise DataError("kind='robust' and cluster go with test='wald'.")
-    if test == "score" and (l1.any() or l2.any() or model._has_limits()):
+    if test == "score" and (l1.any() or l2.any() or has_limits(model.prior_)):
         raise DataError(
             "The score test is one of maximum likelihood; under a prior or limits of others "
             "take test='likelihood ratio'."
         )
-    model._refuse_joint_penalty(problem, np.flatnonzero(R.any(axis=0)), "likelihood-ratio test")
+    refuse_joint_penalty(model, problem, np.flatnonzero(R.any(axis=0)), "likelihood-ratio test")
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused inside
         fit = _restricted(model, problem, l1, l2, R, q, columns)
     if test == "score":

@@ -21,6 +21,7 @@ from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ...priors import Laplace, Normal
 from ...select.folds import random_generator
 from ..fitting.coefficient_tables import coefficient_positions
+from ..fitting.covariances import has_limits
 from ..fitting.estimator import Estimator
 from ..fitting.progress import Progress
 from ..fitting.setting_types import Seed
@@ -169,7 +170,7 @@ def _problem_with_posterior(model: Estimator) -> Problem:
             f"{type(model).__name__} has no posterior, because its likelihood is not one of "
             "coefficients alone. Use the bootstrap."
         )
-    if model._has_limits():
+    if has_limits(model.prior_):
         raise DataError("A posterior has no limits of coefficients; use the bootstrap.")
     if type(model.prior_) not in (Laplace, Normal):
         raise DataError("A posterior needs a fit with prior=Laplace(…) or prior=Normal(…).")

@@ -31,6 +31,7 @@ from ...infer.profile_search import (
 from ...infer.reparametrisation import reparametrise
 from ..fitting.coefficient_tables import coefficient_positions
 from ..fitting.estimator import Estimator
+from .held_coefficients import refuse_joint_penalty
 from .hypothesis_equations import is_combination, read_combinations
 
 __all__ = [
@@ -188,7 +189,7 @@ def profile_fits(model: Estimator, chosen: list[int]) -> list[tuple[ProfileFits,
     """Group coefficients into batches; those of a baseline need uncentred columns."""
     problem = model._require_replicable("a profile")
     distinct = list(dict.fromkeys(chosen))
-    model._refuse_joint_penalty(problem, distinct, "profile")
+    refuse_joint_penalty(model, problem, distinct, "profile")
     baseline = [j for j in distinct if j < problem.n_free]
     effects = [j for j in distinct if j >= problem.n_free]
     out = []
@@ -225,7 +226,7 @@ def combination_fits(
     """
     problem = model._require_replicable("a profile")
     columns = np.flatnonzero(row)
-    model._refuse_joint_penalty(problem, columns, "profile")
+    refuse_joint_penalty(model, problem, columns, "profile")
     l1, l2 = (x.copy() for x in problem.penalties(model.prior_))
     shrunken = bool((l1[columns] > 0).any() or (l2[columns] > 0).any())
     l1[columns] = l2[columns] = 0.0

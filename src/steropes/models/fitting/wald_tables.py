@@ -1,0 +1,57 @@
+"""Tables of coefficients with Wald standard errors, tests and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from ...data import check_level
+from ...data.input_types import LabelsLike
+from ...errors import DataError
+from .coefficient_tables import coefficient_positions, coefficient_table
+from .covariances import why_no_covariance
+from .default_errors import name_errors
+from .fitted_model import FittedModel
+from .setting_types import Kind
+
+__all__ = ["wald_intervals", "wald_summary"]
+
+
+def wald_summary(
+    model: FittedModel,
+    level: float = 0.95,
+    kind: Kind | None = None,
+    cluster: LabelsLike | None = None,
+) -> pd.DataFrame:
+    """Tabulate the coefficients; standard errors under a Laplace prior are NaN."""
+    check_level(level)
+    shrunken = model._has_sparse_prior()
+    estimate = np.asarray(model._coefficients())
+    if shrunken:
+        se = np.full(len(estimate), np.nan)
+    else:
+        V = model.vcov(kind, cluster)
+        se, kind = np.sqrt(np.diag(V.to_numpy())), V.attrs["errors"]
+    table = coefficient_table(
+        estimate, se, model._coefficient_names(), level, model._residual_df(), model._has_ratio
+    )
+    if shrunken:
+        table.attrs["note"] = why_no_covariance(model.prior_)
+        return table
+    return name_errors(table, str(kind))
+
+
+def wald_intervals(
+    model: FittedModel,
+    params: str | int | Sequence[str | int] | None,
+    level: float,
+    kind: Kind | None,
+    cluster: LabelsLike | None,
+) -> pd.DataFrame:
+    """Compute intervals of some coefficients; refuse under a Laplace prior."""
+    chosen = coefficient_positions(params, model._coefficient_names(), model._fixed)
+    if model._has_sparse_prior():
+        raise DataError(why_no_covariance(model.prior_))
+    return wald_summary(model, level, kind, cluster)[["lower", "upper"]].iloc[chosen]

@@ -1,0 +1,33 @@
+"""Estimators remain small: short chains of classes, and few public names besides scikit-learn's."""
+
+import inspect
+
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+import steropes
+
+PUBLIC = [getattr(steropes, name) for name in steropes.__all__]
+ESTIMATORS = [x for x in PUBLIC if inspect.isclass(x) and issubclass(x, steropes.PenalizedModel)]
+SCIKIT_LEARN = {*dir(BaseEstimator), *dir(ClassifierMixin), *dir(RegressorMixin), "fit"}
+
+
+@pytest.mark.parametrize("model", ESTIMATORS)
+def test_at_most_six_classes_of_our_own(model):
+    ours = [c.__name__ for c in model.__mro__ if c.__module__.startswith("steropes")]
+    assert len(ours) <= 6, ours
+
+
+@pytest.mark.parametrize("model", ESTIMATORS)
+def test_at_most_thirty_public_names_besides_those_of_scikit_learn(model):
+    names = {
+        name for name in dir(model)
+        if not name.startswith("_") and not (name.startswith("set_") and name.endswith("_request"))
+    }  # fmt: skip
+    own = sorted(names - SCIKIT_LEARN)
+    assert len(own) <= 30, own
+
+
+@pytest.mark.parametrize("model", ESTIMATORS)
+def test_classifiers_and_regressors_are_one_of_both(model):
+    assert not (issubclass(model, ClassifierMixin) and issubclass(model, RegressorMixin))
