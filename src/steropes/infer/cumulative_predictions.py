@@ -11,7 +11,14 @@ from ..likelihoods.cumulative import CODES, quantile_function
 from ..likelihoods.cumulative.cumulative_kernels import cdf, mean_terms
 from .inference_constants import BLOCKS
 
-__all__ = ["densities", "means", "probabilities", "quantile_levels", "threshold_at"]
+__all__ = [
+    "category_probabilities",
+    "densities",
+    "means",
+    "probabilities",
+    "quantile_levels",
+    "threshold_at",
+]
 
 
 def threshold_at(values: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -31,6 +38,16 @@ def probabilities(link: str, u: np.ndarray, above: bool = False) -> np.ndarray:
     F[flat == np.inf] = 1.0
     F[flat == -np.inf] = 0.0
     return F.reshape(u.shape)
+
+
+def category_probabilities(link: str, alpha: np.ndarray, eta: np.ndarray) -> np.ndarray:
+    """Compute P(Y = y_k | x) = F(α_k − η) − F(α_{k−1} − η) of all levels, (rows, M).
+
+    Differences in the upper half of F are those of 1 − F, which has more digits there.
+    """
+    u = np.concatenate([[-np.inf], alpha, [np.inf]])[None, :] - eta[:, None]
+    below, above = (probabilities(link, u, upper) for upper in (False, True))
+    return np.where(below[:, :-1] > 0.5, -np.diff(above, axis=1), np.diff(below, axis=1))
 
 
 def densities(link: str, u: np.ndarray) -> np.ndarray:

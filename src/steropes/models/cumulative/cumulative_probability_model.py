@@ -12,6 +12,7 @@ from sklearn.metrics import r2_score
 from ...backends import get_backend, host_backend
 from ...data import refuse_other_order
 from ...data.input_types import CoefficientsByColumn, VectorLike
+from ...data.ordered_categories import ordered_categories
 from ...data.vector_checks import MAX_OFFSET_RANGE
 from ...design import Design
 from ...design.device_design import on_device
@@ -108,7 +109,8 @@ class CumulativeProbabilityModel(CumulativePredictions):
         Log-likelihood at the coefficients, without the prior, with all its constants.
     categories_ : list or None
         Labels from the lowest to the highest if y had ordered categories that are represented by
-        their positions. Outcomes, levels and predictions are then these positions, from 0.
+        their positions. Outcomes, levels and predictions are then these positions, from 0, and
+        ``predict_proba`` has the probability of each category.
     reduction_ : Reduction or None
         The reduction in use.
     prior_ : Prior or None
@@ -264,7 +266,10 @@ class CumulativeProbabilityModel(CumulativePredictions):
         outcome, self.categories_ = read_outcome(inputs.y, n)
         outcome = _copied(outcome)
         self._largest_bound = _finite_top(outcome)
+        self._not_ordinal = _why_not_ordinal(inputs.y, outcome)
         outcome, self._subset_of_row = self._apply_reduction(outcome, weights, design)
+        if isinstance(self.reduction_, Coarsening):
+            self._not_ordinal = "reduce= has merged outcomes"
         backend = host_backend(self.n_jobs)
         likelihood = CumulativeLikelihood(outcome, self.link, weights > 0, backend)
         prior, columns = self._prior_of_columns()
@@ -437,6 +442,15 @@ class CumulativeProbabilityModel(CumulativePredictions):
 def _copied(y: Interval) -> Interval:
     """Copy the outcome, from which standard errors and profiles are computed later."""
     return Interval(y.lower.copy(), None if y.upper is None else y.upper.copy())
+
+
+def _why_not_ordinal(y: VectorLike, outcome: Interval) -> str | None:
+    """Return why an outcome has no categories; whole numbers may be categories."""
+    if outcome.upper is not None:
+        return "y is censored"
+    if ordered_categories(y) is None and (outcome.lower % 1.0).any():
+        return "y is continuous"
+    return None
 
 
 def _finite_top(y: Interval) -> float:

@@ -187,7 +187,7 @@ def parallelism(
         beta.append(m._estimated)
         se.append(np.sqrt((influences[-1] ** 2).sum(axis=0)))
     test = equality_test(np.array(beta), influences, model._names)
-    index = pd.Index(cuts, name="cut")
+    index = pd.Index(model._labels_of(cuts), name="cut", tupleize_cols=False)
     return Parallelism(
         test,
         pd.DataFrame(np.array(beta), index, model._names),
@@ -251,6 +251,8 @@ def plot_alpha(
     keep = y > 0 if scale == "log" else np.ones(len(y), bool)
     if not keep.any():
         raise DataError("No threshold is above zero; use scale='linear' or 'symlog'.")
+    if model.categories_ is not None and scale != "linear":
+        raise DataError("The outcome has categories, which have no scale; use scale='linear'.")
     y, alpha = y[keep], model.alpha_[keep] - x @ model.coef_
     half = None
     if level is not None and not model._lacks_standard_errors():
@@ -274,6 +276,8 @@ def plot_alpha(
         inside = (line >= alpha[0]) & (line <= alpha[-1])
         ax.plot(y[inside], line[inside], linestyle="--", linewidth=0.8, color="gray")
     ax.set_xscale(scale)
+    if model.categories_ is not None:
+        ax.set_xticks(y, [str(label) for label in model._labels_of(y)])
     ax.set_xlabel("y")
     ax.set_ylabel("α(y)" if at is None else "α(y) − β'x")
     return ax

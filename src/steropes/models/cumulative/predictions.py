@@ -6,14 +6,17 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from ...backends import host_backend
+from ...backends.blas_threads import single_threaded_blas
 from ...backends.thread_pool import ThreadPool
 from ...data import refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
 from ...design import Design
 from ...errors import DataError
 from ...infer.cumulative_predictions import (
+    category_probabilities,
     densities,
     means,
     probabilities,
@@ -21,6 +24,7 @@ from ...infer.cumulative_predictions import (
     threshold_at,
 )
 from ..fitting.coefficient_tables import critical_value
+from ..fitting.computed_attributes import UnavailableAttributeError, available_after
 from ..fitting.setting_types import Kind, MatrixLike
 from ..fitting.sklearn_base import RegressorMixin
 from .threshold_covariances import CumulativeInference
@@ -41,6 +45,16 @@ class Prediction(NamedTuple):
     se: np.ndarray
 
 
+def _refuse_without_categories(model: Any) -> None:
+    """Refuse probabilities of categories of an outcome that is not ordinal."""
+    check_is_fitted(model)
+    if model._not_ordinal is not None:
+        raise UnavailableAttributeError(
+            f"predict_proba() is for ordered categories, and {model._not_ordinal}; use "
+            "predict_cdf() and predict_exceedance(), or fit pandas.Categorical(y, ordered=True)."
+        )
+
+
 class CumulativePredictions(RegressorMixin, CumulativeInference):
     """Conditional probabilities, quantiles and means with delta-method intervals.
 
@@ -59,6 +73,8 @@ class CumulativePredictions(RegressorMixin, CumulativeInference):
     # Means place the mass beyond all levels at this value.
     _largest_bound: float
     categories_: list | None
+    # Why the outcome has no categories whose probabilities can be predicted; None if it has.
+    _not_ordinal: str | None
 
     @overload
     def predict_cdf(
@@ -416,6 +432,54 @@ class CumulativePredictions(RegressorMixin, CumulativeInference):
         mean, variance = means(self.alpha_, values, self._link, eta, pool, information, rows)
         se = np.sqrt(np.asarray(variance))
         return Prediction(mean, mean - z * se, mean + z * se, se)
+
+    @available_after(_refuse_without_categories)
+    @single_threaded_blas()
+    def predict_proba(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
+        """Predict the probability of each category of an ordinal outcome.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (rows, p)
+            Covariates, with the columns of the fit.
+        offset : (rows,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (rows, K) array
+            Probabilities, which sum to one in each row. The columns are ``categories_`` if the
+            model has them, with zero for categories that no row of the fit has, and otherwise
+            ``levels_``.
+
+        Raises
+        ------
+        DataError
+            If the outcome of the fit was continuous (numbers that are not whole), censored or
+            reduced. The method is then unavailable, so that ``hasattr`` is False.
+
+        See Also
+        --------
+        CumulativeProbabilityModel.predict_cdf : Probabilities of intervals, with limits.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> import steropes
+        >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+        >>> place = np.digitize(X[:, 0] + np.sin(7.0 * np.arange(40)), [-0.5, 0.5])
+        >>> y = pd.Categorical.from_codes(place, ["low", "middle", "high"], ordered=True)
+        >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
+        >>> model.predict_proba([[0.0]]).round(2).tolist()
+        [[0.33, 0.32, 0.35]]
+        """
+        _, eta = self._design_and_predictor(X, offset)
+        p = category_probabilities(self._link, self.alpha_, eta)
+        if self.categories_ is None:
+            return p
+        out = np.zeros((len(p), len(self.categories_)))
+        out[:, self.levels_.astype(np.int64)] = p
+        return out
 
     def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Predict the conditional mean E(Y | x).

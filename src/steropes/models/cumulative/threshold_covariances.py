@@ -31,6 +31,7 @@ class CumulativeInference(PenalizedModel):
     _subset_of_row: np.ndarray | None
     _information: Any
     _robust: dict[str, np.ndarray]
+    categories_: list | None
     alpha_: np.ndarray
     levels_: np.ndarray
     thresholds_: np.ndarray
@@ -172,7 +173,8 @@ class CumulativeInference(PenalizedModel):
         Returns
         -------
         DataFrame, (M − 1, 4)
-            Indexed by ``thresholds_``; columns ``alpha``, ``se``, ``lower``, ``upper``.
+            Indexed by ``thresholds_``, or by the labels of ordered categories; columns ``alpha``,
+            ``se``, ``lower``, ``upper``.
 
         Examples
         --------
@@ -202,5 +204,10 @@ class CumulativeInference(PenalizedModel):
                 "lower": self.alpha_ - q * se,
                 "upper": self.alpha_ + q * se,
             },
-            index=pd.Index(self.thresholds_, name="y"),
+            index=pd.Index(self._labels_of(self.thresholds_), name="y", tupleize_cols=False),
         )
+
+    def _labels_of(self, levels: np.ndarray) -> np.ndarray | list:
+        """Return the labels of levels that are positions of categories, otherwise the levels."""
+        categories = self.categories_
+        return levels if categories is None else [categories[int(k)] for k in levels]

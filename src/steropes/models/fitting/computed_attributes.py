@@ -1,17 +1,19 @@
-"""Fitted attributes that are computed on access and may be unavailable."""
+"""Fitted attributes and methods that some fits do not have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeVar
+from types import MethodType
+from typing import Any, TypeVar, cast
 
 from ...errors import DataError, SeparationError
 
-__all__ = ["UnavailableAttributeError", "computed_attribute"]
+__all__ = ["UnavailableAttributeError", "available_after", "computed_attribute"]
 
 Owner = TypeVar("Owner")
 Value = TypeVar("Value")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class UnavailableAttributeError(DataError, AttributeError):
@@ -47,3 +49,39 @@ def computed_attribute(compute: Callable[[Owner], Value]) -> Callable[[Owner], V
             raise UnavailableAttributeError(str(error)) from None
 
     return getter
+
+
+class _AvailableMethod:
+    """A method that a check may refuse on access; the class itself has the plain function."""
+
+    def __init__(self, function: Callable[..., Any], check: Callable[[Any], None]) -> None:
+        self.function, self.check = function, check
+
+    def __get__(self, model: object | None, owner: type) -> Any:
+        if model is None:
+            return self.function
+        self.check(model)
+        return MethodType(self.function, model)
+
+
+def available_after(check: Callable[[Any], None]) -> Callable[[Method], Method]:
+    """Make a method available on models that a check does not refuse.
+
+    scikit-learn's ``available_if`` does the same, but replaces the reason of the check by a
+    general message.
+
+    Parameters
+    ----------
+    check : callable
+        Called with the model; raises `UnavailableAttributeError` or `NotFittedError`.
+
+    Returns
+    -------
+    callable
+        A decorator of methods.
+    """
+
+    def decorate(function: Method) -> Method:
+        return cast("Method", _AvailableMethod(function, check))
+
+    return decorate
