@@ -445,12 +445,14 @@ def _copied(y: Interval) -> Interval:
 
 
 def _why_not_ordinal(y: VectorLike, outcome: Interval) -> str | None:
-    """Return why an outcome has no categories; whole numbers may be categories."""
+    """Return why an outcome has no categories.
+
+    Whole numbers are not taken for categories: scikit-learn's checks refuse regressors that have
+    probabilities of them.
+    """
     if outcome.upper is not None:
         return "y is censored"
-    if ordered_categories(y) is None and (outcome.lower % 1.0).any():
-        return "y is continuous"
-    return None
+    return "y is numbers" if ordered_categories(y) is None else None
 
 
 def _finite_top(y: Interval) -> float:

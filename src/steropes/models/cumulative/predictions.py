@@ -448,14 +448,14 @@ class CumulativePredictions(RegressorMixin, CumulativeInference):
         Returns
         -------
         (rows, K) array
-            Probabilities, which sum to one in each row. The columns are ``categories_`` if the
-            model has them, with zero for categories that no row of the fit has, and otherwise
-            ``levels_``.
+            Probabilities, which sum to one in each row. The columns are ``categories_``, with zero
+            for categories that no row of the fit has, or ``levels_`` if labels are ascending
+            numbers.
 
         Raises
         ------
         DataError
-            If the outcome of the fit was continuous (numbers that are not whole), censored or
+            If the outcome of the fit was numbers instead of ordered categories, censored or
             reduced. The method is then unavailable, so that ``hasattr`` is False.
 
         See Also
