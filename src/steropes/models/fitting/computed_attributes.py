@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import update_wrapper, wraps
 from types import MethodType
 from typing import Any, TypeVar, cast
 
@@ -56,6 +56,7 @@ class _AvailableMethod:
 
     def __init__(self, function: Callable[..., Any], check: Callable[[Any], None]) -> None:
         self.function, self.check = function, check
+        update_wrapper(self, function)  # for tools that list methods without calling __get__
 
     def __get__(self, model: object | None, owner: type) -> Any:
         if model is None:
