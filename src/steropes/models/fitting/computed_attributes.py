@@ -56,7 +56,8 @@ class _AvailableMethod:
 
     def __init__(self, function: Callable[..., Any], check: Callable[[Any], None]) -> None:
         self.function, self.check = function, check
-        update_wrapper(self, function)  # for tools that list methods without calling __get__
+        # For tools that list methods without calling __get__.
+        update_wrapper(cast("Any", self), function)
 
     def __get__(self, model: object | None, owner: type) -> Any:
         if model is None:
