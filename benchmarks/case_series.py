@@ -28,11 +28,11 @@ import numpy as np
 
 from steropes import CrossValidation, Laplace, SelfControlledCaseSeries
 from steropes.studies import OmopDatabase, case_series_settings
-from steropes.studies.sccs.case_population import find_cases
-from steropes.studies.sccs.era_covariates import era_columns
-from steropes.studies.sccs.era_sources import Sources
-from steropes.studies.sccs.eras import Eras
-from steropes.studies.sccs.intervals import Intervals, make_intervals
+from steropes.studies.sccs.cases.case_population import find_cases
+from steropes.studies.sccs.cases.era_covariates import era_columns
+from steropes.studies.sccs.cases.era_sources import Sources
+from steropes.studies.sccs.cases.eras import Eras
+from steropes.studies.sccs.models.intervals import Intervals, make_intervals
 
 OUTCOME = 9_000_000
 DAYS = 1_500

@@ -8,12 +8,12 @@ import numpy as np
 
 from steropes.studies import OmopDatabase, case_series_settings
 from steropes.studies.database.observation_periods import DATED
-from steropes.studies.sccs.case_population import Population, find_cases
-from steropes.studies.sccs.era_covariates import era_columns
-from steropes.studies.sccs.era_sources import EraSources
-from steropes.studies.sccs.eras import Eras
-from steropes.studies.sccs.intervals import Intervals, make_intervals
-from steropes.studies.sccs.settings import CaseSeriesSettings
+from steropes.studies.sccs.cases.case_population import Population, find_cases
+from steropes.studies.sccs.cases.era_covariates import era_columns
+from steropes.studies.sccs.cases.era_sources import EraSources
+from steropes.studies.sccs.cases.eras import Eras
+from steropes.studies.sccs.models.intervals import Intervals, make_intervals
+from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 
 from .case_series_reference import Case, Rules, Window, cases_of, rows_of
 from .draw import OUTCOME, TARGET, Database

@@ -10,7 +10,7 @@ from federated_data import run as federated_run
 from scipy.optimize import minimize_scalar
 
 from steropes.studies.federation.site_profiles import _combined
-from steropes.studies.outcomes.two_group_cox import TwoGroupCox
+from steropes.studies.two_arms.two_group_cox import TwoGroupCox
 
 SMALL = {"north": 90, "south": 120, "west": 60}
 

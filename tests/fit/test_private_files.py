@@ -157,7 +157,7 @@ def test_results_that_others_could_have_written_are_not_continued(tmp_path, monk
 
 
 def test_reports_have_the_mode_of_the_umask_which_no_thread_sees_changed(tmp_path, mask):
-    from steropes.studies.report.atomic_files import write_files
+    from steropes.studies.result_files.atomic_files import write_files
 
     stop, seen = threading.Event(), set()
 

@@ -27,19 +27,19 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet, condition_cohorts, drug_era_cohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase, opened
-from steropes.studies.sccs.case_population import Population, find_cases
-from steropes.studies.sccs.era_covariates import CONTROL, era_columns
-from steropes.studies.sccs.era_sources import EraSources
-from steropes.studies.sccs.eras import Eras
-from steropes.studies.sccs.event_timing import time_to_event
-from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesQuestion
-from steropes.studies.sccs.intervals import PROBE, Intervals, make_intervals
-from steropes.studies.sccs.sccs_diagnostics import diagnose
-from steropes.studies.sccs.sccs_model import CaseSeriesModel, fit_model
-from steropes.studies.sccs.sccs_thresholds import Thresholds
-from steropes.studies.sccs.series_preparation import exposures_of_interest
-from steropes.studies.sccs.settings import CaseSeriesSettings
-from steropes.studies.strategus.series_analyses import series_analysis
+from steropes.studies.sccs.cases.case_population import Population, find_cases
+from steropes.studies.sccs.cases.era_covariates import CONTROL, era_columns
+from steropes.studies.sccs.cases.era_sources import EraSources
+from steropes.studies.sccs.cases.eras import Eras
+from steropes.studies.sccs.models.event_timing import time_to_event
+from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesQuestion
+from steropes.studies.sccs.models.intervals import PROBE, Intervals, make_intervals
+from steropes.studies.sccs.results.sccs_diagnostics import diagnose
+from steropes.studies.sccs.models.sccs_model import CaseSeriesModel, fit_model
+from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
+from steropes.studies.sccs.results.series_preparation import exposures_of_interest
+from steropes.studies.sccs.specification.settings import CaseSeriesSettings
+from steropes.studies.strategus_plans.series_analyses import series_analysis
 
 __all__ = ["Parity", "compare_with_r", "demo_cohorts"]
 

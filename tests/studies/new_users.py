@@ -6,14 +6,14 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies import StudySettings
-from steropes.studies.comparative.question_analyses import StudyCovariates
-from steropes.studies.comparative.question_cohorts import (
+from steropes.studies.one_question.question_analyses import StudyCovariates
+from steropes.studies.one_question.question_cohorts import (
     QuestionCohorts,
     emptied_arm,
     make_question_cohorts,
 )
-from steropes.studies.comparative.question_tables import attrition_lines
-from steropes.studies.comparative.study_specification import CRUDE, MAIN, OUTCOME
+from steropes.studies.one_question.question_tables import attrition_lines
+from steropes.studies.specifications.study_specification import CRUDE, MAIN, OUTCOME
 from steropes.studies.covariates.preprocessing import tidy
 from steropes.studies.results.comparative_result_rows import outcome_tables
 

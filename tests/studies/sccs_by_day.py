@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
+from steropes.studies.sccs.specification.settings import CaseSeriesSettings, ExposureWindow
 
 
 def runs(days: set[int]) -> list[tuple[int, int]]:

@@ -19,7 +19,7 @@ from steropes.studies import (
     score_strata,
     trim,
 )
-from steropes.studies.comparative.propensity_weights import set_weights
+from steropes.studies.score_methods.propensity_weights import set_weights
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 
 RNG = np.random.default_rng(7)

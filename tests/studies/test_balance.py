@@ -9,7 +9,7 @@ from tests.studies.test_features import made
 
 from steropes.errors import DataError
 from steropes.studies import covariate_balance
-from steropes.studies.comparative import covariate_balance as balance_module
+from steropes.studies.propensity import covariate_balance as balance_module
 
 #                 target  target  target  target  comparator ×4
 X = {1: [1, 1, 1, 0, 1, 0, 0, 0], 2: [1, 1, 0, 0, 1, 1, 0, 0]}

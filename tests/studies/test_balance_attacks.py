@@ -16,7 +16,7 @@ import pytest
 from tests.studies.release_attacker import ARMS, LEAST, RULES, cell_range
 
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.disclosure.grid_covariates_and_scores import released_balance
+from steropes.studies.release.grid_covariates_and_scores import released_balance
 
 Sizes = tuple[int, int]
 

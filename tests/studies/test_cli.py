@@ -301,7 +301,7 @@ def test_an_interrupt_leaves_nothing_behind(small, tmp_path):
     script = textwrap.dedent("""
         import signal, sys, time
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        import steropes.studies.comparative.question_cohorts as comparative
+        import steropes.studies.one_question.question_cohorts as comparative
         def wait(*_, **__):
             print("waiting", flush=True)
             time.sleep(60)

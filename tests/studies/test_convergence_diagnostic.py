@@ -8,9 +8,9 @@ from tests.studies.changed_tables import changed
 import steropes
 from steropes.studies import DiagnosticThresholds, StudySettings, comparative_study
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
-from steropes.studies.disclosure.one_question_release import publish
+from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.study_report import study_page
-from steropes.studies.report.study_terminal import print_study
+from steropes.studies.single_studies.study_terminal import print_study
 
 EASY = DiagnosticThresholds(balance=9.0, equipoise=0.0)
 

@@ -23,10 +23,10 @@ from steropes.studies import (
 from steropes.studies._optional_packages import MissingExtraError
 from steropes.studies.cli.command_line import run
 from steropes.studies.database.open_database import open_source
-from steropes.studies.database.protocols import RecordsOf
+from steropes.studies.database.sources.protocols import RecordsOf
 from steropes.studies.database.server_registry import DIALECTS, connect
 from steropes.studies.database.server_url import read_address
-from steropes.studies.database.sql_dialects import Column, Table
+from steropes.studies.database.sources.sql_dialects import Column, Table
 
 SQLGLOT = {"postgresql": "postgres", "sqlserver": "tsql"}
 MEASUREMENT = Table(
@@ -432,9 +432,9 @@ def test_sql_server_gets_a_connection_string_without_credentials(monkeypatch, ur
 TOY = '''
 """A toy server: a DuckDB file on another path."""
 
-from steropes.studies.database.server_connection import Server, empty_batch
-from steropes.studies.database.server_kind import ServerKind
-from steropes.studies.database.sql_dialects import Dialect
+from steropes.studies.database.sources.server_connection import Server, empty_batch
+from steropes.studies.database.sources.server_kind import ServerKind
+from steropes.studies.database.sources.sql_dialects import Dialect
 
 __all__ = ["SERVER"]
 

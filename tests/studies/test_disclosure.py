@@ -32,7 +32,7 @@ from steropes.studies import (
     study_population,
 )
 from steropes.studies.cohorts.private_people_frame import People
-from steropes.studies.comparative.study_specification import ALTERNATIVES
+from steropes.studies.specifications.study_specification import ALTERNATIVES
 from steropes.studies.database.concept_search import find_concepts
 from steropes.studies.disclosure import (
     Bound,
@@ -46,14 +46,14 @@ from steropes.studies.disclosure import (
     shown_count,
     total,
 )
-from steropes.studies.disclosure.one_question_release import publish
+from steropes.studies.release.one_question_release import publish
 from steropes.studies.execution.step_groups import run_in_processes
-from steropes.studies.report.formatting import title_case
+from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_page_pictures import study_pictures
 from steropes.studies.report.study_report import study_page
-from steropes.studies.report.study_terminal import print_study
-from steropes.studies.sccs.exposure_contrast import require_contrast
+from steropes.studies.single_studies.study_terminal import print_study
+from steropes.studies.sccs.cases.exposure_contrast import require_contrast
 
 SMALL = range(1, 5)
 
@@ -425,7 +425,7 @@ def test_messages_of_a_run_follow_the_rules_of_the_run(monkeypatch):
 def test_a_study_applies_its_rules_while_it_runs(omop, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "steropes.studies.comparative.one_question.tie_orders",
+        "steropes.studies.single_studies.comparative_study.tie_orders",
         lambda *_: seen.append(rules_in_force()),
     )
     for i in range(24):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from steropes.studies import OutcomeModel, detectable_ratio, estimate_effect
-from steropes.studies.outcomes.arm_summaries import arm_curves, incidence_rates
+from steropes.studies.two_arms.arm_summaries import arm_curves, incidence_rates
 from steropes.studies.outcomes.effect_estimate import reason_without_estimate
 
 

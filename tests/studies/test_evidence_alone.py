@@ -10,11 +10,11 @@ import pytest
 
 from steropes.errors import DataError
 from steropes.studies.evidence import Profile, combine_profiles, random_effects
-from steropes.studies.evidence.archive_synthesis import combine_archives
+from steropes.studies.archives.archive_synthesis import combine_archives
 from steropes.studies.outcomes.effect_estimate import estimate_effect
 from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.outcomes.two_group_cox import TwoGroupCox
-from steropes.studies.results.ratios import ratio_of
+from steropes.studies.two_arms.two_group_cox import TwoGroupCox
+from steropes.studies.values.ratios import ratio_of
 
 NOT_BAYESIAN = ["fixed, profile", "fixed, normal", "random, normal"]
 EFFECT = ["rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr"]

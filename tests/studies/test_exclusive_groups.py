@@ -8,7 +8,7 @@ from tests.studies.test_features import made
 from steropes.studies import covariate_balance
 from steropes.studies.disclosure import Bound, DisclosureRules, fraction
 from steropes.studies.disclosure.exclusive_groups import further_hidden
-from steropes.studies.disclosure.grid_covariates_and_scores import released_balance
+from steropes.studies.release.grid_covariates_and_scores import released_balance
 from steropes.studies.results.tables_shared_by_outcomes import balance_rows
 
 RULES = DisclosureRules()

@@ -20,7 +20,7 @@ from steropes.studies import (
     run_grid,
     synthetic_database,
 )
-from steropes.studies.comparative.study_specification import study_specification
+from steropes.studies.specifications.study_specification import study_specification
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics import diagnostic_catalogue
 from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS, Diagnostic
@@ -28,7 +28,7 @@ from steropes.studies.report.comparative_grid_page import grid_page
 from steropes.studies.report.grid_report_view import View
 from steropes.studies.report.grid_terminal import print_grid
 from steropes.studies.report.study_report import study_page
-from steropes.studies.report.study_terminal import print_study
+from steropes.studies.single_studies.study_terminal import print_study
 
 MALE = 8507001
 NAME = "difference of the shares of men"

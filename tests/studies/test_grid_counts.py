@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.disclosure.grid_counts import released_counts
+from steropes.studies.release.grid_counts import released_counts
 
 EXPOSURES = pd.DataFrame({"target_comparator_id": [1], "target_id": [11], "comparator_id": [12]})
 

@@ -19,9 +19,9 @@ from steropes.studies import (
     StudyAnalysis,
     TimeAtRisk,
 )
-from steropes.studies.comparative.demo import demo_database
-from steropes.studies.execution.comparative_grid_run import run_grid
-from steropes.studies.execution.specification import CohortSources
+from steropes.studies.specifications.demo import demo_database
+from steropes.studies.grids.comparative_grid_run import run_grid
+from steropes.studies.specifications.specification import CohortSources
 from steropes.studies.report.comparative_grid_page import grid_page
 from steropes.studies.report.grid_report_view import View
 

@@ -11,8 +11,8 @@ from steropes.errors import DataError
 from steropes.studies import combine_archives
 from steropes.studies.cli.command_line import run
 from steropes.studies.cohorts.circe import definition_text
-from steropes.studies.execution.settings_reader import Source
-from steropes.studies.report.plain_text import csv_text, plain_text, without_credentials
+from steropes.studies.settings.settings_reader import Source
+from steropes.studies.formatting.plain_text import csv_text, plain_text, without_credentials
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", " =", "\t=", "＝"])
@@ -86,7 +86,7 @@ def test_a_long_list_of_decimals_is_no_name():
 
 
 def test_a_large_file_is_no_specification(tmp_path, monkeypatch):
-    monkeypatch.setattr("steropes.studies.execution.settings_reader.MOST_BYTES", 10)
+    monkeypatch.setattr("steropes.studies.settings.settings_reader.MOST_BYTES", 10)
     path = tmp_path / "spec.json"
     path.write_text(json.dumps({"questions": []}))
     with pytest.raises(DataError, match="more than 10 bytes"):
@@ -109,7 +109,7 @@ def test_files_of_a_specification_are_in_its_folder(tmp_path, how):
 
 
 def test_an_archive_that_grows_to_gigabytes_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("steropes.studies.evidence.archive_synthesis.MOST_BYTES", 1000)
+    monkeypatch.setattr("steropes.studies.archives.archive_synthesis.MOST_BYTES", 1000)
     path = tmp_path / "results.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("cm_result.csv", "x" * 100_000)

@@ -21,10 +21,10 @@ from steropes.studies import (
     study_population,
 )
 from steropes.studies.database.observation_periods import joined_spells
-from steropes.studies.sccs.case_population import find_cases
-from steropes.studies.sccs.era_sources import EraSources
-from steropes.studies.sccs.risk_windows import _islands
-from steropes.studies.sccs.settings import CaseRules
+from steropes.studies.sccs.cases.case_population import find_cases
+from steropes.studies.sccs.cases.era_sources import EraSources
+from steropes.studies.sccs.cases.risk_windows import _islands
+from steropes.studies.sccs.specification.settings import CaseRules
 from steropes.studies.strategus.incidence_rates import _joined
 
 PERIODS = {

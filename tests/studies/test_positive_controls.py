@@ -24,9 +24,9 @@ from steropes.studies import (
     analysis_performance,
     run_grid,
 )
-from steropes.studies.comparative.positive_controls import add_positive_controls
+from steropes.studies.specifications.positive_controls import add_positive_controls
 from steropes.studies.controls import Synthesis, add_outcomes, outcome_rates
-from steropes.studies.execution.analysis_cache import Workbench
+from steropes.studies.comparative.analysis_cache import Workbench
 
 NEGATIVE = (5, 6, 7, 8, 9, 10)
 YEAR = TimeAtRisk(start=1, end=365, end_anchor="cohort start")
@@ -284,7 +284,7 @@ def test_the_page_on_controls_has_the_numbers_that_its_command_prints(tmp_path, 
 
 
 def test_the_demonstration_pairs_every_way_to_adjust_with_both_models():
-    from steropes.studies.comparative.demo import demo_controls
+    from steropes.studies.specifications.demo import demo_controls
 
     spec = demo_controls()
     kinds = [a.outcome_model.kind for a in spec.analysis]

@@ -4,7 +4,7 @@ import time
 
 from steropes.models.fitting.progress import Progress as FitProgress
 from steropes.models.fitting.progress import counted_steps, shares_to
-from steropes.studies.report.progress_display import Progress, duration
+from steropes.studies.cli.progress_display import Progress, duration
 
 
 def test_a_long_step_has_lines_with_share_and_remaining_time_in_a_log(capsys):

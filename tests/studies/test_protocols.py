@@ -22,7 +22,7 @@ from steropes.studies import (
     synthetic_database,
 )
 from steropes.studies.cli.command_line import run
-from steropes.studies.disclosure.one_question_release import publish
+from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.comparative_grid_page import write_grid_report
 from steropes.studies.report.study_json_and_csv import study_numbers
 from steropes.studies.report.study_report import study_page

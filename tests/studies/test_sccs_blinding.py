@@ -17,15 +17,15 @@ from steropes.studies import (
     case_series_settings,
 )
 from steropes.studies.cli.command_line import run
-from steropes.studies.sccs import sccs_figures as pictures
-from steropes.studies.sccs.drug_forest import drug_forest, forest_lines
-from steropes.studies.sccs.estimate_text import ratio_text, shown_estimates
-from steropes.studies.sccs.exposure_blinding import (
+from steropes.studies.series_report import sccs_figures as pictures
+from steropes.studies.series_report.drug_forest import drug_forest, forest_lines
+from steropes.studies.series_report.estimate_text import ratio_text, shown_estimates
+from steropes.studies.release.exposure_blinding import (
     blinding_text,
     hidden_covariates,
     public_estimates,
 )
-from steropes.studies.sccs.sccs_terminal import print_series
+from steropes.studies.series_report.sccs_terminal import print_series
 
 OTHER = 2
 LENIENT = Thresholds(pre_exposure=(0.8, 3), prevalence=1, time_ratio=9)

@@ -9,13 +9,13 @@ from tests.studies.conftest import OUTCOME, TARGET, day
 from tests.studies.sccs_by_day import rows_by_day
 
 from steropes.studies import CohortTable, OmopDatabase, case_series_settings
-from steropes.studies.sccs.case_population import find_cases
-from steropes.studies.sccs.era_covariates import era_columns
-from steropes.studies.sccs.era_sources import EraSources
-from steropes.studies.sccs.eras import Eras
-from steropes.studies.sccs.interval_splitting import split_time
-from steropes.studies.sccs.intervals import make_intervals
-from steropes.studies.sccs.settings import (
+from steropes.studies.sccs.cases.case_population import find_cases
+from steropes.studies.sccs.cases.era_covariates import era_columns
+from steropes.studies.sccs.cases.era_sources import EraSources
+from steropes.studies.sccs.cases.eras import Eras
+from steropes.studies.sccs.models.interval_splitting import split_time
+from steropes.studies.sccs.models.intervals import make_intervals
+from steropes.studies.sccs.specification.settings import (
     CaseRules,
     CaseSeriesSettings,
     ExposureWindow,

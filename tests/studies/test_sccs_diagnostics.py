@@ -18,9 +18,9 @@ from steropes.studies import (
     case_series_settings,
 )
 from steropes.studies.cli.command_line import run
-from steropes.studies.sccs.detectable_ratio import minimal_detectable_ratio, power_of
-from steropes.studies.sccs.sccs_diagnostics import own_verdicts, time_stability
-from steropes.studies.sccs.sccs_terminal import print_series
+from steropes.studies.sccs.models.detectable_ratio import minimal_detectable_ratio, power_of
+from steropes.studies.sccs.results.sccs_diagnostics import own_verdicts, time_stability
+from steropes.studies.series_report.sccs_terminal import print_series
 
 ORACLE = oracle.folder()
 

@@ -29,19 +29,19 @@ from steropes.studies import (
 )
 from steropes.studies.cli.command_line import run
 from steropes.studies.database.data_quality_notes import DataNote
-from steropes.studies.sccs.case_population import find_cases
-from steropes.studies.sccs.grid_settings import SeriesPositives
-from steropes.studies.sccs.sccs_grid import (
+from steropes.studies.sccs.cases.case_population import find_cases
+from steropes.studies.sccs.specification.grid_settings import SeriesPositives
+from steropes.studies.grids.sccs_grid import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,
     read_case_series_grid,
     run_case_series_grid,
 )
-from steropes.studies.sccs.sccs_grid_page import case_series_grid_page, series_controls
-from steropes.studies.sccs.sccs_positive_controls import add_to_exposed_time
-from steropes.studies.sccs.sccs_terminal import print_grid
-from steropes.studies.sccs.series_preparation import SharedCases
+from steropes.studies.series_report.sccs_grid_page import case_series_grid_page, series_controls
+from steropes.studies.grids.sccs_positive_controls import add_to_exposed_time
+from steropes.studies.series_report.sccs_terminal import print_grid
+from steropes.studies.sccs.results.series_preparation import SharedCases
 
 CONTROLS = (61, 62, 63, 64, 65, 66)
 FAST = {"end_of_observation_days": 0, "pre_exposure_days": 0}
@@ -87,7 +87,7 @@ def run_of_grid(database, tmp_path_factory):
         return find_cases(db, work, rules, sources)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("steropes.studies.sccs.series_preparation.find_cases", counted)
+        patch.setattr("steropes.studies.sccs.results.series_preparation.find_cases", counted)
         return run_case_series_grid(database, a_grid(), tmp_path_factory.mktemp("out")), found
 
 
@@ -387,7 +387,7 @@ def test_an_interrupted_grid_says_that_it_goes_on(database, tmp_path, monkeypatc
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("steropes.studies.sccs.sccs_grid.prepare_series", stop)
+    monkeypatch.setattr("steropes.studies.grids.sccs_grid.prepare_series", stop)
     spec = tmp_path / "grid.toml"
     spec.write_text(
         f'database_id = "tiny"\n[[question]]\nexposure = {TARGET}\noutcome = {OUTCOME}\n'

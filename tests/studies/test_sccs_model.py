@@ -24,8 +24,8 @@ from steropes.studies import (
     demo_database,
 )
 from steropes.studies.evidence import Profile, combine_profiles
-from steropes.studies.sccs.sccs_model import fit_model
-from steropes.studies.sccs.series_fits_and_profiles import log_likelihood
+from steropes.studies.sccs.models.sccs_model import fit_model
+from steropes.studies.sccs.models.series_fits_and_profiles import log_likelihood
 
 ORACLE = oracle.folder()
 COMPARATOR_DRUG = 2

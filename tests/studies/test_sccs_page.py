@@ -21,14 +21,14 @@ from steropes.studies import (
     case_series_settings,
 )
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.report.formatting import decimals
-from steropes.studies.sccs import sccs_figures as pictures
-from steropes.studies.sccs.drug_forest import drug_forest, forest_lines
-from steropes.studies.sccs.estimate_text import ratio_text
-from steropes.studies.sccs.methods_section import settings_list
-from steropes.studies.sccs.sccs_model import fit_model
-from steropes.studies.sccs.sccs_page import bands
-from steropes.studies.sccs.sccs_terminal import print_series
+from steropes.studies.formatting.released_numbers import decimals
+from steropes.studies.series_report import sccs_figures as pictures
+from steropes.studies.series_report.drug_forest import drug_forest, forest_lines
+from steropes.studies.series_report.estimate_text import ratio_text
+from steropes.studies.series_report.methods_section import settings_list
+from steropes.studies.sccs.models.sccs_model import fit_model
+from steropes.studies.series_report.sccs_page import bands
+from steropes.studies.series_report.sccs_terminal import print_series
 
 DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS = (CaseRules, CaseSeriesSettings, ExposureWindow, Spline, Thresholds)

@@ -9,9 +9,9 @@ from tests.studies.conftest import OUTCOME, TARGET, day
 
 from steropes import DataError
 from steropes.studies import CohortTable, OmopDatabase, case_series, case_series_settings
-from steropes.studies.sccs.case_population import find_cases
-from steropes.studies.sccs.era_sources import EraSources
-from steropes.studies.sccs.settings import CaseRules, Spline
+from steropes.studies.sccs.cases.case_population import find_cases
+from steropes.studies.sccs.cases.era_sources import EraSources
+from steropes.studies.sccs.specification.settings import CaseRules, Spline
 
 
 def found(path, cohorts=None, **rules):

@@ -8,18 +8,18 @@ import pytest
 from tests.studies.conftest import OUTCOME, TARGET
 
 import steropes
-import steropes.studies.sccs.series_fits_and_profiles as series_fits
+import steropes.studies.sccs.models.series_fits_and_profiles as series_fits
 from steropes.studies import Spline, case_series, case_series_settings
-from steropes.studies.sccs.event_dependent_observation import CensorModel
-from steropes.studies.sccs.sccs_diagnostics import _convergence
-from steropes.studies.sccs.sccs_grid import (
+from steropes.studies.sccs.cases.event_dependent_observation import CensorModel
+from steropes.studies.sccs.results.sccs_diagnostics import _convergence
+from steropes.studies.grids.sccs_grid import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,
     run_case_series_grid,
 )
-from steropes.studies.sccs.sccs_grid_page import case_series_grid_page
-from steropes.studies.sccs.sccs_terminal import print_series
+from steropes.studies.series_report.sccs_grid_page import case_series_grid_page
+from steropes.studies.series_report.sccs_terminal import print_series
 
 RULE = "spline_cases"
 MOST = 20

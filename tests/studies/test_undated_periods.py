@@ -14,8 +14,8 @@ from steropes.studies import (
     drug_era_cohorts,
 )
 from steropes.studies.database.observation_periods import DATED
-from steropes.studies.sccs.case_population import find_cases
-from steropes.studies.sccs.era_sources import EraSources
+from steropes.studies.sccs.cases.case_population import find_cases
+from steropes.studies.sccs.cases.era_sources import EraSources
 
 LOST = {
     "no end": (day(-500), None),

@@ -15,7 +15,7 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from steropes.studies.database.server_connection import Server, empty_batch
+from steropes.studies.database.sources.server_connection import Server, empty_batch
 
 SQLGLOT = {"postgresql": "postgres", "sqlserver": "tsql"}
 # Names of DuckDB's types in the catalogues of servers, where they differ.

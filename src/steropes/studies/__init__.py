@@ -29,26 +29,26 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         study_population,
     )
     from .cohorts.study_population import PopulationRules
-    from .comparative.covariate_balance import Balance, covariate_balance
-    from .comparative.demo import DEMO, demo_database
+    from .propensity.covariate_balance import Balance, covariate_balance
+    from .specifications.demo import DEMO, demo_database
     from .comparative.grid_questions_and_analyses import (
         BalanceFilter,
         Outcome,
         Question,
         StudyAnalysis,
     )
-    from .comparative.one_question import ComparativeStudy, comparative_study
+    from .single_studies.comparative_study import ComparativeStudy, comparative_study
     from .comparative.outcome_analysis import AnalysisResult
-    from .comparative.pair_matching import match_pairs
-    from .comparative.positive_controls import PositiveControls
-    from .comparative.propensity_model import Propensity, auc, preference_score
-    from .comparative.propensity_scores import PropensityRules, PropensityScores, fit_scores
-    from .comparative.propensity_weights import propensity_weights
-    from .comparative.score_matching import Match, match_scores, matched_weights
-    from .comparative.score_strata import Stratify, score_strata
-    from .comparative.score_trimming import Trim, trim
-    from .comparative.study_settings import StudySettings, read_study, study_schema
-    from .comparative.table_one import table_one
+    from .score_methods.pair_matching import match_pairs
+    from .specifications.positive_controls import PositiveControls
+    from .score_methods.propensity_model import Propensity, auc, preference_score
+    from .propensity.propensity_scores import PropensityRules, PropensityScores, fit_scores
+    from .score_methods.propensity_weights import propensity_weights
+    from .propensity.score_matching import Match, match_scores, matched_weights
+    from .propensity.score_strata import Stratify, score_strata
+    from .propensity.score_trimming import Trim, trim
+    from .specifications.study_settings import StudySettings, read_study, study_schema
+    from .propensity.table_one import table_one
     from .controls import (
         ControlEstimates,
         ErrorModel,
@@ -70,17 +70,17 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .database.synthetic_database import synthetic_database
     from .diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
     from .evidence import Profile, combine_normal, combine_profiles, random_effects
-    from .evidence.archive_synthesis import combine_archives
-    from .execution.analysis_cache import Workbench
-    from .execution.comparative_grid_run import GridResults, run_grid
-    from .execution.frozen_protocol import (
+    from .archives.archive_synthesis import combine_archives
+    from .comparative.analysis_cache import Workbench
+    from .grids.comparative_grid_run import GridResults, run_grid
+    from .settings.frozen_protocol import (
         Protocol,
         ProtocolStatement,
         freeze_protocol,
         read_protocol,
     )
-    from .execution.specification import CohortSources, ControlSet, Exclusion, GridSpec, RiskWindow
-    from .execution.specification_file import read_spec
+    from .specifications.specification import CohortSources, ControlSet, Exclusion, GridSpec, RiskWindow
+    from .specifications.specification_file import read_spec
     from .federation.federated_runs import (
         federate,
         federate_answer,
@@ -99,22 +99,22 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         detectable_ratio,
         estimate_effect,
     )
-    from .outcomes.arm_summaries import incidence_rates
-    from .results.control_results import analysis_performance
-    from .sccs.grid_settings import SeriesExclusion
-    from .sccs.sccs_grid import (
+    from .two_arms.arm_summaries import incidence_rates
+    from .grids.control_results import analysis_performance
+    from .sccs.specification.grid_settings import SeriesExclusion
+    from .grids.sccs_grid import (
         CaseSeriesGrid,
         CaseSeriesGridResults,
         SeriesAnalysis,
         SeriesQuestion,
         run_case_series_grid,
     )
-    from .sccs.sccs_presets import case_series_settings
-    from .sccs.sccs_specification import case_series_grid_schema, read_case_series_grid
-    from .sccs.sccs_study import CaseSeries, case_series
-    from .sccs.sccs_thresholds import Thresholds
-    from .sccs.settings import CaseRules, CaseSeriesSettings, ExposureWindow, Spline, control_window
-    from .strategus.specification_plan import SpecificationPlan, read_specification_plan
+    from .sccs.specification.sccs_presets import case_series_settings
+    from .sccs.specification.sccs_specification import case_series_grid_schema, read_case_series_grid
+    from .single_studies.case_series_study import CaseSeries, case_series
+    from .sccs.specification.sccs_thresholds import Thresholds
+    from .sccs.specification.settings import CaseRules, CaseSeriesSettings, ExposureWindow, Spline, control_window
+    from .strategus_plans.specification_plan import SpecificationPlan, read_specification_plan
     from .strategus.specification_run import SpecificationResults, run_specification, run_synthesis
 
 _WHERE = {

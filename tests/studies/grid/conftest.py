@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests.studies.grid.tiny_spec import SPEC
 
-from steropes.studies.execution.comparative_grid_run import run_grid
-from steropes.studies.execution.specification_file import read_spec
+from steropes.studies.grids.comparative_grid_run import run_grid
+from steropes.studies.specifications.specification_file import read_spec
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from steropes.studies import (
 )
 from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.disclosure.grid_covariates_and_scores import hidden_names, released_balance
+from steropes.studies.release.grid_covariates_and_scores import hidden_names, released_balance
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.execution.comparative_grid_run import run_grid
+from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.execution.store import archive_of
 from steropes.studies.report.comparative_grid_page import grid_page, write_grid_report
 from steropes.studies.report.grid_report_view import View

@@ -15,8 +15,8 @@ from steropes.studies import (
     StudyAnalysis,
 )
 from steropes.studies.database.concept_search import find_concepts
-from steropes.studies.execution.specification import GridSpec
-from steropes.studies.execution.specification_file import grid_schema, read_spec
+from steropes.studies.specifications.specification import GridSpec
+from steropes.studies.specifications.specification_file import grid_schema, read_spec
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from tests.studies.conftest import TinyOmop, day
 
 from steropes.studies.cli.command_line import run as command
-from steropes.studies.execution.comparative_grid_run import run_grid
-from steropes.studies.execution.specification_file import read_spec
+from steropes.studies.grids.comparative_grid_run import run_grid
+from steropes.studies.specifications.specification_file import read_spec
 from steropes.studies.report.comparative_grid_page import grid_page
 from steropes.studies.report.grid_report_view import View
 

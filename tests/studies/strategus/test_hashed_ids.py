@@ -1,6 +1,6 @@
 """Identifiers agree with those that R's packages ship in their example results."""
 
-from steropes.studies.results.hashed_ids import _murmur32, hashed_id
+from steropes.studies.result_files.hashed_ids import _murmur32, hashed_id
 
 
 def test_murmur_hash_of_known_texts():

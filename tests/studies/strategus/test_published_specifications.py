@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from steropes.studies import demo_database
-from steropes.studies.strategus.specification_plan import read_specification_plan
+from steropes.studies.strategus_plans.specification_plan import read_specification_plan
 from steropes.studies.strategus.specification_run import run_specification
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data" / "strategus"

@@ -20,10 +20,10 @@ from steropes.errors import DataError
 from steropes.studies import Outcome, Question
 from steropes.studies.cohorts.study_population import PopulationRules
 from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter
-from steropes.studies.execution.specification import Exclusion
-from steropes.studies.execution.validated_types import LONGEST
-from steropes.studies.sccs.grid_settings import SeriesExclusion, SeriesQuestion
-from steropes.studies.strategus.specification_plan import (
+from steropes.studies.specifications.specification import Exclusion
+from steropes.studies.settings.validated_types import LONGEST
+from steropes.studies.sccs.specification.grid_settings import SeriesExclusion, SeriesQuestion
+from steropes.studies.strategus_plans.specification_plan import (
     read_specification_plan,
     specification_plan,
 )

@@ -6,9 +6,9 @@ import pytest
 from tests.studies.strategus.small_specification import module, new_specification, write_database
 
 from steropes.studies.cli.command_line import run
-from steropes.studies.sccs.grid_settings import SeriesQuestion
-from steropes.studies.strategus.specification_plan import specification_plan
-from steropes.studies.strategus.subset_definitions import SubsetDefinition
+from steropes.studies.sccs.specification.grid_settings import SeriesQuestion
+from steropes.studies.strategus_plans.specification_plan import specification_plan
+from steropes.studies.strategus_plans.subset_definitions import SubsetDefinition
 
 
 @pytest.fixture

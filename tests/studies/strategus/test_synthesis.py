@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from steropes.errors import DataError
 from steropes.studies.cli.command_line import run
-from steropes.studies.strategus.synthesis_plan import synthesis_plan
+from steropes.studies.strategus_plans.synthesis_plan import synthesis_plan
 from steropes.studies.strategus.synthesis_run import synthesis_tables
 
 EFFECTS = {"north": 0.3, "south": 0.5, "west": 0.1}

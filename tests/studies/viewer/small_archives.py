@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from steropes.studies.report.plain_text import csv_text
-from steropes.studies.results.table_layouts import TABLES
+from steropes.studies.formatting.plain_text import csv_text
+from steropes.studies.result_files.table_layouts import TABLES
 
 COMPARISON = 99
 HOSTILE = "</script><img src=x onerror=\"document.title='hacked'\">"

@@ -7,7 +7,7 @@ import pytest
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.evidence.meta_analysis import combine_normal
-from steropes.studies.evidence.series_synthesis import combine_series_tables
+from steropes.studies.archives.series_synthesis import combine_series_tables
 from steropes.studies.viewer.result_sources import ResultSource
 from steropes.studies.viewer.results_page import results_views
 

@@ -12,7 +12,7 @@ import typer
 from steropes.errors import DataError
 
 if TYPE_CHECKING:
-    from steropes.studies.execution.cohort_sources import CohortSources
+    from steropes.studies.cohorts.cohort_sources import CohortSources
 
 __all__ = ["CohortTableName", "Definition", "cohort_sources", "listed_concepts"]
 
@@ -36,7 +36,7 @@ def cohort_sources(
     table: str | None, definitions: list[str] | None, nesting: int | None = None
 ) -> CohortSources | None:
     """Combine a cohort table and files from ATLAS to sources of cohorts, if there are any."""
-    from steropes.studies.execution.cohort_sources import CohortSources, file_names
+    from steropes.studies.cohorts.cohort_sources import CohortSources, file_names
 
     files: dict[int, str] = {}
     for text in definitions or ():

@@ -16,10 +16,10 @@ from steropes.studies.cli.protocol_options import (
     print_frozen,
     with_unblinding,
 )
-from steropes.studies.report.plain_text import csv_text
+from steropes.studies.formatting.plain_text import csv_text
 
 if TYPE_CHECKING:
-    from steropes.studies.execution.comparative_grid_run import GridResults
+    from steropes.studies.grids.comparative_grid_run import GridResults
 
 __all__ = ["DATABASE", "Disclosure", "Jobs", "Memory", "Quiet", "add_commands"]
 
@@ -77,7 +77,7 @@ def grid(
     """
     from steropes.studies.database.open_database import require_database
     from steropes.studies.database.result_upload import require_results_server, write_results
-    from steropes.studies.execution.specification_file import (
+    from steropes.studies.specifications.specification_file import (
         grid_schema,
         read_spec,
         require_database_id,
@@ -128,12 +128,12 @@ def run_and_report(
     """Run a grid, write its report, and print a summary."""
     from steropes.studies.database.omop import opened
     from steropes.studies.disclosure import applied_rules, site_rules
-    from steropes.studies.execution.comparative_grid_run import run_grid
-    from steropes.studies.report.atomic_files import output_folder
+    from steropes.studies.grids.comparative_grid_run import run_grid
+    from steropes.studies.result_files.atomic_files import output_folder
     from steropes.studies.report.comparative_grid_page import write_grid_report
     from steropes.studies.report.controls_page import write_controls_report
     from steropes.studies.report.grid_terminal import print_grid
-    from steropes.studies.report.progress_display import Progress
+    from steropes.studies.cli.progress_display import Progress
 
     folder = output_folder(output)
     rules = site_rules(disclosure, spec.min_cell)
@@ -199,8 +199,8 @@ def combine(
     quiet: Quiet = False,
 ) -> None:
     """Combine the results of databases by fixed and random effects."""
-    from steropes.studies.evidence.archive_synthesis import combine_archives
-    from steropes.studies.report.atomic_files import write_files
+    from steropes.studies.archives.archive_synthesis import combine_archives
+    from steropes.studies.result_files.atomic_files import write_files
     from steropes.studies.report.grid_terminal import print_combined
 
     found = combine_archives(archives, unblind=unblind)

@@ -47,7 +47,7 @@ def _fits() -> dict[str, Callable[[], object]]:
     )
     from steropes.models.cumulative import CumulativeProbabilityModel
     from steropes.priors import Laplace
-    from steropes.studies.comparative.pair_matching import match_pairs
+    from steropes.studies.score_methods.pair_matching import match_pairs
 
     rng = np.random.default_rng(0)
     n, p = 400, 30

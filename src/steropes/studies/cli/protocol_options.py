@@ -11,9 +11,9 @@ import typer
 from steropes.errors import DataError
 
 if TYPE_CHECKING:
-    from steropes.studies.execution.comparative_grid_run import GridResults
-    from steropes.studies.execution.settings_classes import Settings
-    from steropes.studies.sccs.sccs_grid import CaseSeriesGridResults
+    from steropes.studies.grids.comparative_grid_run import GridResults
+    from steropes.studies.settings.settings_classes import Settings
+    from steropes.studies.grids.sccs_grid import CaseSeriesGridResults
 
 __all__ = ["Freeze", "Paper", "ProtocolBy", "ProtocolFile", "print_frozen", "with_unblinding"]
 
@@ -39,7 +39,7 @@ Paper = Annotated[
 
 def print_frozen(path: Path | None, settings: Settings, by: str | None) -> None:
     """Freeze a protocol in a new file, and print its hash."""
-    from steropes.studies.execution.frozen_protocol import freeze_protocol
+    from steropes.studies.settings.frozen_protocol import freeze_protocol
 
     if path is None:
         raise DataError("--freeze writes a protocol; give its file, --protocol protocol.json")
@@ -50,7 +50,7 @@ def print_frozen(path: Path | None, settings: Settings, by: str | None) -> None:
 
 def with_unblinding(results: Results, path: Path, by: str | None) -> Results:
     """Record that all estimates of a grid were shown on request."""
-    from steropes.studies.execution.frozen_protocol import read_protocol
+    from steropes.studies.settings.frozen_protocol import read_protocol
 
     protocol = read_protocol(path).recorded(results.spec, by, "on request (--unblind)")
     protocol.write(path)

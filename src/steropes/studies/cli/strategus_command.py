@@ -9,10 +9,10 @@ import typer
 
 from steropes.errors import DataError
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Jobs, Memory, Quiet
-from steropes.studies.report.plain_text import plain_text
+from steropes.studies.formatting.plain_text import plain_text
 
 if TYPE_CHECKING:
-    from steropes.studies.strategus.specification_plan import SpecificationPlan
+    from steropes.studies.strategus_plans.specification_plan import SpecificationPlan
     from steropes.studies.strategus.specification_run import SpecificationResults
 
 __all__ = ["INCOMPLETE", "strategus"]
@@ -57,8 +57,8 @@ def strategus(
     command is given again.
     """
     from steropes.studies.database.open_database import require_database
-    from steropes.studies.report.atomic_files import output_folder
-    from steropes.studies.strategus.specification_plan import read_specification_plan
+    from steropes.studies.result_files.atomic_files import output_folder
+    from steropes.studies.strategus_plans.specification_plan import read_specification_plan
     from steropes.studies.strategus.specification_run import run_synthesis
 
     plan = read_specification_plan(spec)
@@ -87,7 +87,7 @@ def _run(
     """Open the database and run a specification, with its progress on standard error."""
     from steropes.studies.database.omop import opened
     from steropes.studies.disclosure import applied_rules, site_rules
-    from steropes.studies.report.progress_display import Progress
+    from steropes.studies.cli.progress_display import Progress
     from steropes.studies.strategus.specification_run import run_specification
 
     with (

@@ -37,14 +37,14 @@ from steropes.studies.cli.setting_options import options_of
 from steropes.studies.cli.strategus_command import strategus
 from steropes.studies.cli.view_command import view
 from steropes.studies.cohorts.study_population import TimeAtRisk
-from steropes.studies.comparative.one_question import comparative_study
-from steropes.studies.comparative.study_settings import StudySettings, read_study, study_schema
+from steropes.studies.single_studies.comparative_study import comparative_study
+from steropes.studies.specifications.study_settings import StudySettings, read_study, study_schema
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import applied_rules, site_rules
-from steropes.studies.execution.cohort_sources import CohortSources
-from steropes.studies.execution.setting_fields import setting_fields
-from steropes.studies.federation.federate_commands import federate_app
-from steropes.studies.sccs.sccs_command import sccs, sccs_grid
+from steropes.studies.cohorts.cohort_sources import CohortSources
+from steropes.studies.settings.setting_fields import setting_fields
+from steropes.studies.cli.federate_commands import federate_app
+from steropes.studies.cli.sccs_command import sccs, sccs_grid
 from steropes.version import __version__
 
 __all__ = ["app"]
@@ -198,7 +198,7 @@ def demo(
 ) -> None:
     """Compare gastrointestinal bleeding between celecoxib and diclofenac, in simulated data."""
     from steropes.studies.cli.grid_commands import run_and_report
-    from steropes.studies.comparative.demo import (
+    from steropes.studies.specifications.demo import (
         DEMO,
         RATE_RATIO,
         demo_controls,
@@ -262,9 +262,9 @@ def _run(
 ) -> None:
     """Run a comparative study and write its report; remove a new folder that stays empty."""
     from steropes.studies.database.open_database import require_database
-    from steropes.studies.report.atomic_files import output_folder
-    from steropes.studies.report.progress_display import Progress
-    from steropes.studies.report.study_terminal import print_study
+    from steropes.studies.result_files.atomic_files import output_folder
+    from steropes.studies.cli.progress_display import Progress
+    from steropes.studies.single_studies.study_terminal import print_study
 
     if isinstance(database, str):
         require_database(database)

@@ -50,7 +50,7 @@ def view(
     The page needs no server and no network. It holds released results only, without estimates that
     fail a diagnostic.
     """
-    from steropes.studies.report.progress_display import Progress
+    from steropes.studies.cli.progress_display import Progress
     from steropes.studies.viewer.results_page import write_results_page
 
     if output.suffix.lower() not in (".html", ".htm"):

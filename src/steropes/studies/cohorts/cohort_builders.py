@@ -12,8 +12,8 @@ from steropes.studies.database.concept_domain_hints import domain_hint
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.irregular_rows import irregular_eras, last_day
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
-from steropes.studies.execution.settings_classes import Settings
-from steropes.studies.execution.validated_types import (
+from steropes.studies.settings.settings_classes import Settings
+from steropes.studies.settings.validated_types import (
     ConceptId,
     Days,
     Listed,

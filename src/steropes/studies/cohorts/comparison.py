@@ -33,11 +33,11 @@ from steropes.studies.cohorts.inclusion_rules import (
 )
 from steropes.studies.cohorts.private_people_frame import People, rules_of_run
 from steropes.studies.database.data_quality_notes import DataNote
-from steropes.studies.database.dates_and_ages import AgeRule
+from steropes.studies.values.dates_and_ages import AgeRule
 from steropes.studies.database.observation_periods import DATED, WITH_PERSON
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.execution.settings_classes import Settings
-from steropes.studies.execution.validated_types import (
+from steropes.studies.settings.settings_classes import Settings
+from steropes.studies.settings.validated_types import (
     Age,
     ConceptId,
     Count,

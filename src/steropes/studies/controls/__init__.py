@@ -12,7 +12,7 @@ from steropes.studies.controls.performance_metrics import (
     control_performance,
     performance_by_ratio,
 )
-from steropes.studies.controls.signal_injection import (
+from steropes.studies.outcomes.signal_injection import (
     InjectedOutcomes,
     Synthesis,
     add_outcomes,

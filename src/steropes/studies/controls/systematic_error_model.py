@@ -24,7 +24,7 @@ from steropes.studies.controls.empirical_calibration import (
     calibrate,
     fit_systematic_error,
 )
-from steropes.studies.normal_quantile import Z
+from steropes.studies.values.normal_quantile import Z
 
 __all__ = ["ErrorModel", "calibrate_interval", "fit_error_model", "leave_one_group_out"]
 

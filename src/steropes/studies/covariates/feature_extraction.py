@@ -25,7 +25,7 @@ from steropes.studies.covariates.covariate_sql import Statements
 from steropes.studies.covariates.vocabulary_checks import check_vocabulary
 from steropes.studies.database.concept_descendants import Descendants, recorded_tables
 from steropes.studies.database.data_quality_notes import DataNote, distinct
-from steropes.studies.database.dates_and_ages import as_days
+from steropes.studies.values.dates_and_ages import as_days
 from steropes.studies.database.irregular_rows import (
     irregular_eras,
     repeated_people,
@@ -33,8 +33,8 @@ from steropes.studies.database.irregular_rows import (
     unknown_ages,
 )
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.execution.settings_classes import Settings
-from steropes.studies.execution.validated_types import (
+from steropes.studies.settings.settings_classes import Settings
+from steropes.studies.settings.validated_types import (
     LONGEST,
     ConceptId,
     CovariateIds,

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.execution.settings_classes import Settings
-from steropes.studies.execution.validated_types import Count, Share, YesNo
+from steropes.studies.settings.settings_classes import Settings
+from steropes.studies.settings.validated_types import Count, Share, YesNo
 
 __all__ = ["Tidied", "TidyRules", "tidy"]
 

@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
-from steropes.studies.database.column_types import conformed
-from steropes.studies.database.protocols import (
+from steropes.studies.database.sources.column_types import conformed
+from steropes.studies.database.sources.protocols import (
     Condition,
     Layout,
     RecordsOf,

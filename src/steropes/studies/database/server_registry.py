@@ -8,10 +8,10 @@ from importlib import import_module
 
 from steropes.errors import DataError
 from steropes.studies.database import servers
-from steropes.studies.database.server_address import Address
-from steropes.studies.database.server_connection import Server
-from steropes.studies.database.server_kind import ServerKind
-from steropes.studies.database.sql_dialects import Dialect
+from steropes.studies.database.sources.server_address import Address
+from steropes.studies.database.sources.server_connection import Server
+from steropes.studies.database.sources.server_kind import ServerKind
+from steropes.studies.database.sources.sql_dialects import Dialect
 
 __all__ = ["DIALECTS", "SCHEMES", "VENDORS", "connect"]
 

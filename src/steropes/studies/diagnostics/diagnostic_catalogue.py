@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from steropes.studies.disclosure.small_cell_suppression import Bound
-from steropes.studies.report.distinguishing_digits import Relation, crossing, limit_text, passes
+from steropes.studies.formatting.distinguishing_digits import Relation, crossing, limit_text, passes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steropes.studies.comparative.covariate_balance import Balance
-    from steropes.studies.comparative.propensity_scores import PropensityScores
-    from steropes.studies.execution.settings_classes import Settings
+    from steropes.studies.propensity.covariate_balance import Balance
+    from steropes.studies.propensity.propensity_scores import PropensityScores
+    from steropes.studies.settings.settings_classes import Settings
 
 __all__ = [
     "DIAGNOSTICS",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.studies.disclosure.small_cell_suppression import small
-from steropes.studies.normal_quantile import Z
+from steropes.studies.values.normal_quantile import Z
 
 __all__ = [
     "Effect",

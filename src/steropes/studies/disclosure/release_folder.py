@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.report.atomic_files import write_files
+from steropes.studies.result_files.atomic_files import write_files
 from steropes.version import __version__
 
 __all__ = ["EXACT_NOTE", "MANIFEST", "RELEASE", "released_rules", "write_release"]

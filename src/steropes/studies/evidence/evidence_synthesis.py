@@ -18,7 +18,7 @@ from steropes.errors import DataError
 from steropes.studies.evidence.meta_analysis import Combined, combine_normal, combine_profiles
 from steropes.studies.evidence.profile_interpolation import NormalProfile, Profile
 from steropes.studies.evidence.random_effects import RandomEffects, random_effects
-from steropes.studies.results.ratios import ratio_of
+from steropes.studies.values.ratios import ratio_of
 
 __all__ = ["COUNTS", "DatabaseResult", "is_of_one_hidden", "synthesis_rows"]
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.errors import DataError
 from steropes.infer.inference_constants import PROFILE
 from steropes.studies.evidence.profile_interpolation import Profile
-from steropes.studies.normal_quantile import Z
+from steropes.studies.values.normal_quantile import Z
 
 __all__ = ["Combined", "Profile", "combine_normal", "combine_profiles"]
 

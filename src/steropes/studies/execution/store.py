@@ -24,7 +24,7 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.private_files import private_draft, refuse_foreign, restrict
 from steropes.studies._optional_packages import need
-from steropes.studies.report.plain_text import csv_text
+from steropes.studies.formatting.plain_text import csv_text
 
 __all__ = ["ResultStore", "Rows", "archive_of"]
 

@@ -1,8 +1,8 @@
 """Outcome models, effect estimates and summaries of outcomes in two arms."""
 
-from steropes.studies.outcomes.absolute_effects import AbsoluteEffect, absolute_effect
+from steropes.studies.two_arms.absolute_effects import AbsoluteEffect, absolute_effect
 from steropes.studies.outcomes.effect_estimate import Estimate, estimate_effect
-from steropes.studies.outcomes.outcome_summaries import (
+from steropes.studies.two_arms.outcome_summaries import (
     arm_counts,
     curve_table,
     detectable_ratio,

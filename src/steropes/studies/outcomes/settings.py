@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from steropes.errors import DataError
-from steropes.studies.execution.settings_classes import Settings
-from steropes.studies.execution.validated_types import (
+from steropes.studies.settings.settings_classes import Settings
+from steropes.studies.settings.validated_types import (
     Count,
     CovariateIds,
     Folds,
@@ -17,7 +17,7 @@ from steropes.studies.execution.validated_types import (
     Whole,
     YesNo,
 )
-from steropes.studies.outcomes.two_group_cox import Ties
+from steropes.studies.two_arms.two_group_cox import Ties
 
 __all__ = ["Interval", "Kind", "OutcomeModel"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from steropes.studies.report.formatting import decimals
+from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.report.svg_canvas import Axes, Canvas, Picture, ticks
 
 __all__ = ["balance_scatter", "love_plot"]

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pandas as pd
 
-from steropes.studies.normal_quantile import Z
-from steropes.studies.report.formatting import decimals
+from steropes.studies.values.normal_quantile import Z
+from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
 
 __all__ = ["calibration_plot"]

@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steropes.studies.controls.control_figures import performance
+from steropes.studies.report.control_figures import performance
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.report.formatting import title_case
+from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.report.page_parts import KeyNumber
 from steropes.studies.report.rendering import render
-from steropes.studies.results.control_results import (
+from steropes.studies.grids.control_results import (
     analysis_performance,
     control_estimates,
     released_estimates_words,
 )
 
 if TYPE_CHECKING:
-    from steropes.studies.execution.comparative_grid_run import GridResults
+    from steropes.studies.grids.comparative_grid_run import GridResults
 
 __all__ = ["controls_page", "write_controls_report"]
 

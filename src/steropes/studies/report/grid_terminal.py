@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from steropes.studies.database.data_quality_notes import table_sentences
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.report.formatting import decimals, title_case
+from steropes.studies.formatting.released_numbers import decimals, title_case
 from steropes.studies.report.grid_report_view import KEY
 from steropes.studies.report.terminal_tables import (
     analysis_names,
@@ -18,7 +18,7 @@ from steropes.studies.report.terminal_tables import (
     wide_console,
 )
 from steropes.studies.report.unusable_values import unusable_words
-from steropes.studies.results.control_results import (
+from steropes.studies.grids.control_results import (
     analysis_performance,
     released_estimates_words,
 )
@@ -26,7 +26,7 @@ from steropes.studies.results.control_results import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steropes.studies.execution.comparative_grid_run import GridResults
+    from steropes.studies.grids.comparative_grid_run import GridResults
 
 __all__ = ["print_combined", "print_grid"]
 

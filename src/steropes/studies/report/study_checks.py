@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steropes.studies.comparative.estimands import estimand_name
-from steropes.studies.comparative.question_tables import ARMS
-from steropes.studies.comparative.study_specification import MAIN
+from steropes.studies.values.estimands import estimand_name
+from steropes.studies.one_question.question_tables import ARMS
+from steropes.studies.specifications.study_specification import MAIN
 from steropes.studies.diagnostics.diagnostic_catalogue import diagnostic
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
-from steropes.studies.disclosure.one_question_release import Published
+from steropes.studies.release.one_question_release import Published
 from steropes.studies.disclosure.small_cell_suppression import Bound, largest_count
-from steropes.studies.report.distinguishing_digits import decimals, limit_text
-from steropes.studies.report.formatting import (
+from steropes.studies.formatting.distinguishing_digits import decimals, limit_text
+from steropes.studies.formatting.released_numbers import (
     analysis_name,
     count,
     deciding_percent,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from steropes.studies.arm_names import ARMS
-from steropes.studies.comparative.estimands import estimand_name
+from steropes.studies.values.arm_names import ARMS
+from steropes.studies.values.estimands import estimand_name
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
-from steropes.studies.disclosure.one_question_release import Published
-from steropes.studies.report.distinguishing_digits import effect
-from steropes.studies.report.formatting import (
+from steropes.studies.release.one_question_release import Published
+from steropes.studies.formatting.distinguishing_digits import effect
+from steropes.studies.formatting.released_numbers import (
     analysis_name,
     count,
     decimals,

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steropes.studies.comparative.estimands import estimand_name
-from steropes.studies.comparative.study_specification import LARGEST_WEIGHT
+from steropes.studies.values.estimands import estimand_name
+from steropes.studies.specifications.study_specification import LARGEST_WEIGHT
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_suppression import WITHHELD
-from steropes.studies.disclosure.one_question_release import Published
+from steropes.studies.release.one_question_release import Published
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.report.formatting import (
+from steropes.studies.formatting.released_numbers import (
     TEST_OF_HAZARDS,
     count,
     database_versions,

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.studies.arm_names import ARMS
-from steropes.studies.report.distinguishing_digits import counted
-from steropes.studies.report.formatting import decimals
+from steropes.studies.values.arm_names import ARMS
+from steropes.studies.formatting.distinguishing_digits import counted
+from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
 
 __all__ = ["survival_curves"]

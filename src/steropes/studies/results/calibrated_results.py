@@ -17,7 +17,7 @@ from steropes.studies.controls.systematic_error_model import (
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.results.comparative_result_rows import diagnostics_row, read_diagnostics
-from steropes.studies.results.ratios import ratio_of
+from steropes.studies.values.ratios import ratio_of
 
 __all__ = ["Calibrated", "calibrate_grid", "calibrate_group", "calibrated_tables"]
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.comparative.covariate_balance import Balance
+from steropes.studies.propensity.covariate_balance import Balance
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import Shared
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.covariate_names import CUSTOM
 from steropes.studies.execution.store import Rows
-from steropes.studies.results.hashed_ids import hashed_id
+from steropes.studies.result_files.hashed_ids import hashed_id
 
 __all__ = ["Rows", "balance_rows", "comparison_id", "shared_tables"]
 
@@ -93,7 +93,7 @@ def balance_rows(balance: Balance, key: dict[str, object]) -> pd.DataFrame:
 
 def _histogram(shared: Shared, key: dict[str, object], *, after: bool) -> list[dict[str, Any]]:
     """Return people and weights of each bar of the preference score that has people."""
-    from steropes.studies.report.score_density import histogram
+    from steropes.studies.results.score_density import histogram
 
     assert shared.scores is not None
     treated = shared.population.people["treated"].to_numpy() == 1

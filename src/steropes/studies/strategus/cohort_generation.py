@@ -16,8 +16,8 @@ from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable
 from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.execution.cohort_sources import MadeCohorts
-from steropes.studies.strategus.shared_cohorts import SharedCohorts
+from steropes.studies.cohorts.cohort_sources import MadeCohorts
+from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 from steropes.studies.strategus.subset_queries import ENTRIES, make_subset
 
 __all__ = ["generate_cohorts", "write_cohort_table"]

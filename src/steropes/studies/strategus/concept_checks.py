@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from steropes.studies.database.omop import OmopDatabase, opened
-from steropes.studies.strategus.specification_plan import SpecificationPlan
+from steropes.studies.strategus_plans.specification_plan import SpecificationPlan
 
 __all__ = ["unknown_concepts"]
 

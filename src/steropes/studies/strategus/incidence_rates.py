@@ -11,7 +11,7 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.strategus.incidence_plan import IncidencePlan
+from steropes.studies.strategus_plans.incidence_plan import IncidencePlan
 
 __all__ = ["incidence_tables"]
 

@@ -10,11 +10,11 @@ import pandas as pd
 
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
-from steropes.studies.disclosure.prediction_people import has_rare_outcomes
-from steropes.studies.disclosure.prediction_release import released_intercept, released_result
-from steropes.studies.strategus.prediction_models import PredictionResult
-from steropes.studies.strategus.prediction_plan import PredictionDesign
-from steropes.studies.strategus.shared_cohorts import SharedCohorts
+from steropes.studies.release.prediction_people import has_rare_outcomes
+from steropes.studies.release.prediction_release import released_intercept, released_result
+from steropes.studies.prediction.prediction_models import PredictionResult
+from steropes.studies.strategus_plans.prediction_plan import PredictionDesign
+from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 from steropes.version import __version__
 
 __all__ = ["prediction_tables"]

@@ -8,8 +8,8 @@ from steropes.errors import DataError
 from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.strategus.shared_cohorts import SubsetCohort
-from steropes.studies.strategus.subset_definitions import (
+from steropes.studies.strategus_plans.shared_cohorts import SubsetCohort
+from steropes.studies.strategus_plans.subset_definitions import (
     CohortIntersection,
     Demographics,
     EntryLimit,

@@ -19,9 +19,9 @@ from steropes.studies.evidence.evidence_synthesis import DatabaseResult, is_of_o
 from steropes.studies.evidence.meta_analysis import combine_normal, combine_profiles
 from steropes.studies.evidence.random_effects import random_effects
 from steropes.studies.results.calibrated_results import calibrate_group
-from steropes.studies.results.ratios import ratio_of
-from steropes.studies.results.result_csv import read_result_csv
-from steropes.studies.strategus.synthesis_plan import (
+from steropes.studies.values.ratios import ratio_of
+from steropes.studies.result_files.result_csv import read_result_csv
+from steropes.studies.strategus_plans.synthesis_plan import (
     SynthesisAnalysis,
     SynthesisPlan,
     SynthesisThresholds,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.diagnostics.diagnostic_catalogue import SHY, declared_diagnostics
-from steropes.studies.report.formatting import title_case
+from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.adjustment_views import adjustment_views, with_covariates
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kinds

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from steropes.studies.report.formatting import title_case
-from steropes.studies.sccs.sccs_diagnostics import CONVERGENCE, DIAGNOSTICS
+from steropes.studies.formatting.released_numbers import title_case
+from steropes.studies.sccs.results.sccs_diagnostics import CONVERGENCE, DIAGNOSTICS
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.view_columns import (
     CALIBRATED,

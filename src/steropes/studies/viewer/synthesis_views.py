@@ -14,9 +14,9 @@ from steropes.studies.diagnostics.archive_blinding import (
     flagged_results,
     without_derivable_syntheses,
 )
-from steropes.studies.evidence.archive_synthesis import combine_tables
-from steropes.studies.evidence.series_synthesis import combine_series_tables
-from steropes.studies.report.formatting import title_case
+from steropes.studies.archives.archive_synthesis import combine_tables
+from steropes.studies.archives.series_synthesis import combine_series_tables
+from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kinds
 from steropes.studies.viewer.view_columns import CALIBRATED, COUNTS, EFFECT, shown_of

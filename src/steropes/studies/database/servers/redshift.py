@@ -5,10 +5,10 @@ from __future__ import annotations
 from urllib.parse import quote, urlencode
 
 from steropes.studies._optional_packages import need
-from steropes.studies.database.server_address import Address
-from steropes.studies.database.server_connection import AdbcServer, Server
-from steropes.studies.database.server_kind import ServerKind
-from steropes.studies.database.sql_dialects import Dialect
+from steropes.studies.database.sources.server_address import Address
+from steropes.studies.database.sources.server_connection import AdbcServer, Server
+from steropes.studies.database.sources.server_kind import ServerKind
+from steropes.studies.database.sources.sql_dialects import Dialect
 
 __all__ = ["SERVER"]
 

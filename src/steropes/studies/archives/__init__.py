@@ -1,0 +1,1 @@
+"""Synthesis of released archives of several databases."""

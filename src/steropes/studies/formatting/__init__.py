@@ -1,0 +1,1 @@
+"""Released numbers and texts as pages and terminals show them."""

@@ -1,0 +1,1 @@
+"""Runs of many questions: comparative grids and grids of case series."""

@@ -1,0 +1,127 @@
+"""Rows of result tables of a grid of case series: its specification, its studies and refusals."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import pandas as pd
+
+from steropes.studies.execution.step_groups import Tables
+from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
+from steropes.studies.sccs.results.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED
+from steropes.studies.sccs.results.sccs_result_tables import FORMER_VERDICTS, exact_tables, window_rows
+from steropes.studies.result_files.sccs_results_schema import TABLES
+from steropes.studies.single_studies.case_series_study import CaseSeries
+
+__all__ = ["refusal_rows", "specification_rows", "study_rows"]
+
+# Endings of the names of columns that count people, events or days.
+COUNTED = ("subjects", "events", "periods", "days", "eras", "outcomes")
+# Tables that `specification_rows` fills.
+SPECIFIED = ("sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set")
+
+
+def specification_rows(
+    grid: CaseSeriesGrid, questions: Sequence[SeriesQuestion], made: list[dict[str, object]]
+) -> Tables:
+    """Return the rows of the tables that describe the specification."""
+    return {
+        "positive_control": made,
+        "sccs_analysis": [
+            {"analysis_id": a.id, "description": a.description,
+             "definition": json.dumps(_definition(a), default=str, sort_keys=True)}
+            for a in grid.analyses
+        ],
+        "sccs_covariate_analysis": [
+            {"analysis_id": a.id, **row}
+            for a in grid.analyses
+            for row in _windows_of(a, grid, questions[0])
+        ],
+        "sccs_exposure": [
+            {"exposures_outcome_set_id": q.number, "era_id": q.exposure,
+             "true_effect_size": q.true_ratio} for q in questions
+        ],
+        "sccs_exposures_outcome_set": [
+            {"exposures_outcome_set_id": q.number, "outcome_id": q.outcome,
+             "nesting_cohort_id": q.nesting}
+            for q in questions
+        ],
+    }  # fmt: skip
+
+
+def _windows_of(
+    analysis: SeriesAnalysis, grid: CaseSeriesGrid, question: SeriesQuestion
+) -> list[dict[str, object]]:
+    """Return the exposure windows of an analysis, which are the same for all questions."""
+    settings = analysis.settings_for(question, grid)
+    return window_rows(settings, bool(settings.end_of_observation_days) and not settings.control)
+
+
+def _definition(analysis: SeriesAnalysis) -> dict[str, object]:
+    """Return the settings of an analysis as they are described in the results."""
+    if not analysis.windows:
+        return dict(analysis.settings)
+    own = ("windows", "control", "within_exposure")
+    return {**analysis.settings, **{name: v for name, v in asdict(analysis).items() if name in own}}
+
+
+def study_rows(
+    study: CaseSeries, grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis
+) -> Tables:
+    """Return the rows of one case series, with a note that holds for all its exposures."""
+    tables = {
+        name: table
+        for name, table in exact_tables(
+            study, analysis.id, question.number, grid.database_id
+        ).items()
+        if name not in (*SPECIFIED, "sccs_covariate_analysis")
+    }
+    lines = study.estimates.loc[study.of_interest]
+    notes = lines["note"].unique()
+    own = str(notes[0]) if len(notes) == 1 else _missing(lines)
+    line = {
+        "analysis_id": analysis.id,
+        "exposures_outcome_set_id": question.number,
+        "note": study.model.status if study.model.status != "OK" else own,
+        "database_id": grid.database_id,
+    }
+    if study.diagnostics:
+        fits = study.diagnostics[0].verdicts["convergence"]
+        line["convergence_diagnostic"] = fits.verdict
+        line["unconverged"] = fits.finding if fits.verdict == FAIL else None
+    line["sampling"] = None if study.sampling is None else study.sampling.sentence()
+    return {**tables, "note": [line]}
+
+
+def _missing(lines: pd.DataFrame) -> str:
+    """Give the reasons of missing estimates of several exposures, each with its exposures.
+
+    Notes of zero and infinite estimates are left out, because the note is that of all exposures,
+    of which some may not be shown.
+    """
+    gone = lines[lines["log_rr"].isna() & lines["note"].ne("")]
+    reasons = []
+    for note, of in gone.groupby("note", sort=False):
+        names = [str(name) for name in of.index[:3]] + ["…"] * (len(of) > 3)
+        reasons.append(f"{note} ({', '.join(names)})")
+    return "; ".join(reasons)
+
+
+def refusal_rows(
+    grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis, why: str
+) -> Tables:
+    """Return the rows of a question without an answer, with the reason."""
+    key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
+    line = {**key, "covariate_id": 1000, "database_id": grid.database_id}
+    nobody = {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
+    columns = (*(d.verdict_column for d in DIAGNOSTICS), *FORMER_VERDICTS)
+    unknown = dict.fromkeys(columns, NOT_EVALUATED)
+    none = {"mdrr": math.inf, "unblind": 0, "unblind_for_evidence_synthesis": 0}
+    return {
+        "sccs_result": [{**line, **nobody}],
+        "sccs_diagnostics_summary": [{**line, **unknown, **none}],
+        "note": [{**key, "note": why, "database_id": grid.database_id}],
+    }

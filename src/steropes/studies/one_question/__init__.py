@@ -1,0 +1,1 @@
+"""The exact results of a comparative study of one question."""

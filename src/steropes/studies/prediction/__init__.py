@@ -1,0 +1,1 @@
+"""Prediction models of an outcome in a cohort, with exact results."""

@@ -1,0 +1,1 @@
+"""Measures of predicted risks on arrays. Knows no database."""

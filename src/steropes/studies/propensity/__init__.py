@@ -1,0 +1,1 @@
+"""Propensity scores from covariates, and adjustment by matching, strata and trimming."""

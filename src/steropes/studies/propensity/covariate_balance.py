@@ -1,0 +1,421 @@
+"""Covariate balance before and after adjustment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from narwhals.typing import IntoDataFrame
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.backends.thread_pool import balanced_chunks
+from steropes.data.html_representations import TextInHtml
+from steropes.errors import DataError
+from steropes.studies.values.input_checks import require_arms
+from steropes.studies.covariates.feature_extraction import Features
+
+__all__ = ["Balance", "CovariateSums", "balance_of_rows", "covariate_balance"]
+
+AT_ONCE = 1_000_000  # The number of entries that are converted to double precision at a time.
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Balance(TextInHtml):
+    """Means and standardised differences of covariates before and after adjustment.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per covariate, sorted by the size of the difference before: ``covariate_id``,
+        ``name``, ``analysis_id``; with the suffixes ``_before`` and ``_after`` ``target_mean``,
+        ``comparator_mean``, ``mean`` (of both arms), ``smd`` (standardised mean difference),
+        ``smd_variance`` and ``p`` (of the hypothesis that the difference is within the threshold);
+        then the shifts by adjustment of each arm and of both, ``target_smd``, ``comparator_smd``
+        and ``both_smd``.
+    threshold : float
+        The largest difference under the null hypothesis of the p-values.
+    people : dict of str to (int, int)
+        Numbers of target and comparator people with positive weight ``before`` and ``after``.
+
+    See Also
+    --------
+    covariate_balance : Compute it.
+    table_one : Tabulate selected covariates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.studies import FeatureRules, compare_cohorts, covariate_balance
+    >>> from steropes.studies import drug_era_cohorts, extract_features, synthetic_database
+    >>> db = synthetic_database(200)
+    >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
+    >>> features = extract_features(db, comparison.entries, FeatureRules(analyses=(1, 3, 210)))
+    >>> balance = covariate_balance(features, comparison.entries["treated"], np.ones(features.n))
+    >>> len(balance.table) == len(features.columns), balance.people["before"]
+    (True, (80, 118))
+    """
+
+    table: pd.DataFrame
+    threshold: float
+    people: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        name, smd = self.worst()
+        return f"Balance({len(self.table):,} covariates, largest difference {smd:.3f}: {name})"
+
+    def worst(self) -> tuple[str, float]:
+        """Return the covariate with the largest difference after adjustment.
+
+        Returns
+        -------
+        name : str
+            Its name; empty if no difference is known.
+        difference : float
+            Its standardised difference.
+        """
+        smd = self.table["smd_after"].abs()
+        if not smd.notna().any():
+            return "", float("nan")
+        line = self.table.loc[smd.idxmax()]
+        return str(line["name"]), float(line["smd_after"])
+
+    @property
+    def largest(self) -> float:
+        """Largest absolute standardised difference after adjustment."""
+        return float(self.table["smd_after"].abs().max())
+
+    @property
+    def smallest_p(self) -> float:
+        """Smallest p-value after adjustment, times the number of covariates (at most 1).
+
+        By this Bonferroni rule a covariate is unbalanced only if its difference exceeds the
+        threshold by more than chance, over all covariates.
+        """
+        p = self.table["p_after"].dropna()
+        return min(1.0, float(p.min()) * len(p)) if len(p) else float("nan")
+
+    def families(self) -> pd.DataFrame:
+        """Summarise balance by family of covariates (those of one analysis).
+
+        Returns
+        -------
+        DataFrame
+            One row per family, ordered by its number: ``analysis_id``, ``covariates``; the number
+            beyond the threshold and the largest absolute difference, ``over_`` and ``largest_``
+            ``before`` and ``after``; ``p_after``, the smallest p-value after adjustment times the
+            number of covariates in the family (at most 1); ``worst``, the covariate with the
+            largest difference after adjustment.
+        """
+        rows = []
+        for number, of in self.table.groupby("analysis_id", sort=True):
+            part = Balance(of.reset_index(drop=True), self.threshold)
+            row: dict[str, object] = {"analysis_id": int(str(number)), "covariates": len(of)}
+            for when in ("before", "after"):
+                size = of[f"smd_{when}"].abs()
+                row[f"over_{when}"] = int((size > self.threshold).sum())
+                row[f"largest_{when}"] = float(size.max())
+            rows.append({**row, "p_after": part.smallest_p, "worst": part.worst()[0]})
+        columns = ["analysis_id", "covariates", "over_before", "largest_before", "over_after"]
+        return pd.DataFrame(rows, columns=[*columns, "largest_after", "p_after", "worst"])
+
+    def generalizability(self, estimand: str) -> float:
+        """Compute the largest shift of a covariate in the estimand's population by adjustment.
+
+        Parameters
+        ----------
+        estimand : {"att", "atu", "ate", "ato"}
+            The population: the target for "att", the comparator for "atu", otherwise both arms.
+
+        Returns
+        -------
+        float
+            Largest absolute standardised difference between before and after.
+        """
+        column = {"att": "target_smd", "atu": "comparator_smd"}.get(estimand, "both_smd")
+        return float(self.table[column].abs().max())
+
+
+def covariate_balance(
+    features: Features | IntoDataFrame | sp.sparray | sp.spmatrix | ArrayLike,
+    treated: ArrayLike,
+    after: ArrayLike,
+    *,
+    before: ArrayLike | None = None,
+    threshold: float = 0.1,
+) -> Balance:
+    """Compare the arms covariate by covariate.
+
+    The standardised difference divides by the root of the mean of both arms' variances, each taken
+    at the same stage (before or after) as the difference. If both are zero it is 0 for equal means
+    and infinite otherwise, as for a covariate of everybody in one arm and nobody in the other.
+    Weighted variances are Σw(x − m)² / (1 − Σw²) with weights that sum to one (the usual n − 1 for
+    equal weights; without weights the denominator is n).
+
+    Parameters
+    ----------
+    features : Features, data frame, sparse matrix or array_like, shape (n, p)
+        Covariates of n people. Columns without names are called x0, x1 and so on.
+    treated : array_like, shape (n,)
+        1 for the target arm.
+    after : array_like, shape (n,)
+        Weights after adjustment; 0 for people left out.
+    before : array_like, shape (n,), optional
+        Weights before adjustment; default 1.
+    threshold : float, default 0.1
+        The largest difference under the null hypothesis of the p-values.
+
+    Returns
+    -------
+    Balance
+        Means and differences of every covariate.
+
+    Raises
+    ------
+    DataError
+        Shapes disagree, a covariate or weight is no finite number, or an arm has nobody.
+
+    References
+    ----------
+    Austin and Stuart (2015), Stat Med 34:3661.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes.studies import covariate_balance
+    >>> people = pd.DataFrame({"male": [1, 1, 0, 0, 1, 0], "old": [1, 0, 1, 0, 1, 0]})
+    >>> balance = covariate_balance(people, [1, 1, 1, 0, 0, 0], after=[1, 0, 1, 0, 1, 1])
+    >>> balance.table[["name", "smd_before", "smd_after"]].round(2)
+       name  smd_before  smd_after
+    0  male        0.71       0.00
+    1   old        0.71       1.41
+    """
+    sums = CovariateSums(features)
+    t = require_arms(treated) == 1
+    w1 = np.asarray(after, dtype=float)
+    w0 = np.ones(len(t)) if before is None else np.asarray(before, dtype=float)
+    if sums.n != len(t):
+        raise DataError(f"balance: {sums.n} rows of covariates for {len(t)} people")
+    return _compare(sums, None, t, w0, w1, threshold)
+
+
+def balance_of_rows(
+    sums: CovariateSums, rows: NDArray, treated: NDArray, after: NDArray, threshold: float
+) -> Balance:
+    """Compare the arms of some of the people without a copy of their covariates.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (n,)
+        Rows of the people who are compared, ascending.
+    treated, after : ndarray, shape (n,)
+        As in `covariate_balance`.
+
+    Returns
+    -------
+    Balance
+        The same as of a copy of these rows.
+    """
+    return _compare(sums, rows, treated == 1, np.ones(len(rows)), after, threshold)
+
+
+def _compare(
+    sums: CovariateSums,
+    rows: NDArray | None,
+    treated: NDArray,
+    before: NDArray,
+    after: NDArray,
+    threshold: float,
+) -> Balance:
+    """Tabulate the balance of some rows, or all, under weights before and after adjustment."""
+    for w, when in ((before, "before"), (after, "after")):
+        if w.shape != treated.shape:
+            raise DataError(f"balance: {len(w)} weights {when} for {len(treated)} people")
+        if not ((w >= 0) & np.isfinite(w)).all():
+            remedy = ""
+            if (w[w < 0] == -1).all() and (w == np.round(w)).all():
+                remedy = f". For the sets of match_scores or match_pairs pass {when}=sets >= 0"
+            raise DataError(f"balance: weights {when} must be numbers of 0 or more{remedy}")
+        if not (w[treated].any() and w[~treated].any()):
+            raise DataError(f"balance: an arm has nobody {when} adjustment")
+    first, second = (_summary(sums, rows, treated, w, threshold) for w in (before, after))
+    shown = ("target_mean", "comparator_mean", "mean", "smd", "smd_variance", "p")
+    made = {
+        f"{k}_{when}": found[k]
+        for when, found in (("before", first), ("after", second))
+        for k in shown
+    }
+    made["target_smd"] = _shift(first, second, "target")
+    made["comparator_smd"] = _shift(first, second, "comparator")
+    # As in R, the spread is that before adjustment alone.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = _difference(first["mean"], second["mean"]) / first["sd"]
+    made["both_smd"] = np.where(np.isinf(moved), np.nan, moved)
+    size = np.abs(made["smd_before"])
+    order = np.argsort(-np.where(np.isnan(size), -1.0, size), kind="stable")
+    described = sums.columns.iloc[order].reset_index(drop=True)
+    sorted_values = pd.DataFrame({name: values[order] for name, values in made.items()})
+    table = pd.concat([described, sorted_values], axis=1)
+    people = {
+        when: (int((w[treated] > 0).sum()), int((w[~treated] > 0).sum()))
+        for when, w in (("before", before), ("after", after))
+    }
+    return Balance(table, threshold, people)
+
+
+class CovariateSums:
+    """Sums of covariates and of their squares under weights of people.
+
+    Parameters
+    ----------
+    features : Features, data frame, sparse matrix or array_like, shape (n, p)
+        As in `covariate_balance`.
+
+    Attributes
+    ----------
+    n : int
+        Number of people.
+    columns : DataFrame
+        ``covariate_id``, ``name`` and ``analysis_id`` of each covariate.
+    """
+
+    def __init__(
+        self, features: Features | IntoDataFrame | sp.sparray | sp.spmatrix | ArrayLike
+    ) -> None:
+        self.n, (self._values, self._rows, self._ends), self.columns = _by_covariate(features)
+        other = np.flatnonzero((self._values != 0) & (self._values != 1))
+        # Covariates with further values than 0 and 1, which differ from their squares.
+        self._numeric = np.zeros(len(self.columns), dtype=bool)
+        self._numeric[np.searchsorted(self._ends, other, side="right") - 1] = True
+
+    def __call__(self, weights: NDArray, rows: NDArray | None) -> tuple[NDArray, NDArray]:
+        """Sum covariates and squares under each column of weights of some rows, or of all.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (m, k)
+        rows : ndarray of int, shape (m,), or None
+
+        Returns
+        -------
+        sums, sums of squares : ndarray, shape (p, k)
+        """
+        if rows is not None:
+            spread = np.zeros((self.n, weights.shape[1]))
+            spread[rows] = weights
+            weights = spread
+        sums = np.empty((len(self.columns), weights.shape[1]))
+        of_squares = np.empty_like(sums)
+        # A matrix of all covariates in double precision would need more memory than they do.
+        for first, last in balanced_chunks(self._ends, 1 + len(self._rows) // AT_ONCE):
+            begin, end = self._ends[first], self._ends[last]
+            values = self._values[begin:end].astype(float)
+            entries = (values, self._rows[begin:end], self._ends[first : last + 1] - begin)
+            x = sp.csr_array(entries, shape=(last - first, self.n))
+            sums[first:last] = of_squares[first:last] = x @ weights
+            numeric = np.flatnonzero(self._numeric[first:last])
+            if len(numeric):
+                of_squares[first + numeric] = x[numeric].power(2) @ weights
+        return sums, of_squares
+
+
+def _by_covariate(
+    features: Features | IntoDataFrame | sp.sparray | sp.spmatrix | ArrayLike,
+) -> tuple[int, tuple[NDArray, NDArray, NDArray], pd.DataFrame]:
+    """Return the number of people, the entries by covariate, and ids and names of covariates.
+
+    Entries are values and people, with the positions at which those of each covariate end.
+    """
+    described = ["covariate_id", "name", "analysis_id"]
+    if isinstance(features, Features):
+        f = features
+        described_columns = f.columns[described].reset_index(drop=True)
+        return f.n, (f.values, f.rows, f.indptr), described_columns
+    frame = nw.from_native(features, pass_through=True, eager_only=True)
+    values: Any
+    if isinstance(frame, nw.DataFrame):
+        names, values = list(map(str, frame.columns)), frame.to_numpy()
+    else:
+        values = features if sp.issparse(features) else np.asarray(features)
+        if values.ndim != 2:
+            raise DataError(f"balance: covariates of shape {values.shape}; (n, p) is needed")
+        names = [f"x{j}" for j in range(values.shape[1])]
+    try:
+        x = sp.csr_array(values.T, dtype=float)
+    except (TypeError, ValueError):
+        raise DataError("balance: covariates must be numbers; encode categories as 0/1") from None
+    if not np.isfinite(x.data).all():
+        entry = int(np.argmin(np.isfinite(x.data)))
+        name = names[int(np.searchsorted(x.indptr, entry, side="right")) - 1]
+        raise DataError(
+            f"balance: covariate {name!r} of row {x.indices[entry]} is no finite number"
+        )
+    columns = pd.DataFrame({"covariate_id": range(len(names)), "name": names, "analysis_id": 0})
+    return x.shape[1], (x.data, x.indices, x.indptr), columns
+
+
+def _summary(
+    sums: CovariateSums, rows: NDArray | None, treated: NDArray, weight: NDArray, threshold: float
+) -> dict[str, NDArray]:
+    """Compute means, standardised differences, their variances and p-values for given weights."""
+    from scipy.special import ndtr
+
+    found: dict[str, NDArray] = {}
+    plain = bool(((weight == 0) | (weight == 1)).all())
+    arms = (np.where(treated, weight, 0.0), np.where(treated, 0.0, weight))
+    shares = [w / w.sum() for w in (*arms, weight)]
+    if not plain:
+        shares += [share**2 for share in shares[:2]]
+    x, square = sums(np.column_stack(shares), rows)
+    numerator = 0.0
+    for k, arm in enumerate(("target", "comparator")):
+        mean, sd = _moments(x[:, k], square[:, k], shares[k], plain)
+        found[f"{arm}_mean"], found[f"{arm}_sd"] = mean, sd
+        if not plain:
+            u = k + 3
+            of_arm = square[:, u] - 2 * mean * x[:, u] + mean**2 * shares[u].sum()
+            numerator = numerator + of_arm
+    found["mean"], found["sd"] = _moments(x[:, 2], square[:, 2], shares[2], False)
+    spread = np.sqrt((found["target_sd"] ** 2 + found["comparator_sd"] ** 2) / 2)
+    difference = _difference(found["target_mean"], found["comparator_mean"])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        smd = np.where(difference == 0, 0.0, difference / spread)
+        if plain:  # The variance of Hedges and Olkin for two samples.
+            n1, n0 = (float(weight[a].sum()) for a in (treated, ~treated))
+            variance = (n1 + n0) / (n1 * n0) + smd**2 / (2 * (n1 + n0 - 2))
+        else:
+            variance = numerator / spread**2
+        root = np.sqrt(variance)
+        p = ndtr(-(np.abs(smd) - threshold) / root) + ndtr((-np.abs(smd) - threshold) / root)
+        p = np.where(np.isinf(smd), 0.0, p)
+    found |= {"smd": smd, "smd_variance": variance, "p": p}
+    return found
+
+
+def _moments(
+    mean: NDArray, mean_square: NDArray, w: NDArray, plain: bool
+) -> tuple[NDArray, NDArray]:
+    """Compute weighted means and standard deviations; weights sum to one."""
+    variance = np.maximum(mean_square - mean**2, 0)
+    variance[variance < 1e-14 * np.maximum(mean**2, 1e-300)] = 0.0
+    rest = 1 - float((w**2).sum())
+    if not plain:
+        variance = variance / rest if rest > 0 else variance * 0
+    return mean, np.sqrt(variance)
+
+
+def _difference(a: NDArray, b: NDArray) -> NDArray:
+    """Subtract means; differences within rounding error are zero."""
+    difference = a - b
+    return np.where(np.abs(difference) < 1e-12 * np.maximum(np.abs(a), np.abs(b)), 0.0, difference)
+
+
+def _shift(first: dict[str, NDArray], second: dict[str, NDArray], arm: str) -> NDArray:
+    """Standardise the change of an arm's means from before to after adjustment."""
+    spread = np.sqrt((first[f"{arm}_sd"] ** 2 + second[f"{arm}_sd"] ** 2) / 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = _difference(first[f"{arm}_mean"], second[f"{arm}_mean"]) / spread
+    return np.where(np.isfinite(moved), moved, np.where(np.isnan(moved), 0.0, np.nan))

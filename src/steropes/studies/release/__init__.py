@@ -1,0 +1,1 @@
+"""The only exit for results about people: the release of each study design."""

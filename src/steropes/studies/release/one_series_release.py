@@ -1,0 +1,240 @@
+"""Released numbers of one case series, for its page, figures, terminal lines and ``repr``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, significant
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.effect_suppression import WITHHELD, Secrecy, effect_columns
+from steropes.studies.release.series_counts import OUTCOMES, CovariateCounts, released_covariates
+from steropes.studies.release.series_table_release import (
+    binned,
+    covariate_days,
+    has_profile,
+    joint_secrecy,
+    release_series,
+)
+from steropes.studies.disclosure.small_cell_suppression import Bound
+from steropes.studies.formatting.distinguishing_digits import decimals, limit_text
+from steropes.studies.sccs.models.event_timing import remaining_time
+from steropes.studies.sccs.models.intervals import PROBE
+from steropes.studies.sccs.results.sccs_diagnostics import NOT_EVALUATED, PASS, Diagnostics, Verdict
+from steropes.studies.sccs.results.sccs_result_tables import ESTIMATE, covariate_ids, exact_tables
+from steropes.studies.sccs.results.unreleased_series import ExactSeries
+
+__all__ = ["ReleasedSeries", "SeriesRelease", "release_study"]
+
+COLUMNS = {column: name for name, column in ESTIMATE.items()}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SeriesRelease:
+    """The released numbers of a case series.
+
+    Attributes
+    ----------
+    tables : dict of str to DataFrame
+        Tables in R's layout.
+    attrition : DataFrame
+        ``rule``, ``subjects``, ``events``, ``periods`` (numbers or bounds) and ``days``.
+    estimates : DataFrame
+        Rate ratios in the layout of ``CaseSeries.estimates``, including those of exposures that
+        fail a diagnostic.
+    days : dict of str to int or None
+        Days of each covariate; None where one of its other counts is suppressed.
+    yearly : DataFrame
+        Observed over expected outcomes by year, ``expected`` at a constant rate and ``adjusted``
+        with the model's effects of time; years with few outcomes are left out.
+    weeks : dict of str to DataFrame
+        By exposure: ``week`` and ``outcomes`` around its first start. As in the tables, numbers of
+        long series are multiples of the smallest count, and small ones are minus that count.
+    ends : DataFrame
+        Outcomes by the years until observation ends: ``start`` and ``stop`` of each bar, and
+        ``ended`` and ``data_ended`` by the reason of the end.
+    """
+
+    tables: dict[str, pd.DataFrame]
+    attrition: pd.DataFrame
+    counts: dict[str, CovariateCounts]
+    estimates: pd.DataFrame
+    diagnostics: list[Diagnostics]
+    days: dict[str, int | None]
+    yearly: pd.DataFrame
+    weeks: dict[str, pd.DataFrame]
+    ends: pd.DataFrame
+    rules: DisclosureRules
+
+    def profiled(self, name: str) -> bool:
+        """Check whether the likelihood profile of a covariate may be released."""
+        return name not in self.counts or has_profile(self.counts[name], self.rules)
+
+
+class ReleasedSeries(ExactSeries):
+    """A case series with its released numbers."""
+
+    @cached_property
+    def release(self) -> SeriesRelease:
+        """The results after disclosure control; page, figures, tables and ``repr`` use it."""
+        return release_study(self)
+
+    def tables(
+        self, analysis_id: int = 1, set_id: int = 1, database_id: str | None = None
+    ) -> dict[str, pd.DataFrame]:
+        """Return the tables for release, in the layout of SelfControlledCaseSeries 6.
+
+        Parameters
+        ----------
+        analysis_id : int, default 1
+            Number of the analysis.
+        set_id : int, default 1
+            Number of the set of exposures and outcome.
+        database_id : str, optional
+            Name of the database. Default: its own name.
+
+        Returns
+        -------
+        dict of str to DataFrame
+            Tables by name, after disclosure control.
+        """
+        return release_series(exact_tables(self, analysis_id, set_id, database_id), self.rules)
+
+
+def release_study(study: ExactSeries) -> SeriesRelease:
+    """Release a case series by its rules."""
+    exact, rules = exact_tables(study), study.rules
+    by_key = released_covariates(exact, rules)
+    ids = covariate_ids(study)
+    counts = {name: by_key[1, 1, i] for name, i in ids.items() if (1, 1, i) in by_key}
+    tables = release_series(exact, rules, by_key)
+    return SeriesRelease(
+        tables=tables,
+        attrition=_attrition(study, tables["sccs_attrition"], rules),
+        counts=counts,
+        estimates=_estimates(study, counts, rules),
+        diagnostics=[_diagnosis(study, d, counts, rules) for d in study.diagnostics],
+        days={name: _days(study, name, c, rules) for name, c in counts.items()},
+        yearly=_yearly(study, rules),
+        weeks={
+            name: binned(study.time_to_event(name)[["week", "outcomes"]], ("outcomes",), rules)
+            for name in study.exposures
+        },
+        ends=binned(remaining_time(study.population), ("ended", "data_ended"), rules),
+        rules=rules,
+    )
+
+
+def _attrition(study: ExactSeries, table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+    """Return the released rules and counts; the table repeats them for each exposure."""
+    named = study.attrition["rule"].tolist()
+    if rules.open or table.empty:
+        columns = {c: rules.apart(study.attrition[c].astype(int)[::-1])[::-1] for c in OUTCOMES}
+        days: list[int | None] = [int(n) for n in study.attrition["days"]]
+    else:
+        first = table[table["covariate_id"] == table["covariate_id"].iloc[0]]
+        first = first.sort_values("sequence_number").iloc[: len(named)]
+        columns = {
+            c: [Bound(-int(n)) if n < 0 else int(n) for n in first[name]]
+            for c, name in OUTCOMES.items()
+        }
+        days = [None if math.isnan(n) else int(n) for n in first["observed_days"].astype(float)]
+    return pd.DataFrame({"rule": named, **columns, "days": days}, dtype=object)
+
+
+def _days(
+    study: ExactSeries, name: str, released: CovariateCounts, rules: DisclosureRules
+) -> int | None:
+    """Return the released days of a covariate; None where its subjects or events are suppressed."""
+    exact = study.intervals.statistics.loc[name]
+    days = covariate_days(exact["days"], int(exact["subjects"]), released, rules)
+    return None if math.isnan(days) else round(days)
+
+
+def _yearly(study: ExactSeries, rules: DisclosureRules) -> pd.DataFrame:
+    """Return observed over expected outcomes of the years with enough outcomes, rounded."""
+    sums = study.monthly.groupby("year")[["observed", "expected", "adjusted"]].sum()
+    sums = sums[~sums["observed"].map(rules.small).astype(bool)]
+    ratios = pd.DataFrame(index=sums.index)
+    for column in ("expected", "adjusted"):
+        ratio = sums["observed"] / sums[column].where(sums[column] > 0)
+        ratios[column] = (
+            ratio if rules.open else ratio.map(lambda r: significant(r, 2), na_action="ignore")
+        )
+    if np.allclose(sums["expected"], sums["adjusted"]):
+        ratios["adjusted"] = np.nan
+    return ratios
+
+
+def _estimates(
+    study: ExactSeries, counts: dict[str, CovariateCounts], rules: DisclosureRules
+) -> pd.DataFrame:
+    """Return the released rate ratios; a withheld one has a note."""
+    table = study.estimates.copy()
+    for name, c in {} if rules.open else counts.items():
+        line = table.loc[name].rename(ESTIMATE).to_dict()
+        for column, value in effect_columns(line, c.secrecy, rules).items():
+            table.loc[name, COLUMNS.get(column, column)] = value
+        if c.secrecy.closed and not line["note"]:
+            table.loc[name, "note"] = WITHHELD
+    return table
+
+
+def _diagnosis(
+    study: ExactSeries, d: Diagnostics, counts: dict[str, CovariateCounts], rules: DisclosureRules
+) -> Diagnostics:
+    """Return the diagnostics without numbers that would reveal a count."""
+    if rules.open:
+        return d
+    verdicts = dict(d.verdicts)
+    columns = zip(study.intervals.names, study.intervals.columns, strict=True)
+    before = [name for name, column in columns if column.pre_exposure]
+    for key, names, place in (
+        ("pre-exposure", before, "before exposure"),
+        ("end of observation", [PROBE], "at the end"),
+    ):
+        secrecy = joint_secrecy([counts[name] for name in names if name in counts])
+        if secrecy.closed:
+            finding = f"Events just {place}: not released, because they are few."
+            verdicts[key] = _withheld(verdicts[key], finding)
+        elif secrecy.step:
+            verdicts[key] = _rounded(verdicts[key], secrecy)
+    own = counts.get(d.covariate)
+    if own is not None and (own.secrecy.closed or own.secrecy.rounds(rules)):
+        verdicts["detectable ratio"] = _withheld(
+            verdicts["detectable ratio"],
+            "Rate ratio that is detectable with a power of 80%: not released, because the number "
+            "of outcomes of the exposed cases is not.",
+        )
+    rare = verdicts["rarity"]
+    verdicts["rarity"] = replace(rare, value=significant(rare.value, 2))
+    return replace(d, verdicts=verdicts)
+
+
+def _rounded(verdict: Verdict, secrecy: Secrecy) -> Verdict:
+    """Round a rate ratio and its limits as in the tables, and keep the verdict."""
+    if verdict.verdict == NOT_EVALUATED or not verdict.limits:
+        return verdict
+    ends = (verdict.value, verdict.lower, verdict.upper)
+    rr, low, high = (in_ratio(math.exp(secrecy.shift) * x, secrecy.step) for x in ends)
+    overlaps = "overlaps" if verdict.verdict == PASS else "does not overlap"
+    return replace(
+        verdict,
+        value=rr,
+        lower=low,
+        upper=high,
+        p=significant(verdict.p, 1),
+        finding=f"{verdict.finding.split(':')[0]}: rate ratio {decimals(rr)} ({decimals(low)} to "
+        f"{decimals(high)}), rounded; the interval {overlaps} {limit_text(verdict.limits[0])} to "
+        f"{limit_text(verdict.limits[1])}.",
+    )
+
+
+def _withheld(verdict: Verdict, finding: str) -> Verdict:
+    """Remove the numbers of a diagnostic."""
+    nan = math.nan
+    return replace(verdict, value=nan, lower=nan, upper=nan, p=nan, finding=finding)

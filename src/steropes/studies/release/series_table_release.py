@@ -1,0 +1,320 @@
+"""Tables for release of case series, from the exact ones of one study or of a grid."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steropes.studies.database.data_quality_notes import released_notes
+from steropes.studies.disclosure.counts_in_text import released_notes_column
+from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, log_unit, significant
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.effect_suppression import (
+    WITHHELD,
+    Secrecy,
+    effect_columns,
+    released_controls,
+    released_truth,
+)
+from steropes.studies.disclosure.person_time import released_sums
+from steropes.studies.disclosure.released_table_rows import column, each_row, signed
+from steropes.studies.release.series_counts import (
+    KEY,
+    OUTCOMES,
+    SET,
+    CovariateCounts,
+    Key,
+    Tables,
+    key_of,
+    released_covariates,
+)
+from steropes.studies.disclosure.small_cell_suppression import Bound
+from steropes.studies.result_files.sccs_results_schema import TABLES
+
+__all__ = ["binned", "covariate_days", "has_profile", "joint_secrecy", "release_series"]
+
+WITH = {"subjects": "subjects", "events": "observed_events", "periods": "periods"}
+SPANS = {
+    "sccs_age_spanning": "cover_before_after_subjects",
+    "sccs_calendar_time_spanning": "cover_before_after_subjects",
+}
+PROBE_ID = 99
+Row = dict[Any, Any]
+Counts = dict[Key, CovariateCounts]
+
+
+def release_series(
+    exact: Tables, rules: DisclosureRules, counts: Counts | None = None
+) -> dict[str, pd.DataFrame]:
+    """Make the tables for release.
+
+    The counts of all questions about an outcome are released together, because they can be
+    subtracted.
+
+    Parameters
+    ----------
+    exact : mapping of str to DataFrame
+        Tables of `exact_tables`, of one series or of many.
+    counts : dict, optional
+        The result of `released_covariates` for these tables, if it is known.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        Columns as in ``sccs_results_schema.TABLES``, without calibrated estimates, which follow
+        from released ones.
+    """
+    tables = {name: table for name, table in exact.items() if name in TABLES}
+    if not rules.open:
+        counts = released_covariates(exact, rules) if counts is None else counts
+        attrition = _attrition(exact, counts, rules)
+        tables |= {
+            "sccs_attrition": attrition,
+            "sccs_result": _results(exact["sccs_result"], attrition, counts, rules),
+            "sccs_covariate_result": _effects(exact["sccs_covariate_result"], counts, rules),
+            "sccs_likelihood_profile": _profiles(exact["sccs_likelihood_profile"], counts, rules),
+            "sccs_spline": _few_digits(exact["sccs_spline"], "rr"),
+            "sccs_censor_model": _few_digits(exact["sccs_censor_model"], "parameter_value"),
+            "sccs_time_trend": _trend(exact["sccs_time_trend"], rules),
+            "sccs_time_to_event": binned(
+                exact["sccs_time_to_event"], ("observed_subjects", "outcomes"), rules
+            ),
+            **{n: _without_ends(binned(exact[n], (c,), rules), c) for n, c in SPANS.items()},
+            "sccs_time_period": _period(exact, rules),
+            "sccs_diagnostics_summary": _diagnostics(exact, counts, rules),
+        }
+        if "note" in exact:
+            tables["note"] = _notes(exact, counts, rules)
+        if "data_note" in exact:
+            tables["data_note"] = released_notes(exact["data_note"], rules)
+        if "positive_control" in exact:
+            tables["positive_control"] = released_controls(exact["positive_control"], rules)
+            tables["sccs_exposure"] = released_truth(exact["sccs_exposure"])
+    return {name: table[[c for c in TABLES[name] if c in table]] for name, table in tables.items()}
+
+
+def _notes(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
+    """Release the notes of series, with the reason of withheld estimates of interest."""
+    found = exact["note"].assign(note=released_notes_column(exact["note"]["note"], rules))
+    withheld: dict[tuple[int, ...], list[bool]] = {}
+    for line in exact["sccs_result"].to_dict("records"):
+        key = key_of(line)
+        hidden = key in counts and counts[key].secrecy.closed and not pd.isna(line["log_rr"])
+        withheld.setdefault(key[:2], []).append(hidden)
+    texts = []
+    for line in found.to_dict("records"):
+        marks, own = withheld.get((int(line[SET[0]]), int(line[SET[1]])), []), line["note"]
+        parts = [own] if isinstance(own, str) and own else []
+        if any(marks):  # The note of an infinite estimate that is withheld would reveal it.
+            several = f"{sum(marks)} of {len(marks)} estimates " if len(marks) > 1 else ""
+            parts = [*(parts if not all(marks) else []), f"{several}{WITHHELD}"]
+        texts.append("; ".join(parts))
+    return found.assign(note=texts)
+
+
+def binned(table: pd.DataFrame, names: tuple[str, ...], rules: DisclosureRules) -> pd.DataFrame:
+    """Round the counts of long series to multiples of ``least``; small ones become −``least``."""
+    return table.assign(**{n: [_binned_count(int(x), rules) for x in table[n]] for n in names})
+
+
+def has_profile(counts: CovariateCounts, rules: DisclosureRules) -> bool:
+    """Check whether a profile may be released: its slopes count outcomes."""
+    return rules.open or not (counts.secrecy.closed or counts.secrecy.rounds(rules))
+
+
+def covariate_days(
+    days: float, subjects: int, counts: CovariateCounts, rules: DisclosureRules
+) -> float:
+    """Release the days of a covariate; missing where its subjects or outcomes are suppressed."""
+    if isinstance(counts.subjects, Bound) or isinstance(counts.events, Bound):
+        return math.nan
+    if not rules.rounds:
+        return float(days)
+    return float(released_sums([days], [subjects], [counts.subjects], rules).iloc[0])
+
+
+def joint_secrecy(of: list[CovariateCounts]) -> Secrecy:
+    """Return the secrecy of a number that depends on several covariates."""
+    return Secrecy(
+        any(c.secrecy.closed for c in of),
+        max((c.secrecy.step for c in of), default=0.0),
+        shift=of[0].secrecy.shift if of else 0.0,
+    )
+
+
+def _attrition(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
+    """Release the cases that each rule leaves, and those with the covariate of interest."""
+    table = exact["sccs_attrition"].reset_index(drop=True)
+    if table.empty:
+        return table
+    sets = exact["sccs_exposures_outcome_set"].set_index(SET[1])["outcome_id"]
+    outcomes = table[SET[1]].map(sets)
+    last = table.groupby(KEY)["sequence_number"].transform("max")
+    own, final = table["sequence_number"] == last, table["sequence_number"] == last - 1
+    found: dict[str, list[int | Bound | None]] = {n: [None] * len(table) for n in OUTCOMES.values()}
+    for of, name in OUTCOMES.items():
+        for outcome in outcomes.unique():
+            here = outcomes == outcome
+            rows = [*table.index[here & final], *table.index[here & ~own & ~final]]
+            values = rules.apart([int(table.at[r, name]) for r in rows])
+            for r, value in zip(rows, values, strict=True):
+                found[name][r] = value
+        for r in table.index[own]:
+            key = key_of(table.loc[r])
+            found[name][r] = getattr(counts[key], WITH[of]) if key in counts else None
+    bounds = [any(not isinstance(found[n][r], int) for n in found) for r in table.index]
+    days = table["observed_days"].astype(float)
+    if rules.rounds:
+        cases = OUTCOMES["subjects"]
+        days = released_sums(days, table[cases], column(found[cases]), rules)
+    days = days.mask(np.array(bounds, dtype=bool))
+    whole = days if days.isna().any() else days.astype(np.int64)
+    return table.assign(**{n: column(v) for n, v in found.items()}, observed_days=whole)
+
+
+def _results(
+    table: pd.DataFrame, attrition: pd.DataFrame, counts: Counts, rules: DisclosureRules
+) -> pd.DataFrame:
+    """Release the estimates of interest, with the counts of the table of attrition."""
+    finals = {}
+    if len(attrition):
+        last = attrition.groupby(KEY)["sequence_number"].transform("max")
+        rows = attrition[attrition["sequence_number"] == last - 1].to_dict("records")
+        finals = {key_of(line): line for line in rows}
+
+    def released(line: Row) -> Row:
+        """Release the counts and the effect of one exposure."""
+        c, final = counts.get(key_of(line)), finals.get(key_of(line))
+        if final is not None:
+            line |= {n: final[n] for n in (*OUTCOMES.values(), "observed_days")}
+        if c is None:
+            return line
+        eras, subjects = int(line["covariate_eras"]), int(line["covariate_subjects"])
+        bound = isinstance(c.subjects, Bound)
+        apart = rules.apart([eras], [] if bound else [subjects])[0]
+        line["covariate_eras"] = math.nan if bound else signed(apart)
+        line["covariate_days"] = covariate_days(line["covariate_days"], subjects, c, rules)
+        line |= {"covariate_subjects": signed(c.subjects), "covariate_outcomes": signed(c.events)}
+        return line | effect_columns(line, c.secrecy, rules)
+
+    found = each_row(table, released)
+    for name in found:  # Counts are integers unless one is missing.
+        if str(name).startswith(("outcome_", "covariate_", "observed_")):
+            values = found[name].astype(float)
+            found[name] = values if values.isna().any() else values.astype(np.int64)
+    return found
+
+
+def _effects(table: pd.DataFrame, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
+    """Release the rate ratios of all covariates; those of splines describe no group of people."""
+
+    def released(line: Row) -> Row:
+        """Release the rate ratio of one covariate."""
+        c = counts.get(key_of(line))
+        if c is None:
+            return line | {n: significant(float(line[n])) for n in ("rr", "ci_95_lb", "ci_95_ub")}
+        return line | effect_columns(line, c.secrecy, rules)
+
+    return each_row(table, released)
+
+
+def _profiles(table: pd.DataFrame, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
+    """Release the likelihood profiles of covariates without suppressed counts."""
+    rows = table[KEY].to_dict("records")
+    kept = np.array([has_profile(counts[key_of(line)], rules) for line in rows], dtype=bool)
+    return table[kept].reset_index(drop=True)
+
+
+def _few_digits(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Round a column to three significant digits."""
+    return table.assign(**{name: table[name].map(lambda x: significant(float(x)))})
+
+
+def _binned_count(n: int, rules: DisclosureRules) -> int:
+    """Round one count of a long series."""
+    if rules.open or n == 0:
+        return n
+    if rules.small(n):
+        return -rules.least
+    if rules.rounds:
+        return rules.rounded(n)
+    return max(rules.least, round(n / rules.least) * rules.least)
+
+
+def _trend(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+    """Release observed over expected outcomes of months that have none, or enough of them.
+
+    As the total is released, ratios of all other months would reveal the outcomes of one.
+    """
+    few = table["observed_outcomes"].map(lambda n: rules.small(int(n))).astype(bool)
+    few |= table["observed_subjects"].map(lambda n: rules.small(int(n))).astype(bool)
+    found = binned(table, ("observed_subjects",), rules)
+    if found.empty:
+        return found
+    steps = [0.0 if n == 0 else log_unit(int(n), rules.least) for n in table["observed_outcomes"]]
+    for name in ("ratio", "adjusted_ratio"):
+        pairs = zip(table[name], steps, strict=True)
+        rounded = [in_ratio(float(x), step, 2) for x, step in pairs]
+        found[name] = pd.Series(rounded, index=table.index, dtype=float).mask(few)
+    return _without_ends(found, "observed_subjects")
+
+
+def _without_ends(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Omit the first and last months of each series, in which few people or nobody is observed.
+
+    The first month in which anybody is observed, at any age, is that of a single person.
+    """
+    enough = table[name] > 0
+    of = [table[k] for k in SET]
+    kept = enough.groupby(of).cummax() & enough[::-1].groupby(of).cummax()[::-1]
+    return table[kept].reset_index(drop=True)
+
+
+def _period(exact: Tables, rules: DisclosureRules) -> pd.DataFrame:
+    """Release the years in which enough cases are observed; exact days are of single people."""
+    spans = exact["sccs_calendar_time_spanning"]
+    enough = spans[spans["cover_before_after_subjects"] >= rules.least]
+    years = enough.groupby(SET)["calendar_year"].agg(["min", "max"]).to_dict("index")
+
+    def released(line: Row) -> Row:
+        """Replace the first and last day of one series."""
+        of = years.get(tuple(line[k] for k in SET))
+        line["min_date"] = None if of is None else f"{int(of['min'])}-01-01"
+        line["max_date"] = None if of is None else f"{int(of['max'])}-12-31"
+        return line
+
+    return each_row(exact["sccs_time_period"], released)
+
+
+def _diagnostics(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
+    """Round diagnostics whose digits would reveal counts; verdicts are those of exact numbers."""
+    windows = exact["sccs_covariate"].merge(
+        exact["sccs_covariate_analysis"], on=["analysis_id", "covariate_analysis_id"]
+    )
+    before: dict[tuple[int, ...], list[CovariateCounts]] = {}
+    for line in windows[windows["pre_exposure"] == 1][KEY].to_dict("records"):
+        if (key := key_of(line)) in counts:
+            before.setdefault(key[:2], []).append(counts[key])
+
+    def released(line: Row) -> Row:
+        """Round or remove the numbers of one exposure."""
+        key = key_of(line)
+        own, probe = counts.get(key), counts.get((*key[:2], PROBE_ID))
+        for name, of in (
+            ("event_exposure", joint_secrecy(before.get(key[:2], []))),
+            ("event_observation", joint_secrecy([] if probe is None else [probe])),
+        ):
+            digits, factor = 2 if of.rounds(rules) else 3, math.exp(of.shift)
+            for end in (f"{name}_lb", f"{name}_ub"):
+                value = in_ratio(factor * float(line[end]), of.step, digits)
+                line[end] = math.nan if of.closed else value
+        for name in ("time_stability_p", "rare_outcome_prevalence"):
+            line[name] = significant(float(line[name]), 2)
+        if own is not None and (own.secrecy.closed or own.secrecy.step):
+            line["mdrr"] = math.nan
+        return line
+
+    return each_row(exact["sccs_diagnostics_summary"], released)

@@ -1,0 +1,102 @@
+"""Released outcomes of case series by week around the start of exposure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.studies.disclosure.complementary_suppression import count_ranges
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.release.series_counts import SET, CovariateCounts, Key, Tables, key_of
+from steropes.studies.disclosure.small_cell_suppression import Bound
+
+__all__ = ["released_weeks"]
+
+
+def released_weeks(
+    exact: Tables, counts: dict[Key, CovariateCounts], rules: DisclosureRules
+) -> pd.DataFrame:
+    """Round outcomes by week to multiples of ``least``, or leave out the weeks of an exposure.
+
+    Weeks divide the windows around an exposure. They are left out where the outcomes of one of its
+    windows are hidden in any analysis, because they narrow that number, and where few outcomes of a
+    week follow from those of a window and of its other weeks.
+
+    Parameters
+    ----------
+    exact : mapping of str to DataFrame
+        Exact tables.
+    counts : dict
+        The released counts of all covariates.
+
+    Returns
+    -------
+    DataFrame
+        The weeks of the remaining exposures; small numbers are -``least``.
+    """
+    table = exact["sccs_time_to_event"]
+    if rules.open or table.empty:
+        return table
+    found = table.assign(
+        **{n: [rules.coarse(int(x)) for x in table[n]] for n in ("observed_subjects", "outcomes")}
+    )
+    sets = exact["sccs_exposures_outcome_set"]
+    outcomes = dict(sets[[SET[1], "outcome_id"]].itertuples(index=False))
+    eras = exact["sccs_covariate"].to_dict("records")
+    of_key = {key_of(line): int(line["era_id"] or 0) for line in eras}
+    hidden: set[tuple[int, int]] = set()
+    for key, era in of_key.items():
+        c = counts.get(key)
+        if era and c is not None and (c.secrecy.closed or isinstance(c.events, Bound)):
+            hidden.add((int(outcomes[key[1]]), era))
+    totals = _totals(exact, of_key, outcomes)
+    kept = np.ones(len(table), bool)
+    for (_, of_set, era), part in found.groupby([*SET, "era_id"], sort=False):
+        place = (int(outcomes[of_set]), int(era))
+        rows = table.index.get_indexer(part.index)
+        weeks, own = part["week"].to_numpy(), table["outcomes"].to_numpy()[rows]
+        shown = part["outcomes"].to_numpy()
+        # Weeks after the start of exposure and, from the last one, those before it.
+        sides = (weeks >= 0, weeks < 0)
+        orders = [np.flatnonzero(sides[0]), np.flatnonzero(sides[1])[::-1]]
+        kept[rows] = place not in hidden and not any(
+            _narrows(own[order], shown[order], total, rules)
+            for order in orders
+            for total in totals.get(place, ())
+        )
+    return found[kept].reset_index(drop=True)
+
+
+def _totals(
+    exact: Tables, of_key: dict[Key, int], outcomes: dict[int, int]
+) -> dict[tuple[int, int], set[int]]:
+    """Return the outcomes of all windows of each exposure, by outcome and exposure."""
+    found: dict[tuple[int, int], set[int]] = {}
+    for line in exact["covariate_count"].to_dict("records"):
+        key = key_of(line)
+        if era := of_key.get(key, 0):
+            found.setdefault((int(outcomes[key[1]]), era), set()).add(int(line["events"]))
+    return found
+
+
+def _narrows(own: NDArray, shown: NDArray, total: int, rules: DisclosureRules) -> bool:
+    """Check whether the outcomes of a window leave a week with few outcomes one or two numbers.
+
+    The window ends within the weeks in which as many outcomes as its own are reached.
+    """
+    sums = own.cumsum()
+    for weeks, most in ((np.flatnonzero(sums <= total), False), (sums >= total, True)):
+        n = int(np.argmax(weeks)) + 1 if most else len(weeks)
+        if not n or (most and not weeks.any()):
+            continue
+        low, high = count_ranges(shown[:n], rules)
+        few = shown[:n] == -rules.least
+        whole = np.array([total - 2, total + 3]) if rules.rounds else np.array([total, total])
+        if most:
+            low = np.maximum(low, whole[0] - (high.sum() - high))
+        else:
+            high = np.minimum(high, whole[1] - (low.sum() - low))
+        if (few & (high - low < 2)).any():
+            return True
+    return False

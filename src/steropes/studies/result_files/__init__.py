@@ -1,0 +1,1 @@
+"""Layouts of result tables, their identifiers, and files that are written whole."""

@@ -1,0 +1,1 @@
+"""Cases, eras and windows of case series, read from a database."""

@@ -1,0 +1,152 @@
+"""Covariates of a case series as columns, with the eras that define each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steropes.errors import DataError
+from steropes.studies.sccs.cases.drug_classes import drug_classes
+from steropes.studies.sccs.cases.era_sources import EraSources
+from steropes.studies.sccs.cases.eras import Eras
+from steropes.studies.sccs.specification.settings import CaseSeriesSettings, ExposureWindow
+
+__all__ = ["Column", "era_columns"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A covariate.
+
+    Attributes
+    ----------
+    window : int
+        Number of its exposure window in the settings; −1 for the end-of-observation probe, −2 for
+        splines, −3 for the control interval.
+    eras : tuple of int
+        Requested ids: one with ``by_concept``, those of the window, or none for all.
+    penalized, of_interest, profile, pre_exposure : bool
+        As in `ExposureWindow`.
+    group : str or None
+        ATC class of the drug, under a hierarchical prior.
+    """
+
+    name: str
+    window: int
+    eras: tuple[int, ...] = ()
+    penalized: bool = False
+    of_interest: bool = False
+    profile: bool = False
+    pre_exposure: bool = False
+    group: str | None = None
+
+
+# The number of the control interval, in the place of that of a window.
+CONTROL = -3
+
+
+def era_columns(
+    eras: Eras, settings: CaseSeriesSettings
+) -> tuple[list[Column], list[ExposureWindow]]:
+    """Assign the cases' eras to columns.
+
+    Creates the temporary table ``wanted`` (``col, kind, era_id``) and returns the columns with the
+    window of each. The control interval, if there is one, is the last.
+    """
+    windows = [*settings.windows, *([settings.control] if settings.control else [])]
+    columns: list[Column] = []
+    of: list[ExposureWindow] = []
+    pairs: list[tuple[int, str, int]] = []
+    for k, window in enumerate(windows):
+        number = CONTROL if settings.control is not None and k == len(windows) - 1 else k
+        for column, ids in _columns_of(eras, window, number):
+            pairs += [(len(columns), window.kind, i) for i in ids]
+            columns.append(column)
+            of.append(window)
+    if settings.prior == "hierarchical":
+        columns = _with_classes(eras.sources, settings, columns)
+    work = eras.work
+    work.run("CREATE OR REPLACE TEMP TABLE wanted (col BIGINT, kind VARCHAR, era_id BIGINT)")
+    if pairs:
+        cols, kinds, ids_ = zip(*pairs, strict=True)
+        work.run(
+            "INSERT INTO wanted SELECT unnest($1::BIGINT[]), unnest($2::VARCHAR[]), "
+            "unnest($3::BIGINT[])",
+            [list(cols), list(kinds), list(ids_)],
+        )
+    return columns, of
+
+
+def _with_classes(
+    sources: EraSources, settings: CaseSeriesSettings, columns: list[Column]
+) -> list[Column]:
+    """Add the ATC classes of single drugs under the prior to the columns."""
+    drugs = [c.eras[0] for c in columns if c.penalized and len(c.eras) == 1]
+    if sources.rules.exposures_from == "cohort" or not drugs:
+        raise DataError(
+            "a hierarchical prior is over drug classes: it needs exposures from drug_era, each "
+            "with its own column (by_concept) and penalized"
+        )
+    classes = drug_classes(sources.db, drugs, settings.class_length)
+    return [
+        replace(c, group=classes.get(c.eras[0])) if c.penalized and len(c.eras) == 1 else c
+        for c in columns
+    ]
+
+
+def _columns_of(eras: Eras, window: ExposureWindow, number: int) -> list[tuple[Column, list[int]]]:
+    """Return the columns of a window with the ids of each."""
+    sources = eras.sources
+    table, found = sources.table_of(window), eras.ids(window.kind)
+    asked = found if window.eras is None else sources.members(table, window.eras)
+    gone = {*sources.members(table, window.exclude)} if window.exclude else set()
+    if window.eras is None:
+        gone |= sources.outcome_and_nesting(table)
+    present = {*found}
+    ids = [i for i in asked if i not in gone]
+    flags: dict[str, Any] = {
+        name: bool(getattr(window, name))
+        for name in ("penalized", "of_interest", "profile", "pre_exposure")
+    }
+    if not window.by_concept:
+        column = Column(window.label, number, window.eras or (), **flags)
+        return [(column, [i for i in ids if i in present])]
+    kept = [i for i in ids if i in present]
+    names = sources.names(table, kept)
+    twice = {n for n, times in Counter(names.values()).items() if times > 1}
+    return [
+        (
+            Column(
+                f"{window.label}: {names[i]}" + (f" {i}" if names[i] in twice else ""),
+                number,
+                (i,),
+                **flags,
+            ),
+            [i],
+        )
+        for i in kept
+    ]
+
+
+def distinct_names(columns: list[Column]) -> list[str]:
+    """Name the columns; repeated names are numbered."""
+    seen: dict[str, int] = {}
+    names = []
+    for c in columns:
+        seen[c.name] = seen.get(c.name, 0) + 1
+        names.append(c.name if seen[c.name] == 1 else f"{c.name} ({seen[c.name]})")
+    return names
+
+
+def require_windows(n_windows: NDArray, columns: list[Column]) -> None:
+    """Raise if no case has any window."""
+    if not np.any(n_windows):
+        names = ", ".join(dict.fromkeys(c.name for c in columns)) or "any exposure"
+        raise DataError(
+            f"no case has a day in a window of {names}: their eras lie outside of the time that "
+            "counts, or nobody with the outcome had the exposure"
+        )

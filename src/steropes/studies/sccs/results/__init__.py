@@ -1,0 +1,1 @@
+"""Exact results of case series: prepared intervals, diagnostics and tables."""

@@ -1,0 +1,1 @@
+"""Settings, presets and specifications of case series."""

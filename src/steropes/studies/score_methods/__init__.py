@@ -1,0 +1,1 @@
+"""Propensity scores on arrays: fits, weights, pairs and ties. Knows no database."""

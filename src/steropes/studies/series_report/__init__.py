@@ -1,0 +1,1 @@
+"""Pages, figures, papers and terminal output of case series."""

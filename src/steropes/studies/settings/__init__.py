@@ -1,0 +1,1 @@
+"""Settings of all designs: validated types, classes, readers, schemas and protocols."""

@@ -1,0 +1,181 @@
+"""Types of settings for pydantic: numbers within limits, concept ids, dates and lists."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import numbers
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, StrictBool
+from pydantic import ValidationInfo as Info
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from steropes.errors import DataError
+from steropes.studies.database.sources.column_types import require_time_zone
+from steropes.studies.values.dates_and_ages import calendar_date
+
+__all__ = [
+    "LARGEST", "LONGEST", "READING", "Age", "ById", "ConceptId", "ConceptIdNumber", "Count",
+    "CovariateIds", "Day", "Days", "Folds", "Listed", "Name", "Number", "Offset", "OneOrMore",
+    "Positive", "RiskDays", "Share", "TimeZone", "TrueRatio", "Whole", "YesNo", "fault",
+]  # fmt: skip
+
+LARGEST = 2**63 - 1  # The largest BIGINT of the database.
+LONGEST = 100_000  # Days: longer than any life, and well within the range of dates.
+READING = "a file"  # The validation context while settings are read from a file.
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def fault(why: str, *at: object) -> PydanticCustomError:
+    """Create the error of a setting that is ``at`` a place within the value being validated."""
+    return PydanticCustomError("fault", "{why}", {"why": why, "at": at})
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number between two limits, both inclusive; numpy's numbers are converted to Python's."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    abstract: ClassVar[Any] = numbers.Real
+    kind: ClassVar[type] = float
+    words: ClassVar[str] = "finite number"
+
+    def check(self, value: Any) -> Any:
+        """Return a value as a Python number, or raise ValueError with the requirement."""
+        if isinstance(value, bool) or not isinstance(value, self.abstract):
+            raise ValueError(f"must be a {self.words}, not {value!r}")
+        if not (math.isfinite(value) and self.low <= value <= self.high):
+            raise ValueError(f"must be a {self.words}{self.limits}, not {value!r}")
+        return self.kind(value)
+
+    def require(self, name: str, value: object) -> Any:
+        """Return a value as a Python number, or raise DataError with the name of the value."""
+        try:
+            return self.check(value)
+        except ValueError as error:
+            raise DataError(f"{name} {error}") from None
+
+    @property
+    def limits(self) -> str:
+        """The limits in words; empty without limits."""
+        low, high = (_short(x) for x in (self.low, self.high))
+        if low and high:
+            return f" from {low} to {high}"
+        return f" of {low} or more" if low else ""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.check)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, object]:
+        limits = {"minimum": self.low, "maximum": self.high}
+        kind = "integer" if self.kind is int else "number"
+        return {"type": kind} | {k: v for k, v in limits.items() if _short(v)}
+
+
+@dataclass(frozen=True)
+class Whole(Number):
+    """A whole number between two limits, both inclusive."""
+
+    low: int = -LARGEST - 1
+    high: int = LARGEST
+
+    abstract: ClassVar[Any] = numbers.Integral
+    kind: ClassVar[type] = int
+    words: ClassVar[str] = "whole number"
+
+
+class ConceptIdNumber(Whole):
+    """The id of a concept or of a cohort that stands in its place."""
+
+    def check(self, value: Any) -> int:
+        """Return a value as an int, or raise ValueError with the requirement."""
+        if isinstance(value, str):
+            raise ValueError(
+                f"must be a concept id, a whole number such as 1118084, not {value!r}; "
+                "look up the id of a name in the table concept, or by steropes concepts"
+            )
+        try:
+            return super().check(value)
+        except ValueError:
+            raise ValueError(
+                f"must be a concept id, a whole number from 1 to {LARGEST}, not {value!r}"
+            ) from None
+
+
+def _short(limit: float) -> str:
+    """Format a limit; empty if it is infinite or that of the database."""
+    unlimited = math.isinf(limit) or abs(limit) >= LARGEST
+    return "" if unlimited else f"{limit:g}" if isinstance(limit, float) else str(limit)
+
+
+def _listed(value: object, info: Info) -> object:
+    """Convert an iterable, or in files one value alone, to a tuple."""
+    if isinstance(value, Mapping):
+        return value  # One table is not a list of tables; pydantic refuses it.
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return tuple(value)
+    if info.context == READING:
+        return (value,)
+    raise ValueError(f"must be a list, not {value!r}")
+
+
+def _one_or_more(value: object) -> object:
+    """Convert one number or object alone to a tuple."""
+    return value if isinstance(value, Iterable) else (value,)
+
+
+def _by_id(value: object) -> object:
+    """Convert the keys of a table, which are texts in files, to numbers."""
+    if not isinstance(value, Mapping):
+        return value
+    found: dict[Any, Any] = {}
+    for text, inner in value.items():
+        key = int(text) if re.fullmatch(r"-?\d+", str(text)) else text
+        if key in found:
+            raise fault(f"{key} is defined twice", text)
+        found[key] = inner
+    return found
+
+
+def _name(value: str) -> str:
+    """Return a text that is not blank."""
+    if not value.strip():
+        raise ValueError(f"must be a name, not {value!r}")
+    return value
+
+
+def _day(value: object, info: Info) -> dt.date:
+    """Return a calendar date; files may contain it as text."""
+    try:
+        return calendar_date("", value, text=info.context == READING)
+    except DataError as error:
+        raise ValueError(str(error).strip()) from None
+
+
+Positive = Annotated[float, Number(0.0)]
+TrueRatio = Annotated[float, Number(1e-6, 1e6)]
+Share = Annotated[float, Number(0.0, 1.0)]
+Count = Annotated[int, Whole(0)]
+Folds = Annotated[int, Whole(2)]
+Days = Annotated[int, Whole(0, LONGEST)]
+RiskDays = Annotated[int, Whole(1, LONGEST)]
+Offset = Annotated[int, Whole(-LONGEST, LONGEST)]
+Age = Annotated[int, Whole(0, 150)]
+ConceptId = Annotated[int, ConceptIdNumber(1)]
+YesNo = StrictBool
+Name = Annotated[str, AfterValidator(_name)]
+TimeZone = Annotated[str, AfterValidator(require_time_zone)]
+Day = Annotated[dt.date, BeforeValidator(_day)]
+Listed = Annotated[tuple[V, ...], BeforeValidator(_listed)]
+OneOrMore = Annotated[Listed[V], BeforeValidator(_one_or_more)]
+ById = Annotated[dict[K, V], BeforeValidator(_by_id)]
+CovariateIds = Listed[Annotated[int, Whole()]]

@@ -1,0 +1,1 @@
+"""Studies of one question as users see them: a comparison or a case series."""

@@ -1,0 +1,1 @@
+"""Specifications of comparative studies: classes, files, presets and a demonstration."""

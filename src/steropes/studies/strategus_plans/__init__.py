@@ -1,0 +1,1 @@
+"""Plans of specifications of Strategus and ATLAS: reading, verdicts, translation."""

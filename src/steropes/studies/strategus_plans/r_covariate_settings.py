@@ -1,0 +1,125 @@
+"""FeatureExtraction's covariate settings, and their translation to covariate rules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from steropes.errors import DataError
+from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.feature_extraction import FeatureRules
+from steropes.studies.strategus_plans.r_values import (
+    ATTRIBUTES,
+    CODE,
+    Flag,
+    Identifier,
+    Items,
+    JsonPath,
+    RDays,
+    RModel,
+    json_path,
+    parsed,
+)
+
+__all__ = ["covariate_rules"]
+
+DEFAULT_FUNCTION = "getDbDefaultCovariateData"
+# FeatureExtraction's analyses that are not available here.
+UNAVAILABLE = {
+    "DemographicsPostObservationTime", "DemographicsTimeInCohort", "CareSiteId", "Hfrs",
+    "ConditionOccurrencePrimaryInpatientAnyTimePrior",
+    "ConditionOccurrencePrimaryInpatientLongTerm",
+    "ConditionOccurrencePrimaryInpatientMediumTerm",
+    "ConditionOccurrencePrimaryInpatientShortTerm",
+}  # fmt: skip
+NUMBERS = {analysis.name: number for number, analysis in ANALYSES.items()}
+
+
+class _Windows(RModel):
+    """The settings other than the flags of analyses."""
+
+    temporal: Flag = False
+    temporal_sequence: Flag = False
+    included_covariate_concept_ids: Items[Identifier] = ()
+    included_covariate_ids: Items[Identifier] = ()
+    add_descendants_to_include: Flag = False
+    excluded_covariate_concept_ids: Items[Identifier] = ()
+    add_descendants_to_exclude: Flag = False
+    long_term_start_days: RDays = -365
+    medium_term_start_days: RDays = -180
+    short_term_start_days: RDays = -30
+    end_days: RDays = 0
+
+
+def covariate_rules(
+    settings: object, path: JsonPath, elsewhere: Collection[str] = ()
+) -> tuple[FeatureRules, tuple[int, ...]]:
+    """Translate covariate settings.
+
+    Parameters
+    ----------
+    settings : mapping
+        Settings as ``createCovariateSettings`` writes them; a list of one is allowed.
+    elsewhere : collection of str
+        Analyses that the caller computes; their flags are ignored.
+
+    Returns
+    -------
+    FeatureRules
+        The rules.
+    tuple of int
+        The only covariate ids to use; empty for all.
+
+    Raises
+    ------
+    DataError
+        A setting is unknown, or has no counterpart.
+    """
+    if isinstance(settings, list):
+        if len(settings) != 1:
+            raise DataError(
+                f"{json_path(path)}: several covariate settings at once have no counterpart here"
+            )
+        settings, path = settings[0], (*path, 0)
+    if not isinstance(settings, Mapping):
+        raise DataError(f"{json_path(path)} must be an object of covariate settings")
+    function = settings.get("attr_fun", DEFAULT_FUNCTION)
+    if CODE in settings or function != DEFAULT_FUNCTION:
+        raise DataError(
+            f"{json_path((*path, 'attr_fun'))}: covariates come from a function of R "
+            f"({str(function)[:60]}), which cannot be run"
+        )
+    flags = {k: v for k, v in settings.items() if k in NUMBERS or k in UNAVAILABLE}
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise DataError(f"{json_path((*path, name))} must be true or false")
+    others = {
+        k: v for k, v in settings.items() if k not in flags and k not in (*ATTRIBUTES, "attr_fun")
+    }
+    rest = parsed(_Windows, others, path)
+    for name, value in (("temporal", rest.temporal), ("temporalSequence", rest.temporal_sequence)):
+        if value:
+            raise DataError(
+                f"{json_path((*path, name))}: covariates of several times have no counterpart here"
+            )
+    unavailable = UNAVAILABLE - {*elsewhere}
+    gone = next((name for name in flags if flags[name] and name in unavailable), None)
+    if gone is not None:
+        raise DataError(f"{json_path((*path, gone))}: this covariate analysis is not available")
+    included = tuple(dict.fromkeys(rest.included_covariate_concept_ids))
+    rules = FeatureRules(
+        tuple(NUMBERS[name] for name, on in flags.items() if on and name in NUMBERS),
+        long_days=-rest.long_term_start_days,
+        medium_days=-rest.medium_term_start_days,
+        short_days=-rest.short_term_start_days,
+        end_day=rest.end_days,
+        exclude=rest.excluded_covariate_concept_ids,
+        include=included,
+        descendants=rest.add_descendants_to_exclude,
+        unknown="note",
+    )
+    if included and rest.add_descendants_to_include != rest.add_descendants_to_exclude:
+        raise DataError(
+            f"{json_path((*path, 'addDescendantsToInclude'))} and addDescendantsToExclude differ, "
+            "and concepts are included: one rule on descendants holds for both here"
+        )
+    return rules, rest.included_covariate_ids

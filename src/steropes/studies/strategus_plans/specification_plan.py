@@ -1,0 +1,314 @@
+"""The plan of a specification: its cohorts, the modules that run, and a verdict on every part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steropes.data.html_representations import FieldsInHtml
+from steropes.errors import DataError
+from steropes.studies._optional_packages import MissingExtraError
+from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.strategus_plans.atlas_export import atlas_plan, is_atlas_export
+from steropes.studies.strategus_plans.characterization_plan import (
+    CHARACTERIZATION,
+    CharacterizationPlan,
+    characterization_plan,
+)
+from steropes.studies.strategus_plans.comparative_plan import (
+    COHORT_METHOD,
+    ComparativePlan,
+    comparative_plan,
+)
+from steropes.studies.strategus_plans.incidence_plan import INCIDENCE, IncidencePlan, incidence_plan
+from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
+from steropes.studies.strategus_plans.prediction_plan import PREDICTION, PredictionPlan, prediction_plan
+from steropes.studies.strategus_plans.r_values import Flag, JsonPath, RModel, json_path, parsed
+from steropes.studies.strategus_plans.series_plan import CASE_SERIES, SeriesPlan, series_plan
+from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
+from steropes.studies.strategus_plans.specification_text import specification_values
+from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS, SynthesisPlan, synthesis_plan
+
+__all__ = ["SpecificationPlan", "read_specification_plan", "specification_plan"]
+
+COHORTS = "CohortGeneratorModule"
+# Modules of Strategus that do not run here, with the reason.
+REFUSED = {
+    "CohortDiagnosticsModule": "the diagnostics of cohorts are R's CohortDiagnostics",
+    "TreatmentPatternsModule": "treatment pathways are R's TreatmentPatterns",
+    "PatientLevelPredictionValidationModule": "models of other studies are validated by R's "
+    "PatientLevelPrediction",
+}
+# The names of a module, of which only the settings influence results.
+BESIDE = {"module", "settings", "version", "remoteRepo", "remoteUsername"}
+
+
+@dataclass(frozen=True)
+class SpecificationPlan(FieldsInHtml):
+    """A specification in the terms of this package.
+
+    Attributes
+    ----------
+    cohorts : SharedCohorts
+        Cohorts that the specification defines.
+    comparative : ComparativePlan or None
+        The plan of CohortMethodModule.
+    series : SeriesPlan or None
+        The plan of SelfControlledCaseSeriesModule.
+    incidence : IncidencePlan or None
+        The plan of CohortIncidenceModule.
+    characterization : CharacterizationPlan or None
+        The plan of CharacterizationModule.
+    prediction : PredictionPlan or None
+        The plan of PatientLevelPredictionModule.
+    synthesis : SynthesisPlan or None
+        The plan of EvidenceSynthesisModule.
+    statistics : bool
+        Whether to count how many meet the inclusion rules of defined cohorts.
+    verdicts : tuple of PartVerdict
+        A verdict on every part, in the order of the file.
+
+    See Also
+    --------
+    read_specification_plan : Plan the file of a specification.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import read_specification_plan
+    >>> text = '{"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]}'
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    ...     _ = file.write(text)
+    ...     file.flush()
+    ...     plan = read_specification_plan(file.name)
+    >>> plan.complete
+    False
+    """
+
+    cohorts: SharedCohorts
+    comparative: ComparativePlan | None = None
+    series: SeriesPlan | None = None
+    incidence: IncidencePlan | None = None
+    characterization: CharacterizationPlan | None = None
+    prediction: PredictionPlan | None = None
+    synthesis: SynthesisPlan | None = None
+    statistics: bool = False
+    verdicts: tuple[PartVerdict, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every part runs."""
+        return not any(v.reason for v in self.verdicts)
+
+    def lines(self) -> list[str]:
+        """Return the verdicts as lines of text, below the names of their modules.
+
+        Returns
+        -------
+        list of str
+            The lines, without line breaks.
+        """
+        found: list[str] = []
+        module = ""
+        for verdict in self.verdicts:
+            if verdict.module != module:
+                found.append(plain_text(verdict.module))
+                module = verdict.module
+            found.append(f"  {verdict.line()}")
+        return found
+
+
+@dataclass
+class _Draft:
+    """A plan that is being made."""
+
+    cohorts: SharedCohorts
+    comparative: ComparativePlan | None = None
+    series: SeriesPlan | None = None
+    incidence: IncidencePlan | None = None
+    characterization: CharacterizationPlan | None = None
+    prediction: PredictionPlan | None = None
+    synthesis: SynthesisPlan | None = None
+    statistics: bool = False
+    verdicts: list[PartVerdict] = field(default_factory=list)
+
+
+def read_specification_plan(path: str | Path) -> SpecificationPlan:
+    """Read the file of a specification, and plan it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A JSON file of Strategus or ATLAS.
+
+    Returns
+    -------
+    SpecificationPlan
+        The plan.
+
+    Raises
+    ------
+    DataError
+        The file is no specification, or a part that its modules share is invalid.
+
+    See Also
+    --------
+    run_specification : Run a plan.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import read_specification_plan
+    >>> text = '{"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]}'
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    ...     _ = file.write(text)
+    ...     file.flush()
+    ...     plan = read_specification_plan(file.name)
+    >>> plan.lines()[1]
+    "  module: does not run: treatment pathways are R's TreatmentPatterns"
+    """
+    try:
+        return specification_plan(specification_values(path))
+    except DataError as error:
+        said = str(error)
+        raise DataError(said if said.startswith(str(path)) else f"{path}: {said}") from None
+
+
+def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
+    """Plan a specification.
+
+    Parameters
+    ----------
+    values : mapping
+        The specification as parsed JSON.
+
+    Returns
+    -------
+    SpecificationPlan
+        The plan. What concerns a single module or analysis is a verdict, not an error.
+
+    Raises
+    ------
+    DataError
+        The values are no specification, or a part that its modules share is invalid.
+    """
+    if is_atlas_export(values):
+        cohorts, comparative = atlas_plan(values)
+        verdicts = (*_cohort_verdicts(cohorts), *comparative.verdicts)
+        return SpecificationPlan(cohorts, comparative, verdicts=verdicts)
+    if "moduleSpecifications" not in values:
+        raise DataError(
+            "there are neither moduleSpecifications, as in a specification of Strategus, nor "
+            "estimationAnalysisSettings, as in an export of ATLAS"
+        )
+    for key in values:
+        if key not in ("sharedResources", "moduleSpecifications") and key[:5] != "attr_":
+            raise DataError(f"{json_path((key,))} is not known")
+    modules = values["moduleSpecifications"]
+    if isinstance(modules, Mapping):
+        modules = [modules]
+    if not isinstance(modules, list):
+        raise DataError("moduleSpecifications must be a list")
+    draft = _Draft(SharedCohorts.read(values.get("sharedResources")))
+    generated = any(isinstance(m, Mapping) and m.get("module") == COHORTS for m in modules)
+    if not generated:
+        draft.verdicts += _cohort_verdicts(draft.cohorts)
+    seen: set[str] = set()
+    for i, module in enumerate(modules):
+        path: JsonPath = ("moduleSpecifications", i)
+        name = module_name(module, path)
+        try:
+            unknown = [k for k in module if k not in BESIDE and k[:5] != "attr_"]
+            if unknown:
+                raise DataError(f"{json_path((*path, unknown[0]))} is not known")
+            if name in seen:
+                raise DataError(f"{json_path(path)}: the module occurs before")
+            seen.add(name)
+            _add_module(draft, name, module.get("settings"), (*path, "settings"))
+        except DataError as error:
+            draft.verdicts.append(skipped(name, "settings", str(error)))
+    return SpecificationPlan(
+        draft.cohorts,
+        draft.comparative,
+        draft.series,
+        draft.incidence,
+        draft.characterization,
+        draft.prediction,
+        draft.synthesis,
+        draft.statistics,
+        tuple(draft.verdicts),
+    )
+
+
+def module_name(module: object, path: JsonPath) -> str:
+    """Return the name of a module.
+
+    Raises
+    ------
+    DataError
+        The module has no name.
+    """
+    name = module.get("module") if isinstance(module, Mapping) else None
+    if not isinstance(name, str) or not plain_text(name).strip():
+        raise DataError(f"{json_path(path)} must be an object with the name of a module")
+    return name
+
+
+class _GeneratorSettings(RModel):
+    """Settings of CohortGeneratorModule."""
+
+    generate_stats: Flag = False
+    incremental: Flag = False
+
+
+def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> None:
+    """Plan a module and add its verdicts."""
+    if name == COHORTS:
+        draft.statistics = parsed(_GeneratorSettings, settings or {}, path).generate_stats
+        draft.verdicts += _cohort_verdicts(draft.cohorts)
+    elif name == COHORT_METHOD:
+        draft.comparative = comparative_plan(settings, path, draft.cohorts)
+        draft.verdicts += draft.comparative.verdicts
+    elif name == CASE_SERIES:
+        draft.series = series_plan(settings, path, draft.cohorts)
+        draft.verdicts += draft.series.verdicts
+    elif name == INCIDENCE:
+        draft.incidence = incidence_plan(settings, path, draft.cohorts)
+        draft.verdicts += draft.incidence.verdicts
+    elif name == CHARACTERIZATION:
+        draft.characterization = characterization_plan(settings, path, draft.cohorts)
+        draft.verdicts += draft.characterization.verdicts
+    elif name == PREDICTION:
+        draft.prediction = prediction_plan(settings, path, draft.cohorts)
+        draft.verdicts += draft.prediction.verdicts
+    elif name == SYNTHESIS:
+        draft.synthesis = synthesis_plan(settings, path)
+        draft.verdicts += draft.synthesis.verdicts
+    else:
+        reason = REFUSED.get(name, "there is no module of this name in Strategus 1.5")
+        draft.verdicts.append(skipped(name, "module", reason))
+
+
+def _cohort_verdicts(cohorts: SharedCohorts) -> list[PartVerdict]:
+    """Return the verdicts on cohorts: one per origin and one per fault."""
+    found = []
+    try:
+        cohorts.need_packages()
+        gone = ""
+    except MissingExtraError as error:
+        gone = str(error)
+    origins = {
+        "defined cohort": [c.id for c in cohorts.defined],
+        "subset": [c.id for c in cohorts.subsets],
+        "negative control": [c.cohort_id for c in cohorts.controls],
+    }
+    for origin, ids in origins.items():
+        good = [i for i in ids if not cohorts.fault(i)]
+        if good:
+            part = f"{len(good):,} {origin}{'s' if len(good) > 1 else ''}"
+            absent = gone if origin == "defined cohort" else ""
+            found.append(skipped(COHORTS, part, absent) if absent else runs(COHORTS, part))
+    every = dict.fromkeys(i for listed in origins.values() for i in listed)
+    found += [skipped(COHORTS, f"cohort {i}", why) for i in every if (why := cohorts.fault(i))]
+    return found

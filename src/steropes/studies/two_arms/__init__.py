@@ -1,0 +1,1 @@
+"""Outcomes of two arms on arrays: tests, Cox models, counts, risks. Knows no database."""

@@ -1,0 +1,1 @@
+"""Plain values of all designs: arms, dates, ages, ratios, profiles, checks of arrays."""
