@@ -14,16 +14,16 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from steropes.federated import FederatedPlan
 from steropes.studies import StudyAnalysis, StudySettings
+from steropes.studies.sccs.specification.sccs_specification import CaseSeriesSpecification
 from steropes.studies.settings.setting_fields import (
     SettingField,
     first_paragraph,
     setting_fields,
 )
 from steropes.studies.settings.settings_classes import Settings
+from steropes.studies.settings.validated_types import Number
 from steropes.studies.specifications.specification import GridSpec
 from steropes.studies.specifications.specification_file import PRESET
-from steropes.studies.settings.validated_types import Number
-from steropes.studies.sccs.specification.sccs_specification import CaseSeriesSpecification
 
 HERE = Path(__file__).parent
 PAGE = HERE / "specification_keys.md"

@@ -32,12 +32,12 @@ from steropes.studies.sccs.cases.era_covariates import CONTROL, era_columns
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.cases.eras import Eras
 from steropes.studies.sccs.models.event_timing import time_to_event
-from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesQuestion
 from steropes.studies.sccs.models.intervals import PROBE, Intervals, make_intervals
-from steropes.studies.sccs.results.sccs_diagnostics import diagnose
 from steropes.studies.sccs.models.sccs_model import CaseSeriesModel, fit_model
-from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
+from steropes.studies.sccs.results.sccs_diagnostics import diagnose
 from steropes.studies.sccs.results.series_preparation import exposures_of_interest
+from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesQuestion
+from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 from steropes.studies.strategus_plans.series_analyses import series_analysis
 

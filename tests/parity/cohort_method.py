@@ -12,16 +12,16 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import condition_cohorts, drug_era_cohorts
+from steropes.studies.comparative.analysis_cache import Workbench
 from steropes.studies.comparative.cohort_method_presets import cohort_method_demo
-from steropes.studies.specifications.demo import DEMO, demo_database
 from steropes.studies.comparative.grid_questions_and_analyses import Outcome, Question
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
-from steropes.studies.propensity.score_matching import match_scores
 from steropes.studies.database.omop import OmopDatabase, opened
-from steropes.studies.comparative.analysis_cache import Workbench
 from steropes.studies.outcomes.effect_estimate import estimate_effect
-from steropes.studies.two_arms.two_group_cox import TwoGroupCox
+from steropes.studies.propensity.score_matching import match_scores
 from steropes.studies.results.comparative_result_rows import diagnostics_row
+from steropes.studies.specifications.demo import DEMO, demo_database
+from steropes.studies.two_arms.two_group_cox import TwoGroupCox
 
 __all__ = ["compare_with_cohort_method"]
 

@@ -6,6 +6,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies import StudySettings
+from steropes.studies.covariates.preprocessing import tidy
 from steropes.studies.one_question.question_analyses import StudyCovariates
 from steropes.studies.one_question.question_cohorts import (
     QuestionCohorts,
@@ -13,9 +14,8 @@ from steropes.studies.one_question.question_cohorts import (
     make_question_cohorts,
 )
 from steropes.studies.one_question.question_tables import attrition_lines
-from steropes.studies.specifications.study_specification import CRUDE, MAIN, OUTCOME
-from steropes.studies.covariates.preprocessing import tidy
 from steropes.studies.results.comparative_result_rows import outcome_tables
+from steropes.studies.specifications.study_specification import CRUDE, MAIN, OUTCOME
 
 
 @dataclass

@@ -19,8 +19,8 @@ from steropes.studies import (
     score_strata,
     trim,
 )
-from steropes.studies.score_methods.propensity_weights import set_weights
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
+from steropes.studies.score_methods.propensity_weights import set_weights
 
 RNG = np.random.default_rng(7)
 N = 400

@@ -17,9 +17,9 @@ from steropes.studies import (
     compare_cohorts,
 )
 from steropes.studies.comparative.cohort_method_presets import cohort_method
-from steropes.studies.values.dates_and_ages import age_sql, birthday, birthday_sql
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_sources import EraSources
+from steropes.studies.values.dates_and_ages import age_sql, birthday, birthday_sql
 
 OPEN = {"washout_days": 0, "common_period": False}
 

@@ -21,8 +21,8 @@ from steropes.studies import (
     condition_cohorts,
     drug_era_cohorts,
 )
-from steropes.studies.propensity import propensity_scores as adjust_scores
 from steropes.studies.comparative import analysis_cache as workbench
+from steropes.studies.propensity import propensity_scores as adjust_scores
 
 COMMON = {
     "at_risk": TimeAtRisk(end=400, end_anchor="cohort start"),

@@ -116,7 +116,7 @@ def test_help(capsys, arguments):
 def test_every_command_that_reads_a_database_limits_its_memory(capsys, small, tmp_path):
     import typer
 
-    from steropes.studies.cli.study_commands import app
+    from steropes.studies.cli.commands import app
 
     commands = typer.main.get_command(app).commands
     options = {name: {p.name for p in c.params} for name, c in commands.items()}

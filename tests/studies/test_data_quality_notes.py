@@ -19,8 +19,8 @@ from steropes.studies.database.data_quality_notes import (
 )
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.report.study_report import study_page
-from steropes.studies.single_studies.study_terminal import print_study
 from steropes.studies.series_report.sccs_terminal import print_series
+from steropes.studies.single_studies.study_terminal import print_study
 
 JOINED = "Observation periods that overlap or touch were joined"
 GRID = """

@@ -23,9 +23,9 @@ from steropes.studies import (
 from steropes.studies._optional_packages import MissingExtraError
 from steropes.studies.cli.command_line import run
 from steropes.studies.database.open_database import open_source
-from steropes.studies.database.sources.protocols import RecordsOf
 from steropes.studies.database.server_registry import DIALECTS, connect
 from steropes.studies.database.server_url import read_address
+from steropes.studies.database.sources.protocols import RecordsOf
 from steropes.studies.database.sources.sql_dialects import Column, Table
 
 SQLGLOT = {"postgresql": "postgres", "sqlserver": "tsql"}

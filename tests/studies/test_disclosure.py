@@ -32,7 +32,6 @@ from steropes.studies import (
     study_population,
 )
 from steropes.studies.cohorts.private_people_frame import People
-from steropes.studies.specifications.study_specification import ALTERNATIVES
 from steropes.studies.database.concept_search import find_concepts
 from steropes.studies.disclosure import (
     Bound,
@@ -46,14 +45,15 @@ from steropes.studies.disclosure import (
     shown_count,
     total,
 )
-from steropes.studies.release.one_question_release import publish
 from steropes.studies.execution.step_groups import run_in_processes
 from steropes.studies.formatting.released_numbers import title_case
+from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_page_pictures import study_pictures
 from steropes.studies.report.study_report import study_page
-from steropes.studies.single_studies.study_terminal import print_study
 from steropes.studies.sccs.cases.exposure_contrast import require_contrast
+from steropes.studies.single_studies.study_terminal import print_study
+from steropes.studies.specifications.study_specification import ALTERNATIVES
 
 SMALL = range(1, 5)
 

@@ -31,13 +31,13 @@ from steropes.studies import (
     case_series_settings,
     comparative_study,
 )
-from steropes.studies.propensity.propensity_scores import PropensityRules
-from steropes.studies.propensity.score_matching import Match
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.disclosure.disclosive_digit_rounding import STEPS
 from steropes.studies.disclosure.release_folder import MANIFEST
 from steropes.studies.disclosure.released_curves import merged_histogram
 from steropes.studies.grids.comparative_grid_run import run_grid
+from steropes.studies.propensity.propensity_scores import PropensityRules
+from steropes.studies.propensity.score_matching import Match
 from steropes.studies.specifications.specification import CohortSources
 
 LEAST, ARMS = 5, ("target", "comparator")

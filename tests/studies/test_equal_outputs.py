@@ -22,8 +22,8 @@ from steropes.studies import (
     case_series_settings,
     comparative_study,
 )
-from steropes.studies.single_studies.study_terminal import print_study
 from steropes.studies.series_report.sccs_terminal import print_series
+from steropes.studies.single_studies.study_terminal import print_study
 from steropes.studies.viewer.results_page import write_results_page
 
 IDENTITY = ("manifest.json",)  # checksums of the other files

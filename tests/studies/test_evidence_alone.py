@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from steropes.errors import DataError
-from steropes.studies.evidence import Profile, combine_profiles, random_effects
 from steropes.studies.archives.archive_synthesis import combine_archives
+from steropes.studies.evidence import Profile, combine_profiles, random_effects
 from steropes.studies.outcomes.effect_estimate import estimate_effect
 from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.two_arms.two_group_cox import TwoGroupCox

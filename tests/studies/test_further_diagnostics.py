@@ -20,7 +20,6 @@ from steropes.studies import (
     run_grid,
     synthetic_database,
 )
-from steropes.studies.specifications.study_specification import study_specification
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics import diagnostic_catalogue
 from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS, Diagnostic
@@ -29,6 +28,7 @@ from steropes.studies.report.grid_report_view import View
 from steropes.studies.report.grid_terminal import print_grid
 from steropes.studies.report.study_report import study_page
 from steropes.studies.single_studies.study_terminal import print_study
+from steropes.studies.specifications.study_specification import study_specification
 
 MALE = 8507001
 NAME = "difference of the shares of men"

@@ -19,11 +19,11 @@ from steropes.studies import (
     StudyAnalysis,
     TimeAtRisk,
 )
-from steropes.studies.specifications.demo import demo_database
 from steropes.studies.grids.comparative_grid_run import run_grid
-from steropes.studies.specifications.specification import CohortSources
 from steropes.studies.report.comparative_grid_page import grid_page
 from steropes.studies.report.grid_report_view import View
+from steropes.studies.specifications.demo import demo_database
+from steropes.studies.specifications.specification import CohortSources
 
 pytest.importorskip("duckcdm")
 

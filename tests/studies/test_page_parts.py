@@ -11,18 +11,18 @@ import pandas as pd
 import pytest
 
 from steropes.errors import DataError
-from steropes.studies.result_files.atomic_files import write_files
+from steropes.studies.formatting.distinguishing_digits import counted, effect
+from steropes.studies.formatting.released_numbers import family_name
 from steropes.studies.report.balance_figures import balance_scatter, love_plot
 from steropes.studies.report.control_plots import calibration_plot
-from steropes.studies.formatting.distinguishing_digits import counted, effect
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
-from steropes.studies.formatting.released_numbers import family_name
 from steropes.studies.report.overlap_figure import score_overlap
 from steropes.studies.report.page_parts import Cell, verdict_cell
 from steropes.studies.report.rendering import _environment, render
 from steropes.studies.report.survival_figure import survival_curves
 from steropes.studies.report.svg_canvas import Axes, Canvas, log_ticks, ticks
+from steropes.studies.result_files.atomic_files import write_files
 
 NAMES = {"target": "new & better <drug>", "comparator": "old drug"}
 

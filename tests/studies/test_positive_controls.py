@@ -24,9 +24,9 @@ from steropes.studies import (
     analysis_performance,
     run_grid,
 )
-from steropes.studies.specifications.positive_controls import add_positive_controls
-from steropes.studies.controls import Synthesis, add_outcomes, outcome_rates
 from steropes.studies.comparative.analysis_cache import Workbench
+from steropes.studies.outcomes import Synthesis, add_outcomes, outcome_rates
+from steropes.studies.specifications.positive_controls import add_positive_controls
 
 NEGATIVE = (5, 6, 7, 8, 9, 10)
 YEAR = TimeAtRisk(start=1, end=365, end_anchor="cohort start")

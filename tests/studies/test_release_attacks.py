@@ -31,12 +31,12 @@ from tests.studies.release_attacker import (
 from tests.studies.test_disclosure_attacks import OUTCOMES, grid_of, people
 
 from steropes.studies import StudySettings, comparative_study
+from steropes.studies.archives.archive_synthesis import combine_archives
 from steropes.studies.disclosure import DisclosureRules, share_unit
 from steropes.studies.disclosure.counts_in_text import released_text
 from steropes.studies.disclosure.disclosive_digit_rounding import STEPS
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.disclosure.small_cell_suppression import SHARE_UNITS
-from steropes.studies.archives.archive_synthesis import combine_archives
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.report.study_report import study_page
 from steropes.studies.single_studies.study_terminal import print_study

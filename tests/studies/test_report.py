@@ -18,16 +18,16 @@ from steropes.studies import (
     demo_database,
     synthetic_database,
 )
-from steropes.studies.specifications.study_specification import MAIN
 from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.disclosure import DisclosureRules, site_rules
+from steropes.studies.formatting.released_numbers import decimals, p_value, shown_value
 from steropes.studies.release.one_question_release import publish
-from steropes.studies.formatting.released_numbers import decimals, p_value, risk_period, shown_value
 from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_page_pictures import study_pictures
-from steropes.studies.report.study_page_rows import found
+from steropes.studies.report.study_page_rows import found, risk_period
 from steropes.studies.report.study_report import study_page
 from steropes.studies.single_studies.study_terminal import print_study
+from steropes.studies.specifications.study_specification import MAIN
 
 
 @pytest.fixture(scope="module")

@@ -17,14 +17,14 @@ from steropes.studies import (
     case_series_settings,
 )
 from steropes.studies.cli.command_line import run
-from steropes.studies.series_report import sccs_figures as pictures
-from steropes.studies.series_report.drug_forest import drug_forest, forest_lines
-from steropes.studies.series_report.estimate_text import ratio_text, shown_estimates
 from steropes.studies.release.exposure_blinding import (
     blinding_text,
     hidden_covariates,
     public_estimates,
 )
+from steropes.studies.series_report import sccs_figures as pictures
+from steropes.studies.series_report.drug_forest import drug_forest, forest_lines
+from steropes.studies.series_report.estimate_text import ratio_text, shown_estimates
 from steropes.studies.series_report.sccs_terminal import print_series
 
 OTHER = 2

@@ -11,8 +11,8 @@ from tests.studies.test_circe import definition
 from steropes import DataError
 from steropes.studies import CohortSources, ConceptSet, case_series, case_series_settings
 from steropes.studies.cli.command_line import run
-from steropes.studies.sccs.specification.sccs_cohorts import cohort_settings
 from steropes.studies.grids.sccs_grid import read_case_series_grid, run_case_series_grid
+from steropes.studies.sccs.specification.sccs_cohorts import cohort_settings
 
 pytest.importorskip("duckcdm")
 # What definitions read of a CDM and other tests do not.

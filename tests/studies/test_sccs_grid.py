@@ -29,8 +29,6 @@ from steropes.studies import (
 )
 from steropes.studies.cli.command_line import run
 from steropes.studies.database.data_quality_notes import DataNote
-from steropes.studies.sccs.cases.case_population import find_cases
-from steropes.studies.sccs.specification.grid_settings import SeriesPositives
 from steropes.studies.grids.sccs_grid import (
     CaseSeriesGrid,
     SeriesAnalysis,
@@ -38,10 +36,12 @@ from steropes.studies.grids.sccs_grid import (
     read_case_series_grid,
     run_case_series_grid,
 )
-from steropes.studies.series_report.sccs_grid_page import case_series_grid_page, series_controls
 from steropes.studies.grids.sccs_positive_controls import add_to_exposed_time
-from steropes.studies.series_report.sccs_terminal import print_grid
+from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.results.series_preparation import SharedCases
+from steropes.studies.sccs.specification.grid_settings import SeriesPositives
+from steropes.studies.series_report.sccs_grid_page import case_series_grid_page, series_controls
+from steropes.studies.series_report.sccs_terminal import print_grid
 
 CONTROLS = (61, 62, 63, 64, 65, 66)
 FAST = {"end_of_observation_days": 0, "pre_exposure_days": 0}

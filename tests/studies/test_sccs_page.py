@@ -22,11 +22,11 @@ from steropes.studies import (
 )
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.formatting.released_numbers import decimals
+from steropes.studies.sccs.models.sccs_model import fit_model
 from steropes.studies.series_report import sccs_figures as pictures
 from steropes.studies.series_report.drug_forest import drug_forest, forest_lines
 from steropes.studies.series_report.estimate_text import ratio_text
 from steropes.studies.series_report.methods_section import settings_list
-from steropes.studies.sccs.models.sccs_model import fit_model
 from steropes.studies.series_report.sccs_page import bands
 from steropes.studies.series_report.sccs_terminal import print_series
 

@@ -24,7 +24,11 @@ from steropes.studies import (
 from steropes.studies.cli.command_line import run
 from steropes.studies.report.record_pe import AUTHORS, ITEMS, filled
 from steropes.studies.series_report.sccs_grid_page import case_series_grid_page
-from steropes.studies.series_report.series_paper import series_answers, series_methods, series_tables
+from steropes.studies.series_report.series_paper import (
+    series_answers,
+    series_methods,
+    series_tables,
+)
 
 QUESTION = {"exposure": 1118084, "outcome": 192671}
 SETTINGS = case_series_settings(**QUESTION)

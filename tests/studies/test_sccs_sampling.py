@@ -10,14 +10,14 @@ from tests.studies.conftest import OUTCOME, TARGET
 import steropes
 import steropes.studies.sccs.models.series_fits_and_profiles as series_fits
 from steropes.studies import Spline, case_series, case_series_settings
-from steropes.studies.sccs.cases.event_dependent_observation import CensorModel
-from steropes.studies.sccs.results.sccs_diagnostics import _convergence
 from steropes.studies.grids.sccs_grid import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,
     run_case_series_grid,
 )
+from steropes.studies.sccs.cases.event_dependent_observation import CensorModel
+from steropes.studies.sccs.results.sccs_diagnostics import _convergence
 from steropes.studies.series_report.sccs_grid_page import case_series_grid_page
 from steropes.studies.series_report.sccs_terminal import print_series
 

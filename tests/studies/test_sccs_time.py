@@ -13,14 +13,6 @@ from tests.studies.conftest import OUTCOME, TARGET
 
 from steropes import DataError
 from steropes.studies import case_series, case_series_settings, demo_database
-from steropes.studies.sccs.models.calendar_time_splines import (
-    TimeEffect,
-    bspline,
-    cyclic_spline,
-    first_day,
-    month_of,
-    segmented,
-)
 from steropes.studies.sccs.cases.case_population import Population
 from steropes.studies.sccs.cases.event_dependent_observation import (
     MODELS,
@@ -29,6 +21,14 @@ from steropes.studies.sccs.cases.event_dependent_observation import (
     _log_of_day,
     fit_censoring,
 )
+from steropes.studies.sccs.models.calendar_time_splines import (
+    TimeEffect,
+    bspline,
+    cyclic_spline,
+    first_day,
+    month_of,
+    segmented,
+)
 from steropes.studies.sccs.models.event_timing import (
     Exposures,
     age_spans,
@@ -36,9 +36,9 @@ from steropes.studies.sccs.models.event_timing import (
     monthly_rates,
     time_to_event,
 )
-from steropes.studies.sccs.results.sccs_diagnostics import time_stability
 from steropes.studies.sccs.models.sccs_model import fit_model
 from steropes.studies.sccs.models.series_fits_and_profiles import Profile, log_likelihood
+from steropes.studies.sccs.results.sccs_diagnostics import time_stability
 from steropes.studies.sccs.specification.settings import Spline
 
 

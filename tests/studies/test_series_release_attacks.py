@@ -14,14 +14,14 @@ from tests.studies.release_attacker import LEAST, RULES, explained, numbers_of, 
 from steropes.studies import case_series, case_series_settings
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.disclosive_digit_rounding import STEPS
-from steropes.studies.release.series_counts import released_covariates
-from steropes.studies.release.series_table_release import release_series
 from steropes.studies.grids.sccs_grid import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,
     run_case_series_grid,
 )
+from steropes.studies.release.series_counts import released_covariates
+from steropes.studies.release.series_table_release import release_series
 from steropes.studies.sccs.results.sccs_result_tables import exact_tables
 from steropes.studies.series_report.sccs_terminal import print_grid, print_series
 

@@ -11,9 +11,12 @@ from steropes.studies import case_series, case_series_settings, synthetic_databa
 from steropes.studies.sccs.models.calendar_time_splines import month_of
 from steropes.studies.sccs.models.sccs_model import fit_model
 from steropes.studies.sccs.models.series_fits_and_profiles import log_likelihood
-from steropes.studies.sccs.specification.settings import Spline
 from steropes.studies.sccs.models.spline_series_fits import MonthlyFits, is_determined
-from steropes.studies.sccs.models.spline_series_likelihood import MonthlyLikelihood, monthly_likelihood
+from steropes.studies.sccs.models.spline_series_likelihood import (
+    MonthlyLikelihood,
+    monthly_likelihood,
+)
+from steropes.studies.sccs.specification.settings import Spline
 
 SPLINES = {"season": Spline(5, True), "calendar": Spline(5, True)}
 NUMBERS = ["log_rr", "lower", "upper", "p", "llr"]

@@ -28,7 +28,7 @@ from steropes.studies.cli.cohort_options import listed_concepts
 from steropes.studies.cli.command_line import run
 from steropes.studies.one_question.question_cohorts import make_question_cohorts
 from steropes.studies.release.one_question_release import publish
-from steropes.studies.formatting.released_numbers import risk_period
+from steropes.studies.report.study_page_rows import risk_period
 from steropes.studies.report.study_report import study_page
 
 CONTROLS = (81151, 78272, 4113008, 4155034)

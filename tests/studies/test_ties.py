@@ -13,9 +13,9 @@ from steropes.studies import (
     demo_database,
     match_scores,
 )
-from steropes.studies.score_methods.tied_scores import tie_keys, tied_share, try_tie_orders
 from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.study_checks import checks
+from steropes.studies.score_methods.tied_scores import tie_keys, tied_share, try_tie_orders
 
 IDS = np.random.default_rng(0).choice(10**9, 400, replace=False)
 SCORE = expit(np.random.default_rng(1).integers(0, 6, 400).astype(float))

@@ -35,9 +35,9 @@ from steropes.studies import (
     study_population,
 )
 from steropes.studies.database import duckdb_tables as local
-from steropes.studies.values.dates_and_ages import as_days, calendar_date
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_sources import EraSources
+from steropes.studies.values.dates_and_ages import as_days, calendar_date
 
 ZONES = ("America/New_York", "Asia/Tokyo", "Pacific/Kiritimati")
 EARLY, LATE = "2010-06-15 00:00:00", "2010-06-15 23:59:59"

@@ -12,6 +12,7 @@ from ._optional_packages import need
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
     from ..federated import FederatedPlan, FederatedResult, FederatedSite, Owner, OwnerRules
+    from .archives.archive_synthesis import combine_archives
     from .cli.environment import environment
     from .cohorts import (
         CohortTable,
@@ -29,30 +30,17 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         study_population,
     )
     from .cohorts.study_population import PopulationRules
-    from .propensity.covariate_balance import Balance, covariate_balance
-    from .specifications.demo import DEMO, demo_database
+    from .comparative.analysis_cache import Workbench
     from .comparative.grid_questions_and_analyses import (
         BalanceFilter,
         Outcome,
         Question,
         StudyAnalysis,
     )
-    from .single_studies.comparative_study import ComparativeStudy, comparative_study
     from .comparative.outcome_analysis import AnalysisResult
-    from .score_methods.pair_matching import match_pairs
-    from .specifications.positive_controls import PositiveControls
-    from .score_methods.propensity_model import Propensity, auc, preference_score
-    from .propensity.propensity_scores import PropensityRules, PropensityScores, fit_scores
-    from .score_methods.propensity_weights import propensity_weights
-    from .propensity.score_matching import Match, match_scores, matched_weights
-    from .propensity.score_strata import Stratify, score_strata
-    from .propensity.score_trimming import Trim, trim
-    from .specifications.study_settings import StudySettings, read_study, study_schema
-    from .propensity.table_one import table_one
     from .controls import (
         ControlEstimates,
         ErrorModel,
-        Synthesis,
         SystematicError,
         calibrate,
         calibrate_interval,
@@ -70,17 +58,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .database.synthetic_database import synthetic_database
     from .diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
     from .evidence import Profile, combine_normal, combine_profiles, random_effects
-    from .archives.archive_synthesis import combine_archives
-    from .comparative.analysis_cache import Workbench
-    from .grids.comparative_grid_run import GridResults, run_grid
-    from .settings.frozen_protocol import (
-        Protocol,
-        ProtocolStatement,
-        freeze_protocol,
-        read_protocol,
-    )
-    from .specifications.specification import CohortSources, ControlSet, Exclusion, GridSpec, RiskWindow
-    from .specifications.specification_file import read_spec
     from .federation.federated_runs import (
         federate,
         federate_answer,
@@ -90,18 +67,8 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         federate_withdraw,
     )
     from .federation.site_profiles import FederatedProfiles
-    from .outcomes import (
-        AbsoluteEffect,
-        Estimate,
-        OutcomeModel,
-        absolute_effect,
-        curve_table,
-        detectable_ratio,
-        estimate_effect,
-    )
-    from .two_arms.arm_summaries import incidence_rates
+    from .grids.comparative_grid_run import GridResults, run_grid
     from .grids.control_results import analysis_performance
-    from .sccs.specification.grid_settings import SeriesExclusion
     from .grids.sccs_grid import (
         CaseSeriesGrid,
         CaseSeriesGridResults,
@@ -109,29 +76,77 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         SeriesQuestion,
         run_case_series_grid,
     )
+    from .outcomes import (
+        AbsoluteEffect,
+        Estimate,
+        OutcomeModel,
+        Synthesis,
+        absolute_effect,
+        curve_table,
+        detectable_ratio,
+        estimate_effect,
+    )
+    from .propensity.covariate_balance import Balance, covariate_balance
+    from .propensity.propensity_scores import PropensityRules, PropensityScores, fit_scores
+    from .propensity.score_matching import Match, match_scores, matched_weights
+    from .propensity.score_strata import Stratify, score_strata
+    from .propensity.score_trimming import Trim, trim
+    from .propensity.table_one import table_one
+    from .sccs.specification.grid_settings import SeriesExclusion
     from .sccs.specification.sccs_presets import case_series_settings
-    from .sccs.specification.sccs_specification import case_series_grid_schema, read_case_series_grid
-    from .single_studies.case_series_study import CaseSeries, case_series
+    from .sccs.specification.sccs_specification import (
+        case_series_grid_schema,
+        read_case_series_grid,
+    )
     from .sccs.specification.sccs_thresholds import Thresholds
-    from .sccs.specification.settings import CaseRules, CaseSeriesSettings, ExposureWindow, Spline, control_window
-    from .strategus_plans.specification_plan import SpecificationPlan, read_specification_plan
+    from .sccs.specification.settings import (
+        CaseRules,
+        CaseSeriesSettings,
+        ExposureWindow,
+        Spline,
+        control_window,
+    )
+    from .score_methods.pair_matching import match_pairs
+    from .score_methods.propensity_model import Propensity, auc, preference_score
+    from .score_methods.propensity_weights import propensity_weights
+    from .settings.frozen_protocol import (
+        Protocol,
+        ProtocolStatement,
+        freeze_protocol,
+        read_protocol,
+    )
+    from .single_studies.case_series_study import CaseSeries, case_series
+    from .single_studies.comparative_study import ComparativeStudy, comparative_study
+    from .specifications.demo import DEMO, demo_database
+    from .specifications.positive_controls import PositiveControls
+    from .specifications.specification import (
+        CohortSources,
+        ControlSet,
+        Exclusion,
+        GridSpec,
+        RiskWindow,
+    )
+    from .specifications.specification_file import read_spec
+    from .specifications.study_settings import StudySettings, read_study, study_schema
     from .strategus.specification_run import SpecificationResults, run_specification, run_synthesis
+    from .strategus_plans.specification_plan import SpecificationPlan, read_specification_plan
+    from .two_arms.arm_summaries import incidence_rates
 
 _WHERE = {
-    "Balance": "comparative.covariate_balance",
-    "covariate_balance": "comparative.covariate_balance",
-    "Match": "comparative.score_matching",
-    "match_scores": "comparative.score_matching",
-    "matched_weights": "comparative.score_matching",
-    "PropensityRules": "comparative.propensity_scores",
-    "PropensityScores": "comparative.propensity_scores",
-    "fit_scores": "comparative.propensity_scores",
-    "Stratify": "comparative.score_strata",
-    "score_strata": "comparative.score_strata",
-    "table_one": "comparative.table_one",
-    "Trim": "comparative.score_trimming",
-    "trim": "comparative.score_trimming",
-    "propensity_weights": "comparative.propensity_weights",
+    "Balance": "propensity.covariate_balance",
+    "covariate_balance": "propensity.covariate_balance",
+    "Match": "propensity.score_matching",
+    "match_scores": "propensity.score_matching",
+    "matched_weights": "propensity.score_matching",
+    "PropensityRules": "propensity.propensity_scores",
+    "PropensityScores": "propensity.propensity_scores",
+    "fit_scores": "propensity.propensity_scores",
+    "Stratify": "propensity.score_strata",
+    "score_strata": "propensity.score_strata",
+    "table_one": "propensity.table_one",
+    "Trim": "propensity.score_trimming",
+    "trim": "propensity.score_trimming",
+    "propensity_weights": "score_methods.propensity_weights",
     "CohortTable": "cohorts",
     "Comparison": "cohorts",
     "ComparisonRules": "cohorts",
@@ -145,15 +160,15 @@ _WHERE = {
     "drug_era_cohorts": "cohorts",
     "read_cohorts": "cohorts",
     "study_population": "cohorts",
-    "ComparativeStudy": "comparative.one_question",
-    "StudySettings": "comparative.study_settings",
-    "read_study": "comparative.study_settings",
-    "study_schema": "comparative.study_settings",
-    "comparative_study": "comparative.one_question",
+    "ComparativeStudy": "single_studies.comparative_study",
+    "StudySettings": "specifications.study_settings",
+    "read_study": "specifications.study_settings",
+    "study_schema": "specifications.study_settings",
+    "comparative_study": "single_studies.comparative_study",
     "find_concepts": "database.concept_search",
     "ControlEstimates": "controls",
     "ErrorModel": "controls",
-    "Synthesis": "controls",
+    "Synthesis": "outcomes",
     "SystematicError": "controls",
     "calibrate": "controls",
     "calibrate_interval": "controls",
@@ -168,17 +183,17 @@ _WHERE = {
     "Tidied": "covariates.preprocessing",
     "TidyRules": "covariates.preprocessing",
     "tidy": "covariates.preprocessing",
-    "DEMO": "comparative.demo",
-    "demo_database": "comparative.demo",
+    "DEMO": "specifications.demo",
+    "demo_database": "specifications.demo",
     "DiagnosticThresholds": "diagnostics.comparative_diagnostics",
     "Diagnostics": "diagnostics.comparative_diagnostics",
-    "incidence_rates": "outcomes.arm_summaries",
+    "incidence_rates": "two_arms.arm_summaries",
     "environment": "cli.environment",
     "Profile": "evidence",
     "combine_normal": "evidence",
     "combine_profiles": "evidence",
     "random_effects": "evidence",
-    "combine_archives": "evidence.archive_synthesis",
+    "combine_archives": "archives.archive_synthesis",
     "FederatedPlan": "federation.federated_runs",
     "FederatedProfiles": "federation.site_profiles",
     "FederatedResult": "federation.federated_runs",
@@ -195,22 +210,22 @@ _WHERE = {
     "Outcome": "comparative.grid_questions_and_analyses",
     "Question": "comparative.grid_questions_and_analyses",
     "StudyAnalysis": "comparative.grid_questions_and_analyses",
-    "Workbench": "execution.analysis_cache",
-    "analysis_performance": "results.control_results",
-    "PositiveControls": "comparative.positive_controls",
-    "GridResults": "execution.comparative_grid_run",
-    "run_grid": "execution.comparative_grid_run",
-    "CohortSources": "execution.specification",
-    "ControlSet": "execution.specification",
-    "GridSpec": "execution.specification",
-    "RiskWindow": "execution.specification",
-    "read_spec": "execution.specification_file",
-    "match_pairs": "comparative.pair_matching",
+    "Workbench": "comparative.analysis_cache",
+    "analysis_performance": "grids.control_results",
+    "PositiveControls": "specifications.positive_controls",
+    "GridResults": "grids.comparative_grid_run",
+    "run_grid": "grids.comparative_grid_run",
+    "CohortSources": "specifications.specification",
+    "ControlSet": "specifications.specification",
+    "GridSpec": "specifications.specification",
+    "RiskWindow": "specifications.specification",
+    "read_spec": "specifications.specification_file",
+    "match_pairs": "score_methods.pair_matching",
     "OmopDatabase": "database.omop",
-    "Protocol": "execution.frozen_protocol",
-    "ProtocolStatement": "execution.frozen_protocol",
-    "freeze_protocol": "execution.frozen_protocol",
-    "read_protocol": "execution.frozen_protocol",
+    "Protocol": "settings.frozen_protocol",
+    "ProtocolStatement": "settings.frozen_protocol",
+    "freeze_protocol": "settings.frozen_protocol",
+    "read_protocol": "settings.frozen_protocol",
     "hypertension_database": "database.hypertension_database",
     "synthetic_database": "database.synthetic_database",
     "Estimate": "outcomes",
@@ -220,31 +235,31 @@ _WHERE = {
     "AbsoluteEffect": "outcomes",
     "absolute_effect": "outcomes",
     "estimate_effect": "outcomes",
-    "Propensity": "comparative.propensity_model",
-    "auc": "comparative.propensity_model",
-    "preference_score": "comparative.propensity_model",
-    "CaseSeriesGrid": "sccs.sccs_grid",
-    "CaseSeriesGridResults": "sccs.sccs_grid",
-    "SeriesAnalysis": "sccs.sccs_grid",
-    "SeriesQuestion": "sccs.sccs_grid",
-    "case_series_grid_schema": "sccs.sccs_specification",
-    "read_case_series_grid": "sccs.sccs_specification",
-    "run_case_series_grid": "sccs.sccs_grid",
-    "case_series_settings": "sccs.sccs_presets",
-    "CaseRules": "sccs.settings",
-    "CaseSeriesSettings": "sccs.settings",
-    "ExposureWindow": "sccs.settings",
-    "Spline": "sccs.settings",
-    "control_window": "sccs.settings",
-    "CaseSeries": "sccs.sccs_study",
-    "case_series": "sccs.sccs_study",
-    "Thresholds": "sccs.sccs_thresholds",
+    "Propensity": "score_methods.propensity_model",
+    "auc": "score_methods.propensity_model",
+    "preference_score": "score_methods.propensity_model",
+    "CaseSeriesGrid": "grids.sccs_grid",
+    "CaseSeriesGridResults": "grids.sccs_grid",
+    "SeriesAnalysis": "grids.sccs_grid",
+    "SeriesQuestion": "grids.sccs_grid",
+    "case_series_grid_schema": "sccs.specification.sccs_specification",
+    "read_case_series_grid": "sccs.specification.sccs_specification",
+    "run_case_series_grid": "grids.sccs_grid",
+    "case_series_settings": "sccs.specification.sccs_presets",
+    "CaseRules": "sccs.specification.settings",
+    "CaseSeriesSettings": "sccs.specification.settings",
+    "ExposureWindow": "sccs.specification.settings",
+    "Spline": "sccs.specification.settings",
+    "control_window": "sccs.specification.settings",
+    "CaseSeries": "single_studies.case_series_study",
+    "case_series": "single_studies.case_series_study",
+    "Thresholds": "sccs.specification.sccs_thresholds",
     "BalanceFilter": "comparative.grid_questions_and_analyses",
-    "Exclusion": "execution.specification",
+    "Exclusion": "specifications.specification",
     "PopulationRules": "cohorts.study_population",
-    "SeriesExclusion": "sccs.grid_settings",
-    "SpecificationPlan": "strategus.specification_plan",
-    "read_specification_plan": "strategus.specification_plan",
+    "SeriesExclusion": "sccs.specification.grid_settings",
+    "SpecificationPlan": "strategus_plans.specification_plan",
+    "read_specification_plan": "strategus_plans.specification_plan",
     "SpecificationResults": "strategus.specification_run",
     "run_specification": "strategus.specification_run",
     "run_synthesis": "strategus.specification_run",

@@ -12,10 +12,10 @@ from steropes.studies import (
 )
 from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.release.grid_covariates_and_scores import hidden_names, released_balance
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.execution.store import archive_of
+from steropes.studies.grids.comparative_grid_run import run_grid
+from steropes.studies.release.grid_covariates_and_scores import hidden_names, released_balance
 from steropes.studies.report.comparative_grid_page import grid_page, write_grid_report
 from steropes.studies.report.grid_report_view import View
 from steropes.studies.results.tables_shared_by_outcomes import balance_rows

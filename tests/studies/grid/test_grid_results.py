@@ -12,14 +12,14 @@ import pytest
 from tests.studies.grid.tiny_spec import SPEC
 
 from steropes.errors import DataError
+from steropes.studies.archives.archive_synthesis import combine_archives
 from steropes.studies.cli.command_line import run as command
 from steropes.studies.controls import ErrorModel
-from steropes.studies.archives.archive_synthesis import combine_archives
 from steropes.studies.grids.comparative_grid_run import run_grid
-from steropes.studies.specifications.specification_file import read_spec
 from steropes.studies.report.comparative_grid_page import write_grid_report
-from steropes.studies.results.calibrated_results import _fill
 from steropes.studies.result_files.table_layouts import KEYS, TABLES
+from steropes.studies.results.calibrated_results import _fill
+from steropes.studies.specifications.specification_file import read_spec
 
 
 def test_every_result_is_there_and_calibrated(results):

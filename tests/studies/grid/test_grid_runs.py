@@ -26,8 +26,8 @@ from steropes.studies import (
     StudyAnalysis,
 )
 from steropes.studies.comparative import outcome_analysis as answer
-from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.execution.store import ResultStore
+from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.report.comparative_grid_page import grid_page
 from steropes.studies.report.grid_report_view import View
 

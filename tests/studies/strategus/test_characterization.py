@@ -9,10 +9,10 @@ from steropes.errors import DataError
 from steropes.studies import CohortTable, OmopDatabase, demo_database, drug_era_cohorts
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.release.strategus_tables import released_baseline, released_times
-from steropes.studies.strategus_plans.characterization_plan import characterization_plan
-from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts
 from steropes.studies.strategus.target_baseline import baseline_tables
 from steropes.studies.strategus.time_to_event import times_to_events
+from steropes.studies.strategus_plans.characterization_plan import characterization_plan
+from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts
 
 CELECOXIB, DICLOFENAC = 1118084, 1124300
 COHORTS = SharedCohorts(tuple(DefinedCohort(i, f"cohort {i}", "{}") for i in (1, 2, 3)))

@@ -8,8 +8,8 @@ from tests.studies.conftest import START, TinyOmop
 from steropes.studies import CohortTable, OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.release.strategus_tables import released_challenges
-from steropes.studies.strategus_plans.characterization_plan import characterization_plan
-from steropes.studies.strategus.dechallenge_rechallenge import Challenge, challenge_counts
+from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
+from steropes.studies.strategus_plans.characterization_plan import Challenge, characterization_plan
 from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts
 
 TARGET, OUTCOME = 1, 3

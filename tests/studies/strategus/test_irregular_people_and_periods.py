@@ -13,14 +13,14 @@ from tests.studies.strategus.test_prediction import design as prediction_design
 from tests.studies.strategus.test_prediction import plan as prediction
 
 from steropes.studies import CohortTable, OmopDatabase
-from steropes.studies.strategus_plans.incidence_plan import incidence_plan
-from steropes.studies.strategus.incidence_rates import incidence_tables
 from steropes.studies.prediction.prediction_population import population
-from steropes.studies.strategus_plans.shared_cohorts import SubsetCohort
-from steropes.studies.strategus_plans.subset_definitions import subset_definition
+from steropes.studies.strategus.incidence_rates import incidence_tables
 from steropes.studies.strategus.subset_queries import ENTRIES, make_subset
 from steropes.studies.strategus.target_baseline import baseline_tables
 from steropes.studies.strategus.time_to_event import times_to_events
+from steropes.studies.strategus_plans.incidence_plan import incidence_plan
+from steropes.studies.strategus_plans.shared_cohorts import SubsetCohort
+from steropes.studies.strategus_plans.subset_definitions import subset_definition
 
 SUBSET = {
     "name": "observed adults",

@@ -9,11 +9,11 @@ import pytest
 from tests.studies.strategus.small_specification import PREDICTION_DESIGN
 
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.release.prediction_release import released_result
 from steropes.studies.prediction.prediction_models import PredictionResult, performance_tables
-from steropes.studies.strategus_plans.prediction_plan import prediction_plan
 from steropes.studies.prediction.prediction_population import TEST, Population, divided
+from steropes.studies.release.prediction_release import released_result
 from steropes.studies.strategus.prediction_result_tables import prediction_tables
+from steropes.studies.strategus_plans.prediction_plan import prediction_plan
 from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts
 
 COHORTS = SharedCohorts(tuple(DefinedCohort(i, f"cohort {i}", "{}") for i in (1, 2, 3)))

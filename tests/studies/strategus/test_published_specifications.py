@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from steropes.studies import demo_database
-from steropes.studies.strategus_plans.specification_plan import read_specification_plan
 from steropes.studies.strategus.specification_run import run_specification
+from steropes.studies.strategus_plans.specification_plan import read_specification_plan
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data" / "strategus"
 FILES = sorted(FOLDER.glob("*.json"))

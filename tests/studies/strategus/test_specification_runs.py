@@ -26,8 +26,8 @@ from steropes.studies.cli.command_line import run
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.strategus.database_description import _digest2int, database_identifier
 from steropes.studies.strategus.results_model import FILE_PREFIXES, module_files, results_model
-from steropes.studies.strategus_plans.specification_plan import specification_plan
 from steropes.studies.strategus.specification_run import run_specification
+from steropes.studies.strategus_plans.specification_plan import specification_plan
 from steropes.studies.viewer.result_sources import read_sources
 from steropes.studies.viewer.results_page import results_views
 
@@ -350,8 +350,8 @@ def test_reasons_of_failures_show_no_small_count(tmp_path, monkeypatch):
 
 def test_small_cohorts_are_not_counted(db, tmp_path):
     from steropes.studies import CohortTable
-    from steropes.studies.disclosure import DisclosureRules
     from steropes.studies.cohorts.cohort_sources import MadeCohorts
+    from steropes.studies.disclosure import DisclosureRules
     from steropes.studies.strategus.cohort_outputs import cohort_tables
 
     plan = specification_plan(new_specification([81151]))

@@ -10,6 +10,7 @@ import pytest
 from steropes.errors import DataError
 from steropes.studies import CohortTable, OmopDatabase
 from steropes.studies.strategus.cohort_generation import generate_cohorts
+from steropes.studies.strategus.subset_queries import ENTRIES, make_subset
 from steropes.studies.strategus_plans.shared_cohorts import (
     ControlOutcome,
     ControlRules,
@@ -17,7 +18,6 @@ from steropes.studies.strategus_plans.shared_cohorts import (
     SubsetCohort,
 )
 from steropes.studies.strategus_plans.subset_definitions import subset_definition
-from steropes.studies.strategus.subset_queries import ENTRIES, make_subset
 
 ORIGIN = dt.date(2010, 1, 1)
 

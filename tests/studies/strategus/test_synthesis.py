@@ -11,8 +11,8 @@ from scipy.stats import norm
 
 from steropes.errors import DataError
 from steropes.studies.cli.command_line import run
-from steropes.studies.strategus_plans.synthesis_plan import synthesis_plan
 from steropes.studies.strategus.synthesis_run import synthesis_tables
+from steropes.studies.strategus_plans.synthesis_plan import synthesis_plan
 
 EFFECTS = {"north": 0.3, "south": 0.5, "west": 0.1}
 ERRORS = {"north": 0.2, "south": 0.25, "west": 0.3}

@@ -21,8 +21,8 @@ from steropes.studies import (
 from steropes.studies.diagnostics.archive_blinding import blinded_archive
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.outcomes.settings import Kind
 from steropes.studies.formatting.released_numbers import title_case
+from steropes.studies.outcomes.settings import Kind
 from steropes.studies.values.ratios import RATIO_NAMES
 from steropes.studies.viewer.result_names import database_labels
 from steropes.studies.viewer.result_sources import read_sources

@@ -45,7 +45,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         need("duckdb")
         need("rich")
         need("pydantic")
-        from steropes.studies.cli.study_commands import app
+        from steropes.studies.cli.commands import app
 
         if any(PASSWORD.match(argument) for argument in given):
             _fail(

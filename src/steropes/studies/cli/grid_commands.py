@@ -21,7 +21,7 @@ from steropes.studies.formatting.plain_text import csv_text
 if TYPE_CHECKING:
     from steropes.studies.grids.comparative_grid_run import GridResults
 
-__all__ = ["DATABASE", "Disclosure", "Jobs", "Memory", "Quiet", "add_commands"]
+__all__ = ["DATABASE", "Disclosure", "Jobs", "Memory", "Quiet", "combine", "concepts", "grid"]
 
 DATABASE = "OMOP CDM v5.x: a DuckDB file, a folder of Parquet files, or a URL (postgresql://...)."
 
@@ -39,13 +39,6 @@ Memory = Annotated[
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="Number of processes that estimate outcomes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command()(grid)
-    app.command()(concepts)
-    app.command()(combine)
 
 
 def grid(
@@ -126,14 +119,14 @@ def run_and_report(
     memory: str | None = None,
 ) -> GridResults:
     """Run a grid, write its report, and print a summary."""
+    from steropes.studies.cli.progress_display import Progress
     from steropes.studies.database.omop import opened
     from steropes.studies.disclosure import applied_rules, site_rules
     from steropes.studies.grids.comparative_grid_run import run_grid
-    from steropes.studies.result_files.atomic_files import output_folder
     from steropes.studies.report.comparative_grid_page import write_grid_report
     from steropes.studies.report.controls_page import write_controls_report
     from steropes.studies.report.grid_terminal import print_grid
-    from steropes.studies.cli.progress_display import Progress
+    from steropes.studies.result_files.atomic_files import output_folder
 
     folder = output_folder(output)
     rules = site_rules(disclosure, spec.min_cell)
@@ -200,8 +193,8 @@ def combine(
 ) -> None:
     """Combine the results of databases by fixed and random effects."""
     from steropes.studies.archives.archive_synthesis import combine_archives
-    from steropes.studies.result_files.atomic_files import write_files
     from steropes.studies.report.grid_terminal import print_combined
+    from steropes.studies.result_files.atomic_files import write_files
 
     found = combine_archives(archives, unblind=unblind)
     if output is not None:

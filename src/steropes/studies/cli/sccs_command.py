@@ -20,7 +20,10 @@ from steropes.studies.cli.protocol_options import (
     with_unblinding,
 )
 from steropes.studies.cli.setting_options import options_of
-from steropes.studies.sccs.specification.sccs_presets import case_series_fields, case_series_settings
+from steropes.studies.sccs.specification.sccs_presets import (
+    case_series_fields,
+    case_series_settings,
+)
 from steropes.studies.sccs.specification.settings import Spline
 
 if TYPE_CHECKING:
@@ -125,16 +128,16 @@ def sccs_grid(
     quiet: Quiet = False,
 ) -> None:
     """Run many case series from one specification; an interrupted run can be resumed."""
-    from steropes.studies.database.omop import opened
-    from steropes.studies.result_files.atomic_files import output_folder
     from steropes.studies.cli.progress_display import Progress
-    from steropes.studies.sccs.specification.sccs_cohorts import make_cohorts
+    from steropes.studies.database.omop import opened
     from steropes.studies.grids.sccs_grid import run_case_series_grid
-    from steropes.studies.series_report.sccs_grid_page import write_case_series_grid
+    from steropes.studies.result_files.atomic_files import output_folder
+    from steropes.studies.sccs.specification.sccs_cohorts import make_cohorts
     from steropes.studies.sccs.specification.sccs_specification import (
         case_series_grid_schema,
         read_case_series_grid,
     )
+    from steropes.studies.series_report.sccs_grid_page import write_case_series_grid
     from steropes.studies.series_report.sccs_terminal import print_grid
 
     if schema:
@@ -189,14 +192,14 @@ def _run(
     paper: bool,
 ) -> None:
     """Run a case series, write its report and print a summary."""
+    from steropes.studies.cli.progress_display import Progress
     from steropes.studies.database.omop import opened
     from steropes.studies.database.open_database import require_database
     from steropes.studies.disclosure import applied_rules, site_rules
     from steropes.studies.result_files.atomic_files import output_folder
-    from steropes.studies.cli.progress_display import Progress
     from steropes.studies.sccs.specification.sccs_cohorts import make_cohorts
-    from steropes.studies.single_studies.case_series_study import case_series
     from steropes.studies.series_report.sccs_terminal import print_series
+    from steropes.studies.single_studies.case_series_study import case_series
 
     require_database(database)
     rules = site_rules(disclosure, settings.min_cell)

@@ -12,8 +12,8 @@ from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Jobs, Memor
 from steropes.studies.formatting.plain_text import plain_text
 
 if TYPE_CHECKING:
-    from steropes.studies.strategus_plans.specification_plan import SpecificationPlan
     from steropes.studies.strategus.specification_run import SpecificationResults
+    from steropes.studies.strategus_plans.specification_plan import SpecificationPlan
 
 __all__ = ["INCOMPLETE", "strategus"]
 
@@ -58,8 +58,8 @@ def strategus(
     """
     from steropes.studies.database.open_database import require_database
     from steropes.studies.result_files.atomic_files import output_folder
-    from steropes.studies.strategus_plans.specification_plan import read_specification_plan
     from steropes.studies.strategus.specification_run import run_synthesis
+    from steropes.studies.strategus_plans.specification_plan import read_specification_plan
 
     plan = read_specification_plan(spec)
     if check:
@@ -85,9 +85,9 @@ def _run(
     jobs: int, memory: Memory, disclosure: Disclosure, quiet: bool,
 ) -> SpecificationResults:  # fmt: skip
     """Open the database and run a specification, with its progress on standard error."""
+    from steropes.studies.cli.progress_display import Progress
     from steropes.studies.database.omop import opened
     from steropes.studies.disclosure import applied_rules, site_rules
-    from steropes.studies.cli.progress_display import Progress
     from steropes.studies.strategus.specification_run import run_specification
 
     with (

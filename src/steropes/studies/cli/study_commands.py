@@ -1,4 +1,4 @@
-"""The commands for studies of one question, and the other commands of the command line."""
+"""The commands for comparative studies of one question."""
 
 from __future__ import annotations
 
@@ -16,16 +16,13 @@ from steropes.studies.cli.cohort_options import (
     cohort_sources,
     listed_concepts,
 )
-from steropes.studies.cli.core_commands import print_environment
 from steropes.studies.cli.grid_commands import (
     DATABASE,
     Disclosure,
     Jobs,
     Memory,
     Quiet,
-    add_commands,
 )
-from steropes.studies.cli.kernel_warming import compile_kernels
 from steropes.studies.cli.protocol_options import (
     Freeze,
     Paper,
@@ -34,29 +31,15 @@ from steropes.studies.cli.protocol_options import (
     print_frozen,
 )
 from steropes.studies.cli.setting_options import options_of
-from steropes.studies.cli.strategus_command import strategus
-from steropes.studies.cli.view_command import view
+from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.cohorts.study_population import TimeAtRisk
-from steropes.studies.single_studies.comparative_study import comparative_study
-from steropes.studies.specifications.study_settings import StudySettings, read_study, study_schema
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import applied_rules, site_rules
-from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.settings.setting_fields import setting_fields
-from steropes.studies.cli.federate_commands import federate_app
-from steropes.studies.cli.sccs_command import sccs, sccs_grid
-from steropes.version import __version__
+from steropes.studies.single_studies.comparative_study import comparative_study
+from steropes.studies.specifications.study_settings import StudySettings, read_study, study_schema
 
-__all__ = ["app"]
-
-app = typer.Typer(
-    name="steropes",
-    help="Penalised regression for health data at scale.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # Its tables leave little room for the help at 80 columns.
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+__all__ = ["demo", "study"]
 
 Output = Annotated[
     Path,
@@ -78,13 +61,6 @@ RISK = {
 }
 
 
-def _print_version(wanted: bool) -> None:
-    """Print the version and exit, if the option is given."""
-    if wanted:
-        print(f"steropes {__version__}")
-        raise typer.Exit()
-
-
 def _print_schema(wanted: bool) -> None:
     """Print the JSON Schema of a file of settings and exit, if the option is given."""
     if wanted:
@@ -92,19 +68,6 @@ def _print_schema(wanted: bool) -> None:
         raise typer.Exit()
 
 
-@app.callback()
-def steropes(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
-) -> None:
-    """Penalised regression for health data at scale."""
-
-
-@app.command()
 @options_of(
     SETTINGS | RISK,
     {"washout_days": "washout", "window_days": "window", "further_outcomes": "further_outcome"},
@@ -177,7 +140,6 @@ def _asked(
     return replace(asked, controls=replace(asked.controls, concepts=concepts))
 
 
-@app.command()
 @options_of({name: SETTINGS[name] for name in ("seed", "min_cell")})
 def demo(
     settings: dict[str, Any],
@@ -198,6 +160,7 @@ def demo(
 ) -> None:
     """Compare gastrointestinal bleeding between celecoxib and diclofenac, in simulated data."""
     from steropes.studies.cli.grid_commands import run_and_report
+    from steropes.studies.database.synthetic_database import synthetic_database
     from steropes.studies.specifications.demo import (
         DEMO,
         RATE_RATIO,
@@ -205,7 +168,6 @@ def demo(
         demo_database,
         demo_grid,
     )
-    from steropes.studies.database.synthetic_database import synthetic_database
 
     if grid and controls:
         raise DataError("--grid and --controls are two demonstrations; choose one")
@@ -225,29 +187,6 @@ def demo(
         typer.echo(f"\nThe people are simulated with a true hazard ratio of {RATE_RATIO}.")
 
 
-@app.command()
-def info(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-) -> None:
-    """Show versions, threads, the GPU and which extras are installed."""
-    print_environment(json)
-
-
-@app.command()
-def warm() -> None:
-    """Compile the numerical kernels ahead of their first use (about a minute)."""
-    for name, seconds in compile_kernels():
-        typer.echo(f"{name}: {seconds:.1f} s")
-
-
-add_commands(app)
-app.command()(sccs)
-app.command("sccs-grid")(sccs_grid)
-app.command()(strategus)
-app.command()(view)
-app.add_typer(federate_app, name="federate")
-
-
 def _run(
     database: str | OmopDatabase,
     settings: StudySettings,
@@ -261,9 +200,9 @@ def _run(
     jobs: int = 1,
 ) -> None:
     """Run a comparative study and write its report; remove a new folder that stays empty."""
+    from steropes.studies.cli.progress_display import Progress
     from steropes.studies.database.open_database import require_database
     from steropes.studies.result_files.atomic_files import output_folder
-    from steropes.studies.cli.progress_display import Progress
     from steropes.studies.single_studies.study_terminal import print_study
 
     if isinstance(database, str):

@@ -24,8 +24,8 @@ from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.database.data_quality_notes import DataNote, distinct
-from steropes.studies.values.dates_and_ages import as_days
 from steropes.studies.database.omop import Workspace
+from steropes.studies.values.dates_and_ages import as_days
 
 if TYPE_CHECKING:
     from steropes.studies.disclosure import DisclosureRules

@@ -33,7 +33,6 @@ from steropes.studies.cohorts.inclusion_rules import (
 )
 from steropes.studies.cohorts.private_people_frame import People, rules_of_run
 from steropes.studies.database.data_quality_notes import DataNote
-from steropes.studies.values.dates_and_ages import AgeRule
 from steropes.studies.database.observation_periods import DATED, WITH_PERSON
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.settings.settings_classes import Settings
@@ -46,6 +45,7 @@ from steropes.studies.settings.validated_types import (
     Listed,
     YesNo,
 )
+from steropes.studies.values.dates_and_ages import AgeRule
 
 __all__ = ["Comparison", "ComparisonRules", "compare_cohorts"]
 

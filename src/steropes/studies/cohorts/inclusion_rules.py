@@ -14,9 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.score_methods.tied_scores import tie_keys
 from steropes.studies.database.data_quality_notes import DataNote
-from steropes.studies.values.dates_and_ages import DAYS_PER_YEAR, AgeRule, birthday
 from steropes.studies.database.irregular_rows import repeated_people
 from steropes.studies.database.observation_periods import (
     joined_periods,
@@ -25,6 +23,8 @@ from steropes.studies.database.observation_periods import (
     undated_periods,
 )
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.score_methods.tied_scores import tie_keys
+from steropes.studies.values.dates_and_ages import DAYS_PER_YEAR, AgeRule, birthday
 
 __all__ = [
     "NEVER",

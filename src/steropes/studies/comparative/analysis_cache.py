@@ -15,7 +15,6 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison, compare_cohorts
 from steropes.studies.cohorts.study_population import everyone, study_population
 from steropes.studies.comparative.absent_covariates import absent_covariates, without_absent
-from steropes.studies.propensity.covariate_balance import CovariateSums
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import (
     AnalysisResult,
@@ -24,16 +23,17 @@ from steropes.studies.comparative.outcome_analysis import (
     adjusted_people,
     balance_of,
 )
-from steropes.studies.propensity.propensity_scores import (
-    PropensityRules,
-    PropensityScores,
-    fit_scores_of_rows,
-)
 from steropes.studies.covariates.feature_extraction import FeatureRules, Features, extract_features
 from steropes.studies.database.data_quality_notes import distinct
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.convergence_diagnostic import quiet_fits
+from steropes.studies.propensity.covariate_balance import CovariateSums
+from steropes.studies.propensity.propensity_scores import (
+    PropensityRules,
+    PropensityScores,
+    fit_scores_of_rows,
+)
 
 __all__ = ["Workbench"]
 

@@ -13,12 +13,13 @@ from pydantic import BeforeValidator
 from steropes.errors import DataError
 from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import Anchor, PopulationRules, TimeAtRisk
+from steropes.studies.covariates.feature_extraction import FeatureRules
+from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.propensity.propensity_scores import PropensityRules
-from steropes.studies.score_methods.propensity_weights import Estimand
 from steropes.studies.propensity.score_matching import Match
 from steropes.studies.propensity.score_strata import Stratify
 from steropes.studies.propensity.score_trimming import Trim
-from steropes.studies.covariates.feature_extraction import FeatureRules
+from steropes.studies.score_methods.propensity_weights import Estimand
 from steropes.studies.settings.settings_classes import Settings
 from steropes.studies.settings.validated_types import (
     ConceptId,
@@ -32,7 +33,6 @@ from steropes.studies.settings.validated_types import (
     TrueRatio,
     YesNo,
 )
-from steropes.studies.outcomes.settings import OutcomeModel
 
 __all__ = ["BalanceFilter", "Outcome", "Question", "StudyAnalysis"]
 

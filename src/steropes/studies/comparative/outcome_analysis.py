@@ -21,23 +21,23 @@ from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.cohorts.study_population import StudyPopulation, study_population
 from steropes.studies.comparative.adjustment import Adjusted, adjust
-from steropes.studies.propensity.covariate_balance import Balance, CovariateSums, balance_of_rows
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
-from steropes.studies.propensity.propensity_scores import PropensityScores
-from steropes.studies.score_methods.propensity_weights import set_weights
-from steropes.studies.score_methods.tied_scores import tied_share
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.convergence_diagnostic import convergence, quiet_fits
 from steropes.studies.diagnostics.diagnostic_catalogue import ComparedPeople, further
-from steropes.studies.two_arms.absolute_effects import AbsoluteEffect, absolute_effect
 from steropes.studies.outcomes.effect_estimate import (
     Estimate,
     estimate_effect,
     reason_without_estimate,
 )
 from steropes.studies.outcomes.outcome_regression import clusters_of
+from steropes.studies.propensity.covariate_balance import Balance, CovariateSums, balance_of_rows
+from steropes.studies.propensity.propensity_scores import PropensityScores
+from steropes.studies.score_methods.propensity_weights import set_weights
+from steropes.studies.score_methods.tied_scores import tied_share
+from steropes.studies.two_arms.absolute_effects import AbsoluteEffect, absolute_effect
 from steropes.studies.two_arms.outcome_summaries import (
     arm_counts,
     curve_table,

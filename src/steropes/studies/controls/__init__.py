@@ -12,12 +12,6 @@ from steropes.studies.controls.performance_metrics import (
     control_performance,
     performance_by_ratio,
 )
-from steropes.studies.outcomes.signal_injection import (
-    InjectedOutcomes,
-    Synthesis,
-    add_outcomes,
-    outcome_rates,
-)
 from steropes.studies.controls.systematic_error_model import (
     ErrorModel,
     calibrate_interval,
@@ -29,10 +23,7 @@ __all__ = [
     "Calibrated",
     "ControlEstimates",
     "ErrorModel",
-    "InjectedOutcomes",
-    "Synthesis",
     "SystematicError",
-    "add_outcomes",
     "calibrate",
     "calibrate_interval",
     "control_performance",
@@ -40,6 +31,5 @@ __all__ = [
     "fit_systematic_error",
     "leave_one_group_out",
     "leave_one_out",
-    "outcome_rates",
     "performance_by_ratio",
 ]

@@ -23,10 +23,10 @@ from steropes.studies.covariates.comorbidity_scores import (
     Category,
 )
 from steropes.studies.covariates.vocabulary_checks import FINDING
-from steropes.studies.values.dates_and_ages import age_sql
 from steropes.studies.database.irregular_rows import distinct_people, last_day
 from steropes.studies.database.observation_periods import joined_periods
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
+from steropes.studies.values.dates_and_ages import age_sql
 
 __all__ = ["OTHER_UNIT", "Statements", "unusable", "usable"]
 

@@ -25,7 +25,6 @@ from steropes.studies.covariates.covariate_sql import Statements
 from steropes.studies.covariates.vocabulary_checks import check_vocabulary
 from steropes.studies.database.concept_descendants import Descendants, recorded_tables
 from steropes.studies.database.data_quality_notes import DataNote, distinct
-from steropes.studies.values.dates_and_ages import as_days
 from steropes.studies.database.irregular_rows import (
     irregular_eras,
     repeated_people,
@@ -43,6 +42,7 @@ from steropes.studies.settings.validated_types import (
     Whole,
     YesNo,
 )
+from steropes.studies.values.dates_and_ages import as_days
 
 __all__ = ["FeatureRules", "Features", "extract_features"]
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
-from steropes.studies.database.sources.column_types import require_time_zone
 from steropes.studies.database.open_database import open_source
 from steropes.studies.database.sources.protocols import (
     MARK,
@@ -28,6 +27,7 @@ from steropes.studies.database.sources.protocols import (
     Workspace,
 )
 from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.values.dates_and_ages import require_time_zone
 
 __all__ = ["Naming", "OmopDatabase", "RecordsOf", "Workspace", "opened"]
 
@@ -70,7 +70,8 @@ class OmopDatabase(TextInHtml):
         - a folder with a Parquet file, or a folder of Parquet files, for each table;
         - the URL of a server, such as ``postgresql://user@host/database?schema=cdm``; there is one
           module in ``steropes.studies.database.servers`` for each kind of server. Prefer not to put
-          passwords into it: ``steropes.studies.database.sources.server_address`` lists the other ways;
+          passwords into it: ``steropes.studies.database.sources.server_address`` lists the other
+          ways;
         - an open DuckDB connection with the CDM in its current catalog. Temporary tables of that
           connection are not visible;
         - an open ADBC connection to a server whose module accepts one.

@@ -13,10 +13,10 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
-from steropes.studies.database.sources.server_address import Address
-from steropes.studies.database.sources.server_connection import AdbcServer
 from steropes.studies.database.server_registry import VENDORS, connect
 from steropes.studies.database.server_url import is_address, read_address
+from steropes.studies.database.sources.server_address import Address
+from steropes.studies.database.sources.server_connection import AdbcServer
 
 __all__ = ["require_results_server", "write_results"]
 

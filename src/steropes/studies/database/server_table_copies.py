@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
-from steropes.studies.database.sources.column_types import conformed
 from steropes.studies.database.duckdb_tables import close_scratch, scratch_database
+from steropes.studies.database.server_registry import DIALECTS
+from steropes.studies.database.sources.column_types import conformed
 from steropes.studies.database.sources.protocols import (
     Condition,
     Layout,
@@ -26,7 +27,6 @@ from steropes.studies.database.sources.protocols import (
 )
 from steropes.studies.database.sources.server_address import Address
 from steropes.studies.database.sources.server_connection import Server
-from steropes.studies.database.server_registry import DIALECTS
 from steropes.studies.database.sources.sql_dialects import Column, Dialect, Table
 
 __all__ = ["ServerSource"]

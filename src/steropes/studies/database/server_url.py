@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from steropes.errors import DataError
-from steropes.studies.database.sources.server_address import Address
 from steropes.studies.database.server_registry import SCHEMES
+from steropes.studies.database.sources.server_address import Address
 
 __all__ = ["is_address", "read_address"]
 

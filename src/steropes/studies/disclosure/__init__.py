@@ -1,10 +1,9 @@
-"""Disclosure control of all numbers that leave a study.
+"""Disclosure control: the rule sets and the primitives that know no study design.
 
-The tables for release are made from the exact ones by `grid_release` for comparative studies, of
-one question or of many, and by `series_table_release` for case series. `disclosure_rules` has the
-rule sets. `small_cell_suppression`, `disclosive_digit_rounding`, `effect_suppression` and
-`released_curves` apply them to counts, shares, effects and curves. `release_folder` writes the
-folder ``release`` with its manifest.
+`disclosure_rules` has the rule sets. `small_cell_suppression`, `disclosive_digit_rounding`,
+`effect_suppression` and `released_curves` apply them to counts, shares, effects and curves. The
+tables for release are made from the exact ones in `steropes.studies.release`, and `release_folder`
+writes the folder ``release`` with its manifest.
 """
 
 from steropes.studies.disclosure.disclosure_rules import (

@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from steropes.studies.disclosure import Bound
+from steropes.studies.formatting.distinguishing_digits import (
+    deciding,
+    deciding_p,
+    decimals,
+    limit_text,
+)
 from steropes.studies.values.normal_quantile import Z
-from steropes.studies.formatting.distinguishing_digits import deciding, deciding_p, decimals, limit_text
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from steropes.studies.specifications.study_settings import StudySettings
 
 __all__ = [
     "TEST_OF_HAZARDS",
@@ -29,7 +32,6 @@ __all__ = [
     "percent",
     "percent_text",
     "ratio_text",
-    "risk_period",
     "setting_text",
     "shown_value",
     "title_case",
@@ -73,33 +75,6 @@ def unconverged_text(line: pd.Series) -> str:
 def analysis_name(analysis: object) -> str:
     """Name an analysis of the hazard ratio in words."""
     return ANALYSES.get(str(analysis), str(analysis))
-
-
-def risk_period(settings: StudySettings) -> str:
-    """Describe the time at risk."""
-    risk = settings.at_risk
-    anchor = {"cohort start": "the start", "cohort end": "the end of exposure"}
-    first = _day(risk.start + (not risk.day_zero), anchor[risk.start_anchor])
-    text = f"from {first} to the end of observation"
-    if risk.end_anchor == "cohort start":
-        text += f", but no longer than {count(risk.end)} days"
-    elif risk.end_anchor == "cohort end":
-        text += f", but no longer than to {_day(risk.end, anchor[risk.end_anchor])}"
-    elif risk.end:
-        text = f"from {first} to {_day(risk.end, 'the end of observation')}"
-    if risk.max_days is not None:
-        text += f", at most {count(risk.max_days)} days"
-    if risk.censor_at_switch:
-        text += ", censored the day before they begin the other drug"
-    return text
-
-
-def _day(offset: int, anchor: str) -> str:
-    """Describe a day relative to another one."""
-    if not offset:
-        return anchor
-    when, days = ("after" if offset > 0 else "before"), abs(offset)
-    return f"the day {when} {anchor}" if days == 1 else f"{count(days)} days {when} {anchor}"
 
 
 def percent_text(share: float) -> str:

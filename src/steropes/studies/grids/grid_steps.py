@@ -11,27 +11,27 @@ import pandas as pd
 
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.comparative.analysis_cache import Workbench
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import Prepared
-from steropes.studies.specifications.positive_controls import add_positive_controls
 from steropes.studies.database.data_quality_notes import DataNote, distinct, note_rows
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.release.grid_release import release_grid
-from steropes.studies.comparative.analysis_cache import Workbench
-from steropes.studies.cohorts.cohort_sources import MadeCohorts
-from steropes.studies.specifications.specification import GridSpec
 from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables, run_in_processes
 from steropes.studies.execution.store import ResultStore
+from steropes.studies.release.grid_release import release_grid
+from steropes.studies.result_files.table_layouts import EXACT, EXACT_KEYS
 from steropes.studies.results.calibrated_results import calibrate_grid
 from steropes.studies.results.comparative_result_rows import (
     outcome_tables,
     refused_tables,
     specification_tables,
 )
-from steropes.studies.result_files.table_layouts import EXACT, EXACT_KEYS
 from steropes.studies.results.tables_shared_by_outcomes import comparison_id, shared_tables
+from steropes.studies.specifications.positive_controls import add_positive_controls
+from steropes.studies.specifications.specification import GridSpec
 
 __all__ = ["ComparativeDesign"]
 

@@ -21,22 +21,35 @@ from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, without_effects
 from steropes.studies.disclosure import DisclosureRules, applied_rules
-from steropes.studies.release.series_table_release import release_series
-from steropes.studies.settings.frozen_protocol import ProtocolStatement, open_protocol
 from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables, run_in_processes
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.execution.study_run import DesignResults, run_design
-from steropes.studies.settings.validated_types import Whole
-from steropes.studies.sccs.cases.era_sources import concept_members
-from steropes.studies.grids.sccs_grid_controls import calibrate_series, calibrated_series, with_positives
+from steropes.studies.grids.sccs_grid_controls import (
+    calibrate_series,
+    calibrated_series,
+    with_positives,
+)
 from steropes.studies.grids.sccs_grid_rows import refusal_rows, specification_rows, study_rows
-from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
-from steropes.studies.sccs.specification.sccs_cohorts import attempted_cohorts
+from steropes.studies.release.series_table_release import release_series
 from steropes.studies.result_files.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
+from steropes.studies.sccs.cases.era_sources import concept_members
+from steropes.studies.sccs.results.series_fit import fit_series
+from steropes.studies.sccs.results.series_preparation import (
+    PreparedSeries,
+    SharedCases,
+    prepare_series,
+)
+from steropes.studies.sccs.results.unreleased_series import ExactSeries
+from steropes.studies.sccs.specification.grid_settings import (
+    CaseSeriesGrid,
+    SeriesAnalysis,
+    SeriesQuestion,
+)
+from steropes.studies.sccs.specification.sccs_cohorts import attempted_cohorts
 from steropes.studies.sccs.specification.sccs_specification import read_case_series_grid
-from steropes.studies.single_studies.case_series_study import fit_series
-from steropes.studies.sccs.results.series_preparation import PreparedSeries, SharedCases, prepare_series
 from steropes.studies.sccs.specification.settings import CaseRules
+from steropes.studies.settings.frozen_protocol import ProtocolStatement, open_protocol
+from steropes.studies.settings.validated_types import Whole
 
 __all__ = [
     "CaseSeriesGrid",
@@ -345,7 +358,9 @@ def _answer(
         return refusal_rows(grid, question, analysis, prepared)
     try:
         with applied_rules(EXACT_RULES):
-            return study_rows(fit_series(prepared, EXACT_RULES), grid, question, analysis)
+            return study_rows(
+                fit_series(ExactSeries, prepared, EXACT_RULES), grid, question, analysis
+            )
     except REFUSED as error:
         return refusal_rows(grid, question, analysis, str(error))
 

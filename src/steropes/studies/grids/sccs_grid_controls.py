@@ -13,10 +13,10 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.store import ResultStore
-from steropes.studies.results.calibrated_results import calibrate_group
-from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesQuestion
-from steropes.studies.sccs.results.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED, PASS
 from steropes.studies.grids.sccs_positive_controls import add_to_exposed_time
+from steropes.studies.results.calibrated_results import calibrate_group
+from steropes.studies.sccs.results.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED, PASS
+from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesQuestion
 
 __all__ = ["calibrate_series", "calibrated_series", "with_positives"]
 

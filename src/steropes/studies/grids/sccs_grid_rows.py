@@ -10,11 +10,19 @@ from dataclasses import asdict
 import pandas as pd
 
 from steropes.studies.execution.step_groups import Tables
-from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
-from steropes.studies.sccs.results.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED
-from steropes.studies.sccs.results.sccs_result_tables import FORMER_VERDICTS, exact_tables, window_rows
 from steropes.studies.result_files.sccs_results_schema import TABLES
-from steropes.studies.single_studies.case_series_study import CaseSeries
+from steropes.studies.sccs.results.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED
+from steropes.studies.sccs.results.sccs_result_tables import (
+    FORMER_VERDICTS,
+    exact_tables,
+    window_rows,
+)
+from steropes.studies.sccs.results.unreleased_series import ExactSeries
+from steropes.studies.sccs.specification.grid_settings import (
+    CaseSeriesGrid,
+    SeriesAnalysis,
+    SeriesQuestion,
+)
 
 __all__ = ["refusal_rows", "specification_rows", "study_rows"]
 
@@ -69,7 +77,7 @@ def _definition(analysis: SeriesAnalysis) -> dict[str, object]:
 
 
 def study_rows(
-    study: CaseSeries, grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis
+    study: ExactSeries, grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis
 ) -> Tables:
     """Return the rows of one case series, with a note that holds for all its exposures."""
     tables = {

@@ -12,18 +12,37 @@ from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.models.fitting.progress import counted_steps
-from steropes.studies.propensity.covariate_balance import Balance, covariate_balance
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepared
-from steropes.studies.score_methods.propensity_model import Propensity
-from steropes.studies.propensity.propensity_scores import PropensityScores
+from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.covariates.preprocessing import Tidied
+from steropes.studies.database.data_quality_notes import DataNote, distinct
+from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.execution.step_groups import REFUSED, Tables, run_in_processes
+from steropes.studies.execution.store import ResultStore
 from steropes.studies.one_question.question_cohorts import (
     QuestionCohorts,
     emptied_arm,
     in_roles,
     make_question_cohorts,
 )
+from steropes.studies.outcomes.effect_estimate import Estimate
+from steropes.studies.propensity.covariate_balance import Balance, covariate_balance
+from steropes.studies.propensity.propensity_scores import PropensityScores
 from steropes.studies.propensity.score_matching import OrderedScores
+from steropes.studies.result_files.table_layouts import EXACT, EXACT_KEYS
+from steropes.studies.results.calibrated_results import calibrate_grid
+from steropes.studies.results.comparative_result_rows import (
+    outcome_tables,
+    refused_tables,
+    result_key,
+    specification_tables,
+)
+from steropes.studies.results.tables_shared_by_outcomes import shared_tables
+from steropes.studies.score_methods.propensity_model import Propensity
+from steropes.studies.score_methods.tied_scores import TieOrders, try_tie_orders
+from steropes.studies.specifications.specification import GridSpec
 from steropes.studies.specifications.study_settings import StudySettings
 from steropes.studies.specifications.study_specification import (
     COMPARATOR,
@@ -33,26 +52,7 @@ from steropes.studies.specifications.study_specification import (
     OUTCOME,
     TARGET,
 )
-from steropes.studies.score_methods.tied_scores import TieOrders, try_tie_orders
-from steropes.studies.covariates.analysis_catalogue import ANALYSES
-from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.covariates.preprocessing import Tidied
-from steropes.studies.database.data_quality_notes import DataNote, distinct
-from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.specifications.specification import GridSpec
-from steropes.studies.execution.step_groups import REFUSED, Tables, run_in_processes
-from steropes.studies.execution.store import ResultStore
-from steropes.studies.outcomes.effect_estimate import Estimate
 from steropes.studies.two_arms.two_group_cox import TwoGroupCox
-from steropes.studies.results.calibrated_results import calibrate_grid
-from steropes.studies.results.comparative_result_rows import (
-    outcome_tables,
-    refused_tables,
-    result_key,
-    specification_tables,
-)
-from steropes.studies.result_files.table_layouts import EXACT, EXACT_KEYS
-from steropes.studies.results.tables_shared_by_outcomes import shared_tables
 
 SHIFTS = ("target_smd", "comparator_smd", "both_smd")  # Differences of arms to before matching.
 DEMOGRAPHIC = {1: "sex", 3: "age", 6: "index year"}

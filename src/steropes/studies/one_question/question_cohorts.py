@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steropes.errors import DataError
+from steropes.studies.comparative.analysis_cache import Workbench
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
-from steropes.studies.specifications.study_specification import ROLES, study_roles, study_specification
 from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.concept_domain_hints import domain_hint
 from steropes.studies.database.data_quality_notes import DataNote, explained
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.comparative.analysis_cache import Workbench
 from steropes.studies.specifications.specification import GridSpec
+from steropes.studies.specifications.study_specification import (
+    ROLES,
+    study_roles,
+    study_specification,
+)
 
 if TYPE_CHECKING:
     from steropes.studies.specifications.study_settings import StudySettings

@@ -8,6 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.studies.disclosure.disclosive_digit_rounding import significant
+from steropes.studies.disclosure.released_table_rows import cell
+from steropes.studies.disclosure.small_cell_suppression import Bound, small, total
 from steropes.studies.specifications.study_specification import (
     ALTERNATIVES,
     COMPARATOR,
@@ -17,9 +20,6 @@ from steropes.studies.specifications.study_specification import (
     OUTCOME,
     TARGET,
 )
-from steropes.studies.disclosure.disclosive_digit_rounding import significant
-from steropes.studies.disclosure.released_table_rows import cell
-from steropes.studies.disclosure.small_cell_suppression import Bound, small, total
 from steropes.studies.two_arms.arm_summaries import DAYS_PER_YEAR, poisson_rate
 
 __all__ = [

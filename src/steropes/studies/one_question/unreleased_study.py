@@ -10,7 +10,10 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.cohorts.private_people_frame import People
-from steropes.studies.score_methods.propensity_model import Propensity
+from steropes.studies.comparative.supplementary_results import SupplementaryResults
+from steropes.studies.database.data_quality_notes import DataNote
+from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
+from steropes.studies.disclosure import DisclosureRules, applied_rules
 from steropes.studies.one_question.question_analyses import StudyCovariates
 from steropes.studies.one_question.question_tables import (
     ARMS,
@@ -25,16 +28,13 @@ from steropes.studies.one_question.question_tables import (
     rate_lines,
     result_lines,
 )
+from steropes.studies.results.comparative_result_rows import read_diagnostics
+from steropes.studies.score_methods.propensity_model import Propensity
+from steropes.studies.score_methods.tied_scores import TieOrders
+from steropes.studies.settings.frozen_protocol import ProtocolStatement
 from steropes.studies.specifications.study_settings import StudySettings
 from steropes.studies.specifications.study_specification import CRUDE, MAIN
-from steropes.studies.comparative.supplementary_results import SupplementaryResults
-from steropes.studies.score_methods.tied_scores import TieOrders
-from steropes.studies.database.data_quality_notes import DataNote
-from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
-from steropes.studies.disclosure import DisclosureRules, applied_rules
-from steropes.studies.settings.frozen_protocol import ProtocolStatement
 from steropes.studies.two_arms.arm_summaries import arm_curves
-from steropes.studies.results.comparative_result_rows import read_diagnostics
 
 __all__ = ["ExactStudy"]
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from steropes.errors import DataError, SeparationError
 from steropes.models.inference.coefficient_profiles import CoefficientProfiles
 from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.values.normal_quantile import Z
 from steropes.studies.outcomes.outcome_design import LEVELS, TREATMENT, outcome_columns, product
-from steropes.studies.two_arms.outcome_summaries import informative_events
 from steropes.studies.outcomes.settings import OutcomeModel
+from steropes.studies.two_arms.outcome_summaries import informative_events
+from steropes.studies.values.normal_quantile import Z
 from steropes.studies.values.stored_profile import store_profile
 
 __all__ = ["PERIODS", "FittedEffect", "clusters_of", "fit_outcome_model", "fit_period_effects"]

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.studies.values.normal_quantile import Z
 from steropes.studies.prediction_measures.prediction_calibration import (
     calibration_line,
     calibration_table,
@@ -16,6 +15,7 @@ from steropes.studies.prediction_measures.prediction_calibration import (
     risk_summary,
     smooth_calibration_errors,
 )
+from steropes.studies.values.normal_quantile import Z
 
 __all__ = [
     "auc_interval",

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.studies.values.input_checks import require_arms, require_numbers
 from steropes.studies.settings.settings_classes import Settings
 from steropes.studies.settings.validated_types import CovariateIds, Whole
+from steropes.studies.values.input_checks import require_arms, require_numbers
 
 __all__ = ["Stratify", "score_strata"]
 

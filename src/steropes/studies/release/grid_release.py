@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.studies.values.arm_names import ARMS
 from steropes.studies.database.data_quality_notes import released_notes
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.disclosure.counts_in_text import released_notes_column
@@ -20,6 +19,7 @@ from steropes.studies.disclosure.disclosive_digit_rounding import (
 )
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import released_controls, released_truth
+from steropes.studies.disclosure.released_table_rows import column, each_row
 from steropes.studies.release.grid_counts import KEY, GridCounts, released_counts
 from steropes.studies.release.grid_covariates_and_scores import (
     hidden_names,
@@ -30,9 +30,9 @@ from steropes.studies.release.grid_covariates_and_scores import (
 )
 from steropes.studies.release.grid_curves import released_curves, released_follow_up
 from steropes.studies.release.grid_effects import GridEffects, released_grid_effects
-from steropes.studies.disclosure.released_table_rows import column, each_row
-from steropes.studies.results.calibrated_results import calibrated_tables
 from steropes.studies.result_files.table_layouts import TABLES
+from steropes.studies.results.calibrated_results import calibrated_tables
+from steropes.studies.values.arm_names import ARMS
 
 __all__ = ["release_grid"]
 

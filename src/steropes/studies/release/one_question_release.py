@@ -16,6 +16,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from steropes.studies.comparative.supplementary_results import e_values
+from steropes.studies.database.data_quality_notes import published_notes
+from steropes.studies.diagnostics.result_blinding import (
+    redacted_results,
+    redacted_study,
+    without_lone_crude,
+)
+from steropes.studies.diagnostics.study_verdicts import Judged, judge
+from steropes.studies.disclosure.counts_in_text import released_text
+from steropes.studies.disclosure.disclosive_digit_rounding import log_unit, significant, to_unit
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.effect_suppression import Secrecy, rounded_effect
+from steropes.studies.disclosure.released_table_rows import cell, column
+from steropes.studies.disclosure.small_cell_suppression import Bound, share_unit, total
 from steropes.studies.one_question.question_tables import (
     ARMS,
     RATIOS,
@@ -30,30 +44,16 @@ from steropes.studies.one_question.question_tables import (
     rate_lines,
     result_lines,
 )
-from steropes.studies.specifications.study_specification import ALTERNATIVES, CRUDE, MAIN, MATCHED
-from steropes.studies.comparative.supplementary_results import e_values
-from steropes.studies.score_methods.tied_scores import MANY_TIED
 from steropes.studies.one_question.unreleased_study import ExactStudy
-from steropes.studies.database.data_quality_notes import published_notes
-from steropes.studies.diagnostics.result_blinding import (
-    redacted_results,
-    redacted_study,
-    without_lone_crude,
-)
-from steropes.studies.diagnostics.study_verdicts import Judged, judge
-from steropes.studies.disclosure.counts_in_text import released_text
-from steropes.studies.disclosure.disclosive_digit_rounding import log_unit, significant, to_unit
-from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.disclosure.effect_suppression import Secrecy, rounded_effect
-from steropes.studies.release.grid_release import release_grid
-from steropes.studies.disclosure.released_table_rows import cell, column
-from steropes.studies.disclosure.small_cell_suppression import Bound, share_unit, total
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
+from steropes.studies.release.grid_release import release_grid
+from steropes.studies.score_methods.tied_scores import MANY_TIED
+from steropes.studies.specifications.study_specification import ALTERNATIVES, CRUDE, MAIN, MATCHED
 from steropes.studies.two_arms.outcome_summaries import informative_events
 
 if TYPE_CHECKING:
-    from steropes.studies.specifications.study_settings import StudySettings
     from steropes.studies.settings.frozen_protocol import ProtocolStatement
+    from steropes.studies.specifications.study_settings import StudySettings
 
 __all__ = ["Published", "publish"]
 

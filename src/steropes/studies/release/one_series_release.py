@@ -12,6 +12,8 @@ import pandas as pd
 from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import WITHHELD, Secrecy, effect_columns
+from steropes.studies.disclosure.small_cell_suppression import Bound
+from steropes.studies.formatting.distinguishing_digits import decimals, limit_text
 from steropes.studies.release.series_counts import OUTCOMES, CovariateCounts, released_covariates
 from steropes.studies.release.series_table_release import (
     binned,
@@ -20,8 +22,6 @@ from steropes.studies.release.series_table_release import (
     joint_secrecy,
     release_series,
 )
-from steropes.studies.disclosure.small_cell_suppression import Bound
-from steropes.studies.formatting.distinguishing_digits import decimals, limit_text
 from steropes.studies.sccs.models.event_timing import remaining_time
 from steropes.studies.sccs.models.intervals import PROBE
 from steropes.studies.sccs.results.sccs_diagnostics import NOT_EVALUATED, PASS, Diagnostics, Verdict

@@ -11,6 +11,9 @@ import pandas as pd
 
 from steropes.studies.disclosure.disclosive_digit_rounding import significant, to_unit
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.prediction.prediction_models import PredictionResult, standardized
+from steropes.studies.prediction_measures.prediction_calibration import STRATA, calibration_line
+from steropes.studies.prediction_measures.prediction_thresholds import classification_measures
 from steropes.studies.release.prediction_people import (
     COUNTED,
     TRAIN,
@@ -19,9 +22,6 @@ from steropes.studies.release.prediction_people import (
     has_rare_outcomes,
     rules_of_entries,
 )
-from steropes.studies.prediction_measures.prediction_calibration import STRATA, calibration_line
-from steropes.studies.prediction.prediction_models import PredictionResult, standardized
-from steropes.studies.prediction_measures.prediction_thresholds import classification_measures
 
 __all__ = ["released_intercept", "released_result"]
 

@@ -21,6 +21,7 @@ from steropes.studies.disclosure.effect_suppression import (
 )
 from steropes.studies.disclosure.person_time import released_sums
 from steropes.studies.disclosure.released_table_rows import column, each_row, signed
+from steropes.studies.disclosure.small_cell_suppression import Bound
 from steropes.studies.release.series_counts import (
     KEY,
     OUTCOMES,
@@ -31,7 +32,6 @@ from steropes.studies.release.series_counts import (
     key_of,
     released_covariates,
 )
-from steropes.studies.disclosure.small_cell_suppression import Bound
 from steropes.studies.result_files.sccs_results_schema import TABLES
 
 __all__ = ["binned", "covariate_days", "has_profile", "joint_secrecy", "release_series"]

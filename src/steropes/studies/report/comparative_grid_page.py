@@ -7,12 +7,13 @@ from pathlib import Path
 
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.disclosure.release_folder import write_release
+from steropes.studies.formatting.distinguishing_digits import limit_text
+from steropes.studies.formatting.plain_text import csv_text
+from steropes.studies.formatting.released_numbers import TEST_OF_HAZARDS, database_versions
 from steropes.studies.grids.comparative_grid_run import GridResults
 from steropes.studies.report.adjustment_section import Adjustment, adjustments
 from steropes.studies.report.characteristics_section import characteristics_table
 from steropes.studies.report.controls_section import Controls, controls
-from steropes.studies.formatting.distinguishing_digits import limit_text
-from steropes.studies.formatting.released_numbers import TEST_OF_HAZARDS, database_versions
 from steropes.studies.report.grid_report_view import Comparison, View
 from steropes.studies.report.outcome_section import OutcomeSection, outcome_section
 from steropes.studies.report.page_parts import (
@@ -23,7 +24,6 @@ from steropes.studies.report.page_parts import (
     note_findings,
     result_numbers,
 )
-from steropes.studies.formatting.plain_text import csv_text
 from steropes.studies.report.rendering import render
 from steropes.studies.report.subgroups_section import subgroup_table
 from steropes.studies.report.unusable_values import unusable_words

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steropes.studies.report.control_figures import performance
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.report.page_parts import KeyNumber
-from steropes.studies.report.rendering import render
 from steropes.studies.grids.control_results import (
     analysis_performance,
     control_estimates,
     released_estimates_words,
 )
+from steropes.studies.report.control_figures import performance
+from steropes.studies.report.page_parts import KeyNumber
+from steropes.studies.report.rendering import render
 
 if TYPE_CHECKING:
     from steropes.studies.grids.comparative_grid_run import GridResults

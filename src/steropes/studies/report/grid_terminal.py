@@ -10,6 +10,10 @@ from steropes.studies.database.data_quality_notes import table_sentences
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.formatting.released_numbers import decimals, title_case
+from steropes.studies.grids.control_results import (
+    analysis_performance,
+    released_estimates_words,
+)
 from steropes.studies.report.grid_report_view import KEY
 from steropes.studies.report.terminal_tables import (
     analysis_names,
@@ -18,10 +22,6 @@ from steropes.studies.report.terminal_tables import (
     wide_console,
 )
 from steropes.studies.report.unusable_values import unusable_words
-from steropes.studies.grids.control_results import (
-    analysis_performance,
-    released_estimates_words,
-)
 
 if TYPE_CHECKING:
     import pandas as pd

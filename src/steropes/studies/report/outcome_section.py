@@ -8,20 +8,20 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.studies.values.estimands import estimand_name
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.formatting.distinguishing_digits import counted, effect, number
+from steropes.studies.formatting.released_numbers import decimals, p_value, percent, title_case
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
-from steropes.studies.formatting.released_numbers import decimals, p_value, percent, title_case
 from steropes.studies.report.grid_report_view import KEY, Comparison, View
 from steropes.studies.report.page_parts import Cell, Rows, verdict_cell
 from steropes.studies.report.subgroups_section import Subgroups, subgroups
 from steropes.studies.report.survival_figure import survival_curves
 from steropes.studies.report.svg_canvas import Picture
+from steropes.studies.values.estimands import estimand_name
 
 __all__ = ["AnalysisDetails", "OutcomeSection", "outcome_section"]
 

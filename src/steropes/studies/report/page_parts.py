@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pandas as pd
 
 from steropes.studies.database.data_quality_notes import table_sentences
-from steropes.studies.formatting.distinguishing_digits import Relation, crossing, deciding, limit_text
+from steropes.studies.formatting.distinguishing_digits import (
+    Relation,
+    crossing,
+    deciding,
+    limit_text,
+)
 
 if TYPE_CHECKING:
     from steropes.studies.execution.study_run import DesignResults

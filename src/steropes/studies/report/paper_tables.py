@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from steropes.studies._optional_packages import need
-from steropes.studies.release.one_question_release import Published
 from steropes.studies.formatting.released_numbers import decimals, percent, title_case
+from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.page_parts import Cell, Rows
 from steropes.studies.report.study_page_rows import (
     attrition_rows,

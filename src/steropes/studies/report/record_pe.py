@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from steropes.studies.formatting.released_numbers import count
 from steropes.studies.release.one_question_release import Published
-from steropes.studies.formatting.released_numbers import count, risk_period
+from steropes.studies.report.study_page_rows import risk_period
 
 __all__ = ["SOURCE", "checklist", "checklist_table", "checklist_text", "filled"]
 

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steropes.studies.values.estimands import estimand_name
-from steropes.studies.one_question.question_tables import ARMS
-from steropes.studies.specifications.study_specification import MAIN
 from steropes.studies.diagnostics.diagnostic_catalogue import diagnostic
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
-from steropes.studies.release.one_question_release import Published
 from steropes.studies.disclosure.small_cell_suppression import Bound, largest_count
 from steropes.studies.formatting.distinguishing_digits import decimals, limit_text
 from steropes.studies.formatting.released_numbers import (
@@ -26,6 +22,10 @@ from steropes.studies.formatting.released_numbers import (
     shown_value,
     title_case,
 )
+from steropes.studies.one_question.question_tables import ARMS
+from steropes.studies.release.one_question_release import Published
+from steropes.studies.specifications.study_specification import MAIN
+from steropes.studies.values.estimands import estimand_name
 
 __all__ = ["Check", "checks", "hidden"]
 

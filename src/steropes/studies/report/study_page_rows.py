@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from steropes.studies.values.arm_names import ARMS
-from steropes.studies.values.estimands import estimand_name
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
-from steropes.studies.release.one_question_release import Published
 from steropes.studies.formatting.distinguishing_digits import effect
 from steropes.studies.formatting.released_numbers import (
     analysis_name,
@@ -22,7 +19,11 @@ from steropes.studies.formatting.released_numbers import (
     title_case,
     unconverged_text,
 )
+from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.page_parts import Cell, Rows, verdict_word
+from steropes.studies.specifications.study_settings import StudySettings
+from steropes.studies.values.arm_names import ARMS
+from steropes.studies.values.estimands import estimand_name
 
 __all__ = [
     "adjustment_rows",
@@ -34,6 +35,7 @@ __all__ = [
     "hazard_rows",
     "outcome_rows",
     "rate_rows",
+    "risk_period",
 ]
 
 WHEN = {"all": "before matching", "matched": "matched"}
@@ -170,3 +172,30 @@ def domain_rows(public: Published) -> Rows:
         (title_case(line["domain"]), *(count(line[c]) for c in ("kept", "rare", "redundant")))
         for line in domains
     ]
+
+
+def risk_period(settings: StudySettings) -> str:
+    """Describe the time at risk."""
+    risk = settings.at_risk
+    anchor = {"cohort start": "the start", "cohort end": "the end of exposure"}
+    first = _day(risk.start + (not risk.day_zero), anchor[risk.start_anchor])
+    text = f"from {first} to the end of observation"
+    if risk.end_anchor == "cohort start":
+        text += f", but no longer than {count(risk.end)} days"
+    elif risk.end_anchor == "cohort end":
+        text += f", but no longer than to {_day(risk.end, anchor[risk.end_anchor])}"
+    elif risk.end:
+        text = f"from {first} to {_day(risk.end, 'the end of observation')}"
+    if risk.max_days is not None:
+        text += f", at most {count(risk.max_days)} days"
+    if risk.censor_at_switch:
+        text += ", censored the day before they begin the other drug"
+    return text
+
+
+def _day(offset: int, anchor: str) -> str:
+    """Describe a day relative to another one."""
+    if not offset:
+        return anchor
+    when, days = ("after" if offset > 0 else "before"), abs(offset)
+    return f"the day {when} {anchor}" if days == 1 else f"{count(days)} days {when} {anchor}"

@@ -10,11 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steropes.studies.values.estimands import estimand_name
-from steropes.studies.specifications.study_specification import LARGEST_WEIGHT
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_suppression import WITHHELD
-from steropes.studies.release.one_question_release import Published
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.released_numbers import (
     TEST_OF_HAZARDS,
@@ -22,12 +19,12 @@ from steropes.studies.formatting.released_numbers import (
     database_versions,
     decimals,
     p_value,
-    risk_period,
     setting_text,
     shown_value,
     title_case,
     unconverged_text,
 )
+from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.page_parts import KeyNumber, Rows
 from steropes.studies.report.paper_tables import latex_tables, paper_tables, word_tables
 from steropes.studies.report.record_pe import checklist_text
@@ -45,7 +42,10 @@ from steropes.studies.report.study_page_rows import (
     hazard_rows,
     outcome_rows,
     rate_rows,
+    risk_period,
 )
+from steropes.studies.specifications.study_specification import LARGEST_WEIGHT
+from steropes.studies.values.estimands import estimand_name
 from steropes.version import __version__
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from steropes.studies.formatting.distinguishing_digits import deciding
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.report.page_parts import Rows, verdict_word
-from steropes.studies.series_report.estimate_text import shown_estimates
 from steropes.studies.sccs.results.sccs_diagnostics import Diagnostics, Verdict, own_verdicts
+from steropes.studies.series_report.estimate_text import shown_estimates
 
 if TYPE_CHECKING:
     from steropes.studies.release.one_series_release import ReleasedSeries

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.report.svg_canvas import Picture
 from steropes.studies.release.exposure_blinding import public_estimates
+from steropes.studies.report.forest_plot import Row, forest
+from steropes.studies.report.svg_canvas import Picture
 
 if TYPE_CHECKING:
     from steropes.studies.release.one_series_release import ReleasedSeries

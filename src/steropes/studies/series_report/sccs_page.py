@@ -12,11 +12,17 @@ import pandas as pd
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.formatting.released_numbers import count, p_value, title_case
-from steropes.studies.report.page_parts import Finding, KeyNumber, Rows
 from steropes.studies.formatting.plain_text import csv_text
+from steropes.studies.formatting.released_numbers import count, p_value, title_case
+from steropes.studies.release.exposure_blinding import (
+    blinding_text,
+    hidden_covariates,
+    public_estimates,
+)
+from steropes.studies.report.page_parts import Finding, KeyNumber, Rows
 from steropes.studies.report.rendering import render
 from steropes.studies.report.svg_canvas import Picture
+from steropes.studies.sccs.results.sccs_diagnostics import findings_of
 from steropes.studies.series_report import sccs_figures as pictures
 from steropes.studies.series_report.diagnostics_section import diagnostics_section
 from steropes.studies.series_report.drug_forest import drug_forest
@@ -26,13 +32,7 @@ from steropes.studies.series_report.estimate_text import (
     shown_estimates,
     unconverged_mark,
 )
-from steropes.studies.release.exposure_blinding import (
-    blinding_text,
-    hidden_covariates,
-    public_estimates,
-)
 from steropes.studies.series_report.methods_section import attrition_rows, methods, settings_list
-from steropes.studies.sccs.results.sccs_diagnostics import findings_of
 
 if TYPE_CHECKING:
     from steropes.studies.release.one_series_release import ReleasedSeries

@@ -10,6 +10,7 @@ from steropes.studies.database.data_quality_notes import table_sentences
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.execution.study_run import ARCHIVE
 from steropes.studies.formatting.released_numbers import count, p_value, title_case
+from steropes.studies.release.exposure_blinding import blinding_text, public_estimates
 from steropes.studies.report.terminal_tables import (
     analysis_names,
     print_files,
@@ -17,21 +18,20 @@ from steropes.studies.report.terminal_tables import (
     table_of,
     wide_console,
 )
+from steropes.studies.sccs.results.sccs_diagnostics import findings_of
 from steropes.studies.series_report.estimate_text import (
     interval_text,
     ratio_text,
     shown_estimates,
     unconverged_mark,
 )
-from steropes.studies.release.exposure_blinding import blinding_text, public_estimates
-from steropes.studies.sccs.results.sccs_diagnostics import findings_of
 from steropes.studies.series_report.sccs_grid_page import member_name, question_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steropes.studies.release.one_series_release import ReleasedSeries
     from steropes.studies.grids.sccs_grid import CaseSeriesGridResults
+    from steropes.studies.release.one_series_release import ReleasedSeries
 
 __all__ = ["print_grid", "print_series"]
 

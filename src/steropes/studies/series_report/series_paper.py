@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.released_numbers import count, p_value, title_case
+from steropes.studies.release.exposure_blinding import hidden_covariates, public_estimates
 from steropes.studies.report.paper_tables import PaperTable, latex_tables, paper_table, word_tables
 from steropes.studies.report.record_pe import checklist_table, filled
-from steropes.studies.series_report.estimate_text import ratio_text, shown_estimates
-from steropes.studies.release.exposure_blinding import hidden_covariates, public_estimates
-from steropes.studies.series_report.methods_section import attrition_rows, methods
 from steropes.studies.sccs.results.sccs_diagnostics import findings_of
+from steropes.studies.series_report.estimate_text import ratio_text, shown_estimates
+from steropes.studies.series_report.methods_section import attrition_rows, methods
 from steropes.version import __version__
 
 if TYPE_CHECKING:

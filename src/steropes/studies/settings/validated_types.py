@@ -15,8 +15,7 @@ from pydantic import ValidationInfo as Info
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from steropes.errors import DataError
-from steropes.studies.database.sources.column_types import require_time_zone
-from steropes.studies.values.dates_and_ages import calendar_date
+from steropes.studies.values.dates_and_ages import calendar_date, require_time_zone
 
 __all__ = [
     "LARGEST", "LONGEST", "READING", "Age", "ById", "ConceptId", "ConceptIdNumber", "Count",

@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_representations import TextInHtml
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase, opened
-from steropes.studies.diagnostics.convergence_diagnostic import quiet_fits
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
-from steropes.studies.release.one_series_release import ReleasedSeries
-from steropes.studies.settings.frozen_protocol import open_protocol
-from steropes.studies.execution.step_groups import draws_in_tasks
-from steropes.studies.settings.validated_types import Whole
 from steropes.studies.formatting.released_numbers import decimals
-from steropes.studies.sccs.models.calendar_time_splines import TimeEffect, TimeEffects
-from steropes.studies.sccs.models.event_timing import monthly_rates
 from steropes.studies.release.exposure_blinding import public_estimates
-from steropes.studies.sccs.models.intervals import Intervals
-from steropes.studies.sccs.results.sccs_diagnostics import diagnose
-from steropes.studies.sccs.models.sccs_model import CaseSeriesModel, fit_model
-from steropes.studies.sccs.results.series_preparation import PreparedSeries, prepare_series
+from steropes.studies.release.one_series_release import ReleasedSeries
+from steropes.studies.sccs.results.series_fit import fit_series
+from steropes.studies.sccs.results.series_preparation import prepare_series
 from steropes.studies.sccs.specification.settings import CaseSeriesSettings
+from steropes.studies.settings.frozen_protocol import open_protocol
+from steropes.studies.settings.validated_types import Whole
 
-__all__ = ["CaseSeries", "case_series", "fit_series"]
-
-# The log rate ratio of a part of a spline without events, for rates by month.
-NO_RATE = -1e5
+__all__ = ["CaseSeries", "case_series"]
 
 
 class CaseSeries(ReleasedSeries, TextInHtml):
@@ -231,7 +219,7 @@ def case_series(
         opened(database, settings.schema, settings.time_zone, observed_until=until) as db,
     ):
         prepared = prepare_series(db, settings, cohorts, say)
-        study = fit_series(prepared, rules, say, jobs)
+        study = fit_series(CaseSeries, prepared, rules, say, jobs)
     if frozen is None or protocol is None:
         return study
     frozen = frozen.recorded(settings, by, _why_shown(study))
@@ -244,53 +232,3 @@ def _why_shown(study: CaseSeries) -> str:
     if any(d.unblind for d in study.diagnostics):
         return "all diagnostics of an exposure passed"
     return "on request (unblind)" if study.settings.unblind else ""
-
-
-@single_threaded_blas()
-def fit_series(
-    prepared: PreparedSeries,
-    rules: DisclosureRules,
-    say: Callable[[str], None] = lambda _: None,
-    jobs: int = 1,
-) -> CaseSeries:
-    """Fit the model to prepared intervals, and evaluate the diagnostics.
-
-    Parameters
-    ----------
-    rules : DisclosureRules
-        Rules for the release of results.
-    say : callable, optional
-        Called with the description of each step.
-    jobs : int, default 1
-        Number of processes that fit bootstrap draws.
-    """
-    settings, intervals, effects = prepared.settings, prepared.intervals, prepared.effects
-    say("fitting")
-    with quiet_fits(), draws_in_tasks(jobs):
-        model = fit_model(intervals, settings)
-    say("evaluating diagnostics")
-    monthly = monthly_rates(prepared.population, _fitted(intervals, model, effects))
-    diagnostics = diagnose(
-        prepared.population,
-        intervals,
-        model,
-        monthly,
-        settings.thresholds,
-        censoring=prepared.censoring,
-    )
-    parts = {f.name: getattr(prepared, f.name) for f in fields(prepared)}
-    return CaseSeries(**parts, model=model, monthly=monthly, diagnostics=diagnostics, rules=rules)
-
-
-def _fitted(
-    intervals: Intervals, model: CaseSeriesModel, effects: TimeEffects | None
-) -> list[tuple[TimeEffect, NDArray]]:
-    """Return the splines with their coefficients; empty if a coefficient is unknown."""
-    found = []
-    at = intervals.X.shape[1]
-    for effect in () if effects is None else effects.effects:
-        names = intervals.names[at : at + len(effect.names)]
-        at += len(effect.names)
-        beta = model.estimates.loc[names, "log_rr"].to_numpy(float)
-        found.append((effect, np.where(np.isneginf(beta), NO_RATE, beta)))
-    return found if all(np.isfinite(beta).all() for _, beta in found) else []

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_suppression import WITHHELD
-from steropes.studies.release.one_question_release import Published
 from steropes.studies.formatting.distinguishing_digits import effect
 from steropes.studies.formatting.released_numbers import (
     analysis_name,
@@ -18,6 +17,7 @@ from steropes.studies.formatting.released_numbers import (
     shown_value,
     title_case,
 )
+from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.study_checks import checks
 from steropes.studies.report.terminal_tables import simple_table
 

@@ -145,11 +145,11 @@ def _both_models(competing: int) -> tuple[Any, ...]:
     from steropes.studies.cohorts.comparison import ComparisonRules
     from steropes.studies.cohorts.study_population import TimeAtRisk
     from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
+    from steropes.studies.outcomes.settings import OutcomeModel
     from steropes.studies.propensity.propensity_scores import PropensityRules
     from steropes.studies.propensity.score_matching import Match
     from steropes.studies.propensity.score_strata import Stratify
     from steropes.studies.propensity.score_trimming import Trim
-    from steropes.studies.outcomes.settings import OutcomeModel
 
     scored: dict[str, Any] = {"propensity": PropensityRules(variance=0.01)}
     by_weight: dict[str, Any] = {**scored, "outcome_model": OutcomeModel(weighted=True)}

@@ -15,14 +15,14 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import TimeAtRisk, study_population
+from steropes.studies.comparative.analysis_cache import Workbench
 from steropes.studies.comparative.grid_questions_and_analyses import (
     Outcome,
     Question,
     StudyAnalysis,
 )
-from steropes.studies.outcomes.signal_injection import Synthesis, add_outcomes, outcome_rates
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.comparative.analysis_cache import Workbench
+from steropes.studies.outcomes.signal_injection import Synthesis, add_outcomes, outcome_rates
 from steropes.studies.results.tables_shared_by_outcomes import comparison_id
 
 __all__ = ["PositiveControls", "WithPositives", "add_positive_controls"]

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet
+from steropes.studies.cohorts.cohort_sources import CohortSources, MadeCohorts
 from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.comparative.cohort_method_presets import cohort_method
 from steropes.studies.comparative.grid_questions_and_analyses import (
@@ -17,10 +18,8 @@ from steropes.studies.comparative.grid_questions_and_analyses import (
     Question,
     StudyAnalysis,
 )
-from steropes.studies.specifications.positive_controls import PositiveControls
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
-from steropes.studies.cohorts.cohort_sources import CohortSources, MadeCohorts
 from steropes.studies.settings.settings_classes import Settings
 from steropes.studies.settings.validated_types import (
     ConceptId,
@@ -31,6 +30,7 @@ from steropes.studies.settings.validated_types import (
     TimeZone,
     Whole,
 )
+from steropes.studies.specifications.positive_controls import PositiveControls
 
 __all__ = ["CohortSources", "ControlSet", "Exclusion", "GridSpec", "RiskWindow"]
 

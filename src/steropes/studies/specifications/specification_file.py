@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.comparative.cohort_method_presets import cohort_method
 from steropes.studies.cohorts.cohort_sources import with_texts
+from steropes.studies.comparative.cohort_method_presets import cohort_method
 from steropes.studies.settings.schema_generation import schema_of
 from steropes.studies.settings.settings_reader import Place, Source
 from steropes.studies.specifications.specification import GridSpec

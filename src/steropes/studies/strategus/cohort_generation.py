@@ -12,13 +12,13 @@ from steropes.errors import DataError
 from steropes.private_files import private_draft
 from steropes.studies._optional_packages import need
 from steropes.studies.cohorts.circe import STATISTICS, circe_cohorts, cohorts_with_statistics
+from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable
 from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.cohorts.cohort_sources import MadeCohorts
-from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 from steropes.studies.strategus.subset_queries import ENTRIES, make_subset
+from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 
 __all__ = ["generate_cohorts", "write_cohort_table"]
 

@@ -8,14 +8,15 @@ dechallenge did not fail, and fails if the outcome begins during it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.strategus_plans.characterization_plan import Challenge
 
-__all__ = ["Challenge", "challenge_counts"]
+__all__ = ["challenge_counts"]
 
 ENTRIES = "challenge_entries"
 KEYS = {
@@ -24,26 +25,6 @@ KEYS = {
     "stop": "dechallenge_stop_interval",
     "span": "dechallenge_evaluation_window",
 }
-
-
-@dataclass(frozen=True)
-class Challenge:
-    """A target and an outcome, with the days that define dechallenges.
-
-    Attributes
-    ----------
-    target, outcome : int
-        The cohorts.
-    stop : int
-        The largest number of days from the outcome to the end of the target (the stop interval).
-    span : int
-        Days after that end in which the outcome must not begin again (the evaluation window).
-    """
-
-    target: int
-    outcome: int
-    stop: int
-    span: int
 
 
 def challenge_counts(

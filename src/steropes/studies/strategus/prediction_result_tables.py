@@ -10,9 +10,9 @@ import pandas as pd
 
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
+from steropes.studies.prediction.prediction_models import PredictionResult
 from steropes.studies.release.prediction_people import has_rare_outcomes
 from steropes.studies.release.prediction_release import released_intercept, released_result
-from steropes.studies.prediction.prediction_models import PredictionResult
 from steropes.studies.strategus_plans.prediction_plan import PredictionDesign
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 from steropes.version import __version__

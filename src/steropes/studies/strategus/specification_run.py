@@ -12,11 +12,16 @@ import pandas as pd
 from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.private_files import private_folder
+from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import DisclosureRules, applied_rules, site_rules
 from steropes.studies.disclosure.counts_in_text import released_text
 from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.disclosure.release_folder import RELEASE, write_release
+from steropes.studies.formatting.plain_text import csv_text
+from steropes.studies.grids.comparative_grid_run import run_grid
+from steropes.studies.grids.sccs_grid import run_case_series_grid
+from steropes.studies.prediction.prediction_models import predicted_designs
 from steropes.studies.release.strategus_tables import (
     released_baseline,
     released_challenges,
@@ -24,29 +29,24 @@ from steropes.studies.release.strategus_tables import (
     released_statistics,
     released_times,
 )
-from steropes.studies.cohorts.cohort_sources import MadeCohorts
-from steropes.studies.grids.comparative_grid_run import run_grid
-from steropes.studies.formatting.plain_text import csv_text
-from steropes.studies.grids.sccs_grid import run_case_series_grid
-from steropes.studies.strategus_plans.characterization_plan import CHARACTERIZATION
 from steropes.studies.strategus.cohort_generation import generate_cohorts, write_cohort_table
 from steropes.studies.strategus.cohort_outputs import cohort_tables
-from steropes.studies.strategus_plans.comparative_plan import COHORT_METHOD
 from steropes.studies.strategus.database_description import DATABASE, database_tables
 from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
-from steropes.studies.strategus_plans.incidence_plan import INCIDENCE
 from steropes.studies.strategus.incidence_rates import incidence_tables
-from steropes.studies.strategus_plans.part_verdicts import verdicts_after
-from steropes.studies.prediction.prediction_models import predicted_designs
-from steropes.studies.strategus_plans.prediction_plan import PREDICTION
 from steropes.studies.strategus.prediction_result_tables import prediction_tables
 from steropes.studies.strategus.results_model import module_files
-from steropes.studies.strategus_plans.series_plan import CASE_SERIES
-from steropes.studies.strategus_plans.specification_plan import COHORTS, SpecificationPlan
-from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS
 from steropes.studies.strategus.synthesis_run import synthesis_tables
 from steropes.studies.strategus.target_baseline import baseline_tables
 from steropes.studies.strategus.time_to_event import times_to_events
+from steropes.studies.strategus_plans.characterization_plan import CHARACTERIZATION
+from steropes.studies.strategus_plans.comparative_plan import COHORT_METHOD
+from steropes.studies.strategus_plans.incidence_plan import INCIDENCE
+from steropes.studies.strategus_plans.part_verdicts import verdicts_after
+from steropes.studies.strategus_plans.prediction_plan import PREDICTION
+from steropes.studies.strategus_plans.series_plan import CASE_SERIES
+from steropes.studies.strategus_plans.specification_plan import COHORTS, SpecificationPlan
+from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS
 
 __all__ = ["SpecificationResults", "run_specification", "run_synthesis"]
 

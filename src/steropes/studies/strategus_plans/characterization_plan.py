@@ -10,7 +10,6 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.strategus.dechallenge_rechallenge import Challenge
 from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
 from steropes.studies.strategus_plans.r_covariate_settings import covariate_rules
 from steropes.studies.strategus_plans.r_values import (
@@ -32,6 +31,7 @@ __all__ = [
     "AFTER_INDEX",
     "CHARACTERIZATION",
     "Baseline",
+    "Challenge",
     "CharacterizationPlan",
     "characterization_plan",
 ]
@@ -49,6 +49,26 @@ ELSEWHERE = {
 SINGLE_PEOPLE = (
     "c_rechallenge_fail_case_series is empty, because its rows are of single people and never leave"
 )
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """A target and an outcome, with the days that define dechallenges.
+
+    Attributes
+    ----------
+    target, outcome : int
+        The cohorts.
+    stop : int
+        The largest number of days from the outcome to the end of the target (the stop interval).
+    span : int
+        Days after that end in which the outcome must not begin again (the evaluation window).
+    """
+
+    target: int
+    outcome: int
+    stop: int
+    span: int
 
 
 @dataclass(frozen=True)

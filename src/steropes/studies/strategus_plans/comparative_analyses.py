@@ -11,11 +11,11 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import PopulationRules, TimeAtRisk
 from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter, StudyAnalysis
+from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.propensity.propensity_scores import PropensityRules
 from steropes.studies.propensity.score_matching import Match
 from steropes.studies.propensity.score_strata import Stratify
 from steropes.studies.propensity.score_trimming import Trim
-from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.strategus_plans.cohort_method_settings import (
     BalanceArgs,
     CmAnalysis5,
@@ -28,7 +28,13 @@ from steropes.studies.strategus_plans.cohort_method_settings import (
 )
 from steropes.studies.strategus_plans.cyclops_settings import require_prior
 from steropes.studies.strategus_plans.r_covariate_settings import covariate_rules
-from steropes.studies.strategus_plans.r_values import JsonPath, json_path, parsed, table_rows, within
+from steropes.studies.strategus_plans.r_values import (
+    JsonPath,
+    json_path,
+    parsed,
+    table_rows,
+    within,
+)
 
 __all__ = ["comparative_analysis"]
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.comparative.grid_questions_and_analyses import (
     Outcome,
     Question,
     StudyAnalysis,
 )
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
-from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.specifications.specification import Exclusion, GridSpec
 from steropes.studies.strategus_plans.cohort_method_settings import (
     CmOutcome,

@@ -19,8 +19,8 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from steropes.errors import DataError
-from steropes.studies.settings.validated_types import LARGEST, LONGEST
 from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.settings.validated_types import LARGEST, LONGEST
 
 __all__ = [
     "ATTRIBUTES",

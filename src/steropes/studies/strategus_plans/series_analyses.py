@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
+from steropes.studies.sccs.specification.grid_settings import (
+    CaseSeriesGrid,
+    SeriesAnalysis,
+    SeriesQuestion,
+)
 from steropes.studies.sccs.specification.settings import ExposureWindow, Spline
 from steropes.studies.strategus_plans.cyclops_settings import require_prior
 from steropes.studies.strategus_plans.r_values import JsonPath, json_path, parsed, within

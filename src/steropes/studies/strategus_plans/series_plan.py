@@ -24,7 +24,11 @@ from steropes.studies.strategus_plans.module_translation import (
 from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
 from steropes.studies.strategus_plans.r_values import JsonPath, json_path, parsed, within
 from steropes.studies.strategus_plans.series_analyses import series_analysis
-from steropes.studies.strategus_plans.series_settings import SccsQuestion, SccsSettings, SccsThresholds
+from steropes.studies.strategus_plans.series_settings import (
+    SccsQuestion,
+    SccsSettings,
+    SccsThresholds,
+)
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 
 __all__ = ["CASE_SERIES", "SeriesPlan", "series_plan"]

@@ -23,7 +23,11 @@ from steropes.studies.strategus_plans.comparative_plan import (
 )
 from steropes.studies.strategus_plans.incidence_plan import INCIDENCE, IncidencePlan, incidence_plan
 from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
-from steropes.studies.strategus_plans.prediction_plan import PREDICTION, PredictionPlan, prediction_plan
+from steropes.studies.strategus_plans.prediction_plan import (
+    PREDICTION,
+    PredictionPlan,
+    prediction_plan,
+)
 from steropes.studies.strategus_plans.r_values import Flag, JsonPath, RModel, json_path, parsed
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES, SeriesPlan, series_plan
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts

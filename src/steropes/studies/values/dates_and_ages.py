@@ -1,4 +1,4 @@
-"""Calendar dates of values, birthdays, and ages in completed years.
+"""Calendar dates of values, time zones, birthdays, and ages in completed years.
 
 A study counts days, so that every value with a time is converted to its local calendar date: for a
 time with a time zone the date in that zone, for text the date that it begins with. The time zone of
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import zoneinfo
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = [
     "birthday",
     "birthday_sql",
     "calendar_date",
+    "require_time_zone",
 ]
 
 # Average days of a year, in rates and in ages of R's packages.
@@ -163,3 +165,21 @@ def _day(value: object) -> np.datetime64:
     if value is None or value is pd.NaT or value is pd.NA or value != value:
         return NO_DATE
     raise ValueError
+
+
+def require_time_zone(name: object) -> str:
+    """Return the name of a time zone.
+
+    Raises
+    ------
+    DataError
+        There is no such zone.
+    """
+    try:
+        if isinstance(name, str):
+            return zoneinfo.ZoneInfo(name).key
+    except (KeyError, ValueError, OSError):  # Not found, an invalid path, or a folder.
+        pass
+    raise DataError(
+        f'time_zone must be the name of a time zone, such as "UTC" or "Europe/Berlin", not {name!r}'
+    )

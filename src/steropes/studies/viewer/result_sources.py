@@ -19,8 +19,8 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies.disclosure.release_folder import EXACT_NOTE, RELEASE, released_rules
 from steropes.studies.result_files.result_csv import read_result_csv
-from steropes.studies.result_files.table_layouts import TABLES as COMPARATIVE
 from steropes.studies.result_files.sccs_results_schema import TABLES as SERIES
+from steropes.studies.result_files.table_layouts import TABLES as COMPARATIVE
 from steropes.studies.strategus.results_model import FILE_PREFIXES, results_model
 from steropes.studies.viewer.prediction_results import prediction_tables_of_source
 from steropes.studies.viewer.study_file import STUDY_FILE, study_file_tables

@@ -13,8 +13,8 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.disclosure import DisclosureRules, site_rules
-from steropes.studies.result_files.atomic_files import write_files
 from steropes.studies.report.rendering import render
+from steropes.studies.result_files.atomic_files import write_files
 from steropes.studies.viewer.comparative_views import comparative_views
 from steropes.studies.viewer.database_views import database_views, incidence_views
 from steropes.studies.viewer.display_tables import named_tables

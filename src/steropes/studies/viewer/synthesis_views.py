@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 
 from steropes.errors import DataError
+from steropes.studies.archives.archive_synthesis import combine_tables
+from steropes.studies.archives.series_synthesis import combine_series_tables
 from steropes.studies.diagnostics.archive_blinding import (
     HIDDEN,
     flagged_results,
     without_derivable_syntheses,
 )
-from steropes.studies.archives.archive_synthesis import combine_tables
-from steropes.studies.archives.series_synthesis import combine_series_tables
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kinds

@@ -7,7 +7,12 @@ from typing import Any
 
 from steropes.studies._optional_packages import need
 from steropes.studies.database.sources.server_address import Address
-from steropes.studies.database.sources.server_connection import BATCH, Server, empty_batch, read_options
+from steropes.studies.database.sources.server_connection import (
+    BATCH,
+    Server,
+    empty_batch,
+    read_options,
+)
 from steropes.studies.database.sources.server_kind import ServerKind
 from steropes.studies.database.sources.sql_dialects import Dialect
 

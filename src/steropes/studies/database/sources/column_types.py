@@ -11,15 +11,13 @@ anything.
 
 from __future__ import annotations
 
-import zoneinfo
 from collections.abc import Mapping
 from typing import Literal
 
-from steropes.errors import DataError
 from steropes.studies.database.sources.protocols import MARK, Workspace
 from steropes.studies.disclosure import shown_count
 
-__all__ = ["conformed", "meaning", "require_time_zone"]
+__all__ = ["conformed", "meaning"]
 
 Meaning = Literal["date", "whole", "real", ""]
 
@@ -48,24 +46,6 @@ def meaning(column: str) -> Meaning:
     if column in REAL:
         return "real"
     return "date" if column.endswith("_date") else ""
-
-
-def require_time_zone(name: object) -> str:
-    """Return the name of a time zone.
-
-    Raises
-    ------
-    DataError
-        There is no such zone.
-    """
-    try:
-        if isinstance(name, str):
-            return zoneinfo.ZoneInfo(name).key
-    except (KeyError, ValueError, OSError):  # Not found, an invalid path, or a folder.
-        pass
-    raise DataError(
-        f'time_zone must be the name of a time zone, such as "UTC" or "Europe/Berlin", not {name!r}'
-    )
 
 
 def conformed(home: Workspace, source: str, table: str, types: Mapping[str, str], zone: str) -> str:

@@ -16,8 +16,8 @@ from scipy.interpolate import BSpline
 from steropes.errors import DataError
 from steropes.studies.disclosure import shown_count
 from steropes.studies.sccs.cases.case_population import Population
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings, Spline
 from steropes.studies.sccs.models.spline_columns import SplineColumns
+from steropes.studies.sccs.specification.settings import CaseSeriesSettings, Spline
 
 __all__ = ["TimeEffect", "TimeEffects", "bspline", "cyclic_spline", "time_effects"]
 

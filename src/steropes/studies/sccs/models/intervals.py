@@ -13,12 +13,18 @@ import steropes
 from steropes.data.group_checks_and_counts import count_distinct
 from steropes.design.column_storage import SparseBlock
 from steropes.studies.disclosure import DisclosureRules, rules_in_force, shown_count
-from steropes.studies.sccs.models.calendar_time_splines import TimeEffects, first_day, month_of
 from steropes.studies.sccs.cases.case_population import Population
-from steropes.studies.sccs.cases.era_covariates import CONTROL, Column, distinct_names, require_windows
+from steropes.studies.sccs.cases.era_covariates import (
+    CONTROL,
+    Column,
+    distinct_names,
+    require_windows,
+)
 from steropes.studies.sccs.cases.eras import Eras
 from steropes.studies.sccs.cases.event_dependent_observation import CensorModel
 from steropes.studies.sccs.cases.exposure_contrast import contrast_columns, require_contrast
+from steropes.studies.sccs.cases.risk_windows import Spans, stream_spans
+from steropes.studies.sccs.models.calendar_time_splines import TimeEffects, first_day, month_of
 from steropes.studies.sccs.models.interval_splitting import (
     ModelRows,
     TimeIntervals,
@@ -27,10 +33,9 @@ from steropes.studies.sccs.models.interval_splitting import (
     sorted_distinct,
     split_time,
 )
-from steropes.studies.sccs.cases.risk_windows import Spans, stream_spans
 from steropes.studies.sccs.models.row_accumulator import RowAccumulator
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings, ExposureWindow
 from steropes.studies.sccs.models.spline_columns import SplineColumns
+from steropes.studies.sccs.specification.settings import CaseSeriesSettings, ExposureWindow
 
 __all__ = ["PROBE", "Intervals", "make_intervals"]
 

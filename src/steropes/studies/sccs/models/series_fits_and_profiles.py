@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 import steropes
 from steropes.errors import DataError
 from steropes.studies.sccs.cases.era_covariates import Column
-from steropes.studies.sccs.models.infinite_estimates import limiting_estimate, rows_of_empty_segments
+from steropes.studies.sccs.models.infinite_estimates import (
+    limiting_estimate,
+    rows_of_empty_segments,
+)
 from steropes.studies.sccs.models.intervals import Intervals
 from steropes.studies.sccs.models.series_priors import estimator, prior_of, with_weak_prior
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 from steropes.studies.sccs.models.spline_series_fits import (
     MonthlyFits,
     choose_variance,
@@ -30,6 +32,7 @@ from steropes.studies.sccs.models.spline_series_fits import (
     violation,
 )
 from steropes.studies.sccs.models.spline_series_likelihood import monthly_likelihood
+from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 
 __all__ = ["Fit", "Profile", "log_likelihood"]
 

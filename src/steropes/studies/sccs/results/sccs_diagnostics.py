@@ -22,9 +22,9 @@ from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
 from steropes.studies.formatting.distinguishing_digits import deciding, deciding_p, limit_text
 from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.sccs.cases.case_population import Population
-from steropes.studies.sccs.models.detectable_ratio import minimal_detectable_ratio
 from steropes.studies.sccs.cases.era_covariates import Column
 from steropes.studies.sccs.cases.event_dependent_observation import CensorModel
+from steropes.studies.sccs.models.detectable_ratio import minimal_detectable_ratio
 from steropes.studies.sccs.models.intervals import PROBE, Intervals
 from steropes.studies.sccs.models.sccs_model import CaseSeriesModel
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.database.data_quality_notes import note_rows
+from steropes.studies.result_files.sccs_results_schema import EXACT
 from steropes.studies.sccs.models.intervals import PROBE
 from steropes.studies.sccs.results.sccs_diagnostics import DIAGNOSTICS, NOT_EVALUATED, Diagnostics
-from steropes.studies.result_files.sccs_results_schema import EXACT
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 from steropes.studies.sccs.results.unreleased_series import ExactSeries
+from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 
 __all__ = ["ESTIMATE", "FORMER_VERDICTS", "covariate_ids", "exact_tables", "window_rows"]
 

@@ -13,12 +13,12 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.concept_domain_hints import domain_hint
 from steropes.studies.database.data_quality_notes import DataNote, explained
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.sccs.models.calendar_time_splines import TimeEffects, time_effects
 from steropes.studies.sccs.cases.case_population import Population, find_cases
 from steropes.studies.sccs.cases.era_covariates import era_columns
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.cases.eras import Eras
 from steropes.studies.sccs.cases.event_dependent_observation import CensorModel, fit_censoring
+from steropes.studies.sccs.models.calendar_time_splines import TimeEffects, time_effects
 from steropes.studies.sccs.models.event_timing import Exposures
 from steropes.studies.sccs.models.intervals import Intervals, make_intervals
 from steropes.studies.sccs.specification.settings import CaseRules, CaseSeriesSettings

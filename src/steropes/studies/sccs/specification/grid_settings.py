@@ -7,8 +7,19 @@ from dataclasses import field, replace
 from typing import Annotated, Any
 
 from steropes.errors import DataError
-from steropes.studies.outcomes.signal_injection import Ratios, Tries
 from steropes.studies.cohorts.cohort_sources import CohortSources
+from steropes.studies.outcomes.signal_injection import Ratios, Tries
+from steropes.studies.result_files.hashed_ids import hashed_id
+from steropes.studies.sccs.specification.sccs_cohorts import cohort_settings
+from steropes.studies.sccs.specification.sccs_presets import analysis_fields, case_series_settings
+from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
+from steropes.studies.sccs.specification.settings import (
+    Anchor,
+    CaseRules,
+    CaseSeriesSettings,
+    ExposureWindow,
+    Spline,
+)
 from steropes.studies.settings.settings_classes import Settings
 from steropes.studies.settings.validated_types import (
     ConceptId,
@@ -21,17 +32,6 @@ from steropes.studies.settings.validated_types import (
     TrueRatio,
     Whole,
     YesNo,
-)
-from steropes.studies.result_files.hashed_ids import hashed_id
-from steropes.studies.sccs.specification.sccs_cohorts import cohort_settings
-from steropes.studies.sccs.specification.sccs_presets import analysis_fields, case_series_settings
-from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
-from steropes.studies.sccs.specification.settings import (
-    Anchor,
-    CaseRules,
-    CaseSeriesSettings,
-    ExposureWindow,
-    Spline,
 )
 
 __all__ = [

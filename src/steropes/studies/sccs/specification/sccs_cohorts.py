@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import read_cohorts
+from steropes.studies.cohorts.cohort_sources import CohortSources, MadeCohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.cohorts.cohort_sources import CohortSources, MadeCohorts
 
 __all__ = ["attempted_cohorts", "cohort_settings", "make_cohorts"]
 

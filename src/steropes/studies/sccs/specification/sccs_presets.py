@@ -7,6 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from steropes.errors import DataError
+from steropes.studies.sccs.specification.settings import (
+    Anchor,
+    CaseRules,
+    CaseSeriesSettings,
+    ExposureWindow,
+    control_window,
+)
 from steropes.studies.settings.setting_fields import SettingField, setting_fields
 from steropes.studies.settings.validated_types import (
     LONGEST,
@@ -16,13 +23,6 @@ from steropes.studies.settings.validated_types import (
     Offset,
     Whole,
     YesNo,
-)
-from steropes.studies.sccs.specification.settings import (
-    Anchor,
-    CaseRules,
-    CaseSeriesSettings,
-    ExposureWindow,
-    control_window,
 )
 
 __all__ = [

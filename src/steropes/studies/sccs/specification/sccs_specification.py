@@ -11,6 +11,14 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import CohortSources, with_texts
+from steropes.studies.sccs.specification.grid_settings import (
+    CaseSeriesGrid,
+    SeriesAnalysis,
+    SeriesPositives,
+    SeriesQuestion,
+)
+from steropes.studies.sccs.specification.sccs_presets import analysis_fields
+from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 from steropes.studies.settings.schema_generation import schema_of
 from steropes.studies.settings.settings_classes import Settings
 from steropes.studies.settings.settings_reader import Source
@@ -22,14 +30,6 @@ from steropes.studies.settings.validated_types import (
     Name,
     TimeZone,
 )
-from steropes.studies.sccs.specification.grid_settings import (
-    CaseSeriesGrid,
-    SeriesAnalysis,
-    SeriesPositives,
-    SeriesQuestion,
-)
-from steropes.studies.sccs.specification.sccs_presets import analysis_fields
-from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 
 __all__ = ["case_series_grid_schema", "read_case_series_grid"]
 

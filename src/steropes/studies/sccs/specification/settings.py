@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from steropes.errors import DataError
-from steropes.studies.values.dates_and_ages import AgeRule, calendar_date
+from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 from steropes.studies.settings.settings_classes import Settings
 from steropes.studies.settings.validated_types import (
     Age,
@@ -28,7 +28,7 @@ from steropes.studies.settings.validated_types import (
     Whole,
     YesNo,
 )
-from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
+from steropes.studies.values.dates_and_ages import AgeRule, calendar_date
 
 __all__ = ["CaseRules", "CaseSeriesSettings", "ExposureWindow", "Spline", "control_window"]
 
