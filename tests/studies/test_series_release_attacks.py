@@ -3,25 +3,37 @@
 import math
 import re
 import zipfile
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.studies.conftest import TinyOmop
-from tests.studies.release_attacker import LEAST, RULES, explained, numbers_of, terminal_text
+from tests.studies.count_attacks import coarse_range, judged
+from tests.studies.release_attacker import (
+    LEAST,
+    RULES,
+    Unknowns,
+    cell_range,
+    explained,
+    numbers_of,
+    terminal_text,
+)
 
 from steropes.studies import case_series, case_series_settings
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.disclosive_digit_rounding import STEPS
+from steropes.studies.disclosure.effect_suppression import Secrecy
 from steropes.studies.grids.sccs_grid import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,
     run_case_series_grid,
 )
-from steropes.studies.release.series_counts import released_covariates
+from steropes.studies.release.series_counts import CovariateCounts, released_covariates
 from steropes.studies.release.series_table_release import release_series
+from steropes.studies.release.series_weeks import released_weeks
 from steropes.studies.sccs.results.sccs_result_tables import exact_tables
 from steropes.studies.series_report.sccs_terminal import print_grid, print_series
 
@@ -209,9 +221,14 @@ def test_months_do_not_tell_the_outcomes_of_a_month_that_is_hidden(omop):
     assert total - low > 4
 
 
-@pytest.mark.parametrize(("inside", "at_end", "n"), [(12, 6, 70), (26, 11, 70)])
-def test_effects_are_the_same_for_all_numbers_of_hidden_outcomes(inside, at_end, n, tmp_path):
-    """Steps, estimates and limits of other windows do not tell how many outcomes one window has."""
+@pytest.mark.parametrize(
+    ("inside", "at_end", "n"), [(12, 6, 70), (26, 11, 70), (26, 6, 90), (15, 11, 70), (0, 9, 80)]
+)
+def test_tables_are_the_same_for_all_numbers_of_hidden_outcomes(inside, at_end, n, tmp_path):
+    """Steps, estimates, limits and p values do not tell how many outcomes one window has.
+
+    Outcomes that are not in the window are in other months, so that months differ.
+    """
     found = []
     for before in range(1, 5):
         (folder := tmp_path / str(before)).mkdir()
@@ -219,7 +236,54 @@ def test_effects_are_the_same_for_all_numbers_of_hidden_outcomes(inside, at_end,
         made = case_series(path, case_series_settings(3, 1, unblind=True))
         exact = exact_tables(made, 1, 1, "here")
         released = [release_series(exact, DisclosureRules(r, LEAST[r])) for r in RULES]
-        tables = ("sccs_result", "sccs_covariate_result")
-        found.append([of[name].to_csv() for of in released for name in tables])
-    assert "rr" in found[0][0]
+        found.append(
+            [{k: t.to_csv() for k, t in of.items() if k != "sccs_time_trend"} for of in released]
+        )
+    assert "rr" in found[0][0]["sccs_covariate_result"]
     assert all(other == found[0] for other in found[1:])
+
+
+def weekly_tables(weeks, events):
+    """Exact tables of an exposure with outcomes by week and windows of whole weeks."""
+    at = {"analysis_id": 1, "exposures_outcome_set_id": 1}
+    return {
+        "sccs_exposures_outcome_set": pd.DataFrame([at | {"outcome_id": 3}]),
+        "sccs_covariate": pd.DataFrame(
+            [at | {"covariate_id": 1000, "covariate_name": "exposure", "era_id": 1}]
+        ),
+        "covariate_count": pd.DataFrame([at | {"covariate_id": 1000, "events": events}]),
+        "sccs_time_to_event": pd.DataFrame(
+            [at | {"era_id": 1, "week": k, "observed_subjects": 90, "outcomes": n}
+             for k, n in zip(range(-4, 8), weeks, strict=True)]
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rules", [DisclosureRules(), DisclosureRules("opensafely", 8)], ids=str)
+def test_outcomes_of_weeks_do_not_follow_from_those_of_a_window(rules):
+    """The attacker knows that everybody is exposed for so many whole weeks."""
+    rng, found, shown = np.random.default_rng(4), Counter(), 0
+    for _ in range(200):
+        weeks, window = rng.poisson(rng.uniform(0.3, 12, 12)), int(rng.integers(1, 7))
+        events = int(weeks[4 : 4 + window].sum())
+        exact = weekly_tables(weeks, events)
+        counts = {
+            (1, 1, 1000): CovariateCounts(90, 90, 90, rules.count(events), Secrecy(False, 0.0))
+        }
+        released = released_weeks(exact, counts, rules)
+        x, hidden, truth = Unknowns(), [], {}
+        for k, n in zip(released["week"], released["outcomes"], strict=True):
+            x.add(k, *coarse_range(n, rules))
+            truth[k] = int(weeks[k + 4])
+            if n < 0:
+                hidden.append(k)
+        if not len(released):
+            continue
+        shown += 1
+        x.add("window", *cell_range(rules.rounded(events), rules.least, rules.rounds))
+        x.say([(1, "window"), *((-1, k) for k in range(window))], 0, 0)
+        assert not rules.small(events)  # or no week is released
+        found += judged(x, hidden, truth)
+    assert found["suppressed"] > 100
+    assert shown > 50
+    assert found["exact"] == found["two"] == 0

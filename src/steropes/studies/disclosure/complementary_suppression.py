@@ -16,7 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.studies.disclosure.disclosure_rules import OPENSAFELY_ROUNDING, DisclosureRules
 
-__all__ = ["Split", "beside", "limit_of_part", "nested_splits", "part_split", "withheld_counts"]
+__all__ = [
+    "Split",
+    "beside",
+    "count_ranges",
+    "limit_of_part",
+    "nested_splits",
+    "part_split",
+    "withheld_counts",
+]
 
 # Positions of strata in a table, and for each of them the position of its total.
 Split = tuple[NDArray, NDArray]
@@ -125,7 +133,9 @@ def withheld_counts(
         few = shown[totals] <= rules.least * strata[totals]
         withheld[parts] |= few & np.isin(totals, totals[hidden[parts] & few])
     while True:
-        low, high = _propagated(*_ranges(shown, withheld, rules, entries, lowest_of_rows), splits)
+        low, high = count_ranges(shown, rules, entries=entries)
+        low, high = np.where(withheld, lowest_of_rows, low), np.where(withheld, np.inf, high)
+        low, high = _propagated(low, high, splits)
         lowest = np.ones(len(low)) if entries else np.maximum(low, 1)
         values = np.where(withheld, high, np.minimum(high, rules.least - 1)) - lowest + 1
         narrow = hidden & (values < rules.least - 1)
@@ -161,10 +171,18 @@ def _interactions(narrow: NDArray, splits: Sequence[Split]) -> NDArray:
     return found
 
 
-def _ranges(
-    shown: NDArray, withheld: NDArray, rules: DisclosureRules, entries: bool, fewest: NDArray
+def count_ranges(
+    shown: NDArray, rules: DisclosureRules, *, entries: bool = False
 ) -> tuple[NDArray, NDArray]:
-    """Return the lowest and highest counts for which each released count can stand."""
+    """Return the lowest and highest counts for which each count of `coarse` can stand.
+
+    Parameters
+    ----------
+    shown : ndarray, shape (n,)
+        Counts as `DisclosureRules.coarse` releases them.
+    entries : bool, default False
+        Whether a suppressed count may be large; see `withheld_counts`.
+    """
     n, least = shown.astype(float), rules.least
     above = OPENSAFELY_ROUNDING // 2 if rules.rounds else least // 2
     below = above - 1 if rules.rounds else above
@@ -172,8 +190,7 @@ def _ranges(
     high = np.where(n > 0, n + above, 0.0)
     few = n == -least
     low = np.where(few, 1.0, low)
-    high = np.where(few, np.inf if entries else least - 1.0, high)
-    return np.where(withheld, fewest, low), np.where(withheld, np.inf, high)
+    return low, np.where(few, np.inf if entries else least - 1.0, high)
 
 
 def _propagated(low: NDArray, high: NDArray, splits: Sequence[Split]) -> tuple[NDArray, NDArray]:

@@ -53,19 +53,24 @@ class Secrecy:
     shift : float, default 0
         Added to the log ratio before it is rounded, so that the result is about the same for all
         possible values of another suppressed count.
-    spread : float, default 1
-        Factor of the distances between estimate and limits, for the same reason.
+    ends : tuple of (float, float), default (0, 0)
+        Added to the lower and the upper log limit as well, for the same reason.
     """
 
     closed: bool
     step: float
     events: bool = False
     shift: float = 0.0
-    spread: float = 1.0
+    ends: tuple[float, float] = (0.0, 0.0)
 
     def rounds(self, rules: DisclosureRules) -> bool:
         """Check whether the effect is released with fewer digits."""
         return bool(self.step) or rules.rounds
+
+    def moved(self, at: float, low: float, high: float) -> tuple[float, float, float]:
+        """Shift a log ratio and its limits; infinite ones stay."""
+        below, above = self.ends
+        return at + self.shift, low + self.shift + below, high + self.shift + above
 
 
 def secrecy_of(
@@ -118,11 +123,8 @@ def number(x: Any) -> float:
 def rounded_effect(line: dict[object, object], secrecy: Secrecy) -> dict[str, float]:
     """Round an effect and its limits, and derive everything else from the rounded numbers."""
     low, high, ratio = (_log(number(line[name])) for name in ("ci_95_lb", "ci_95_ub", "rr"))
-    exact = (number(line["log_rr"]) if "log_rr" in line else ratio), low, high
-    at = exact[0] if math.isfinite(exact[0]) else 0.0
-    found = Effect(
-        *(x if math.isinf(x) else at + (x - at) * secrecy.spread + secrecy.shift for x in exact)
-    ).rounded(secrecy.step)
+    at = number(line["log_rr"]) if "log_rr" in line else ratio
+    found = Effect(*secrecy.moved(at, low, high)).rounded(secrecy.step)
     values = {
         "rr": significant(ratio_of(found.log_rr)),
         "ci_95_lb": significant(ratio_of(found.lower)),

@@ -9,7 +9,12 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, significant
+from steropes.studies.disclosure.disclosive_digit_rounding import (
+    Effect,
+    in_ratio,
+    log_unit,
+    significant,
+)
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import WITHHELD, Secrecy, effect_columns
 from steropes.studies.disclosure.small_cell_suppression import Bound
@@ -21,12 +26,20 @@ from steropes.studies.release.series_table_release import (
     has_profile,
     joint_secrecy,
     release_series,
+    released_p,
 )
 from steropes.studies.sccs.models.event_timing import remaining_time
 from steropes.studies.sccs.models.intervals import PROBE
-from steropes.studies.sccs.results.sccs_diagnostics import NOT_EVALUATED, PASS, Diagnostics, Verdict
+from steropes.studies.sccs.results.sccs_diagnostics import (
+    NOT_EVALUATED,
+    PASS,
+    Diagnostics,
+    Verdict,
+    stability_finding,
+)
 from steropes.studies.sccs.results.sccs_result_tables import ESTIMATE, covariate_ids, exact_tables
 from steropes.studies.sccs.results.unreleased_series import ExactSeries
+from steropes.studies.values.ratios import ratio_of
 
 __all__ = ["ReleasedSeries", "SeriesRelease", "release_study"]
 
@@ -120,13 +133,17 @@ def release_study(study: ExactSeries) -> SeriesRelease:
         diagnostics=[_diagnosis(study, d, counts, rules) for d in study.diagnostics],
         days={name: _days(study, name, c, rules) for name, c in counts.items()},
         yearly=_yearly(study, rules),
-        weeks={
-            name: binned(study.time_to_event(name)[["week", "outcomes"]], ("outcomes",), rules)
-            for name in study.exposures
-        },
+        weeks=_weeks(study, tables["sccs_time_to_event"]),
         ends=binned(remaining_time(study.population), ("ended", "data_ended"), rules),
         rules=rules,
     )
+
+
+def _weeks(study: ExactSeries, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the released outcomes by week of each exposure."""
+    columns = dict(zip(study.intervals.names, study.intervals.columns, strict=True))
+    eras = {n: columns[n].eras[0] if columns[n].eras else 0 for n in study.exposures}
+    return {n: table.loc[table["era_id"] == era, ["week", "outcomes"]] for n, era in eras.items()}
 
 
 def _attrition(study: ExactSeries, table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
@@ -210,6 +227,14 @@ def _diagnosis(
             "Rate ratio that is detectable with a power of 80%: not released, because the number "
             "of outcomes of the exposed cases is not.",
         )
+    stable = verdicts["time stability"]
+    if not math.isnan(stable.value):
+        events = int(study.attrition["events"].iloc[-1])
+        ratio = in_ratio(stable.value, log_unit(events, rules.least), 2)
+        p = released_p(stable.p)
+        passed, limits = stable.verdict == PASS, study.settings.thresholds
+        finding = stability_finding(passed, ratio, p, limits)
+        verdicts["time stability"] = replace(stable, value=ratio, p=p, finding=finding)
     rare = verdicts["rarity"]
     verdicts["rarity"] = replace(rare, value=significant(rare.value, 2))
     return replace(d, verdicts=verdicts)
@@ -219,15 +244,18 @@ def _rounded(verdict: Verdict, secrecy: Secrecy) -> Verdict:
     """Round a rate ratio and its limits as in the tables, and keep the verdict."""
     if verdict.verdict == NOT_EVALUATED or not verdict.limits:
         return verdict
-    ends = (verdict.value, verdict.lower, verdict.upper)
-    rr, low, high = (in_ratio(math.exp(secrecy.shift) * x, secrecy.step) for x in ends)
+    ends = (
+        math.log(x) if x > 0 else -math.inf for x in (verdict.value, verdict.lower, verdict.upper)
+    )
+    effect = Effect(*secrecy.moved(*ends)).rounded(secrecy.step)
+    rr, low, high = (ratio_of(x) for x in (effect.log_rr, effect.lower, effect.upper))
     overlaps = "overlaps" if verdict.verdict == PASS else "does not overlap"
     return replace(
         verdict,
         value=rr,
         lower=low,
         upper=high,
-        p=significant(verdict.p, 1),
+        p=significant(effect.p, 1),
         finding=f"{verdict.finding.split(':')[0]}: rate ratio {decimals(rr)} ({decimals(low)} to "
         f"{decimals(high)}), rounded; the interval {overlaps} {limit_text(verdict.limits[0])} to "
         f"{limit_text(verdict.limits[1])}.",

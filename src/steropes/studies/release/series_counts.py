@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
 
 from steropes.studies.disclosure.disclosive_digit_rounding import (
     STEPS,
@@ -25,6 +27,8 @@ Tables = Mapping[str, pd.DataFrame]
 Key = tuple[int, int, int]
 SET = ["analysis_id", "exposures_outcome_set_id"]
 KEY = [*SET, "covariate_id"]
+DROP = 1.92  # Limits of 95 % are so far below the largest log likelihood.
+FARTHEST = 50.0  # No limit is so far from its estimate.
 OUTCOMES = {
     "subjects": "outcome_subjects",
     "events": "outcome_events",
@@ -86,7 +90,8 @@ def released_covariates(exact: Tables, rules: DisclosureRules) -> dict[Key, Cova
                     others.append(int(line[name]))
         secrecy = _secrecy(line, counts, errors.get(key, math.nan), rules)
         found[key] = CovariateCounts(**counts, secrecy=secrecy)
-    return _with_common_baseline(found, rows, finals, rules)
+    lines = {key_of(line): line for line in rows}
+    return _with_common_baseline(found, lines, errors, finals, rules)
 
 
 def _counts(
@@ -150,7 +155,8 @@ def _finals(exact: Tables) -> dict[tuple[int, ...], dict[str, int]]:
 
 def _with_common_baseline(
     found: dict[Key, CovariateCounts],
-    rows: list[dict[Any, Any]],
+    lines: dict[Key, dict[Any, Any]],
+    errors: Mapping[Key, float],
     finals: dict[tuple[int, ...], dict[str, int]],
     rules: DisclosureRules,
 ) -> dict[Key, CovariateCounts]:
@@ -159,29 +165,62 @@ def _with_common_baseline(
     All covariates of a model are compared with the same remaining time. A rate ratio is a function
     of its own outcomes, the days and the outcomes of the remaining time, so that its exact digits
     reveal the outcomes of the remaining time, and hence of the window with the suppressed count.
+    Estimates, limits and steps are those of the same remaining outcomes for all hidden numbers.
     """
-    inside = {key_of(line): int(line["events"]) for line in rows}
+    inside = {key: int(line["events"]) for key, line in lines.items()}
     for series in {key[:2] for key in found}:
         own = [key for key in found if key[:2] == series]
         hidden = [k for k in own if found[k].secrecy.closed or isinstance(found[k].events, Bound)]
         if not hidden:
             continue
         rest = finals.get(series, {}).get("events", 0) - sum(inside[key] for key in own)
-        # The remaining outcomes if the hidden ones are in the middle of what their bounds allow:
-        # the same for all hidden numbers, and so are steps, shifted estimates and widened limits.
+        # The remaining outcomes if the hidden ones are in the middle of what their bounds allow.
         middle = sum(_middle(found[k], inside[k], rules.least) - inside[k] for k in hidden)
         usual = rest - middle
         step = min(log_unit(math.floor(usual), rules.least), STEPS[-1])
-        shift = math.log(rest / usual) if rest > 0 and usual > 0 else 0.0
         for key in own:
-            if hidden != [key]:
-                secrecy, spread = found[key].secrecy, 1.0
-                if min(rest, usual, inside[key]) > 0:
-                    of = 1 / inside[key]
-                    spread = math.sqrt((of + 1 / usual) / (of + 1 / rest))
-                secrecy = replace(secrecy, step=max(secrecy.step, step), shift=shift, spread=spread)
-                found[key] = replace(found[key], secrecy=secrecy)
+            if hidden == [key]:
+                continue
+            shift, ends = 0.0, (0.0, 0.0)
+            if min(rest, usual) > 0:
+                shift = math.log(rest / usual)
+                exact, likely = (_limits(inside[key], n) for n in (rest, usual))
+                ends = likely[0] - exact[0], likely[1] - exact[1]
+            error = errors.get(key, math.nan) + (ends[1] - ends[0]) / 3.92
+            counts = {n: getattr(found[key], n) for n in ("subjects", "events", "observed_events")}
+            secrecy = _secrecy(lines[key], counts, error, rules)
+            secrecy = replace(secrecy, step=max(secrecy.step, step), shift=shift, ends=ends)
+            found[key] = replace(found[key], secrecy=secrecy)
     return found
+
+
+def _limits(inside: float, rest: float) -> tuple[float, float]:
+    """Return the log limits of the ratio of two Poisson rates by profile likelihood.
+
+    Parameters
+    ----------
+    inside, rest : float
+        Numbers of outcomes; `rest` is that of the time of comparison and more than 0.
+
+    Returns
+    -------
+    (float, float)
+        Limits relative to the estimate, which do not depend on the lengths of time. Without
+        outcomes inside, the upper one is relative to that of a single outcome in the other time,
+        and the lower one is 0.
+    """
+    if inside == 0:
+        return 0.0, math.log(rest * math.expm1(DROP / rest))
+    share = inside / (inside + rest)
+    best = inside * math.log(share) + rest * math.log1p(-share)
+
+    def drop(by: float) -> float:
+        """Return how far the log likelihood is below the limits' one."""
+        at = math.log(share / (1 - share)) + by
+        loss = inside * np.logaddexp(0, -at) + rest * np.logaddexp(0, at)
+        return float(best + loss) - DROP
+
+    return float(brentq(drop, -FARTHEST, 0.0)), float(brentq(drop, 0.0, FARTHEST))
 
 
 def _middle(counts: CovariateCounts, inside: int, least: int) -> float:

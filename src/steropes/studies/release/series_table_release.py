@@ -32,9 +32,17 @@ from steropes.studies.release.series_counts import (
     key_of,
     released_covariates,
 )
+from steropes.studies.release.series_weeks import released_weeks
 from steropes.studies.result_files.sccs_results_schema import TABLES
 
-__all__ = ["binned", "covariate_days", "has_profile", "joint_secrecy", "release_series"]
+__all__ = [
+    "binned",
+    "covariate_days",
+    "has_profile",
+    "joint_secrecy",
+    "release_series",
+    "released_p",
+]
 
 WITH = {"subjects": "subjects", "events": "observed_events", "periods": "periods"}
 SPANS = {
@@ -42,6 +50,7 @@ SPANS = {
     "sccs_calendar_time_spanning": "cover_before_after_subjects",
 }
 PROBE_ID = 99
+SMALLEST_P = 0.001  # Pages show smaller ones as "< 0.001".
 Row = dict[Any, Any]
 Counts = dict[Key, CovariateCounts]
 
@@ -79,9 +88,7 @@ def release_series(
             "sccs_spline": _few_digits(exact["sccs_spline"], "rr"),
             "sccs_censor_model": _few_digits(exact["sccs_censor_model"], "parameter_value"),
             "sccs_time_trend": _trend(exact["sccs_time_trend"], rules),
-            "sccs_time_to_event": binned(
-                exact["sccs_time_to_event"], ("observed_subjects", "outcomes"), rules
-            ),
+            "sccs_time_to_event": released_weeks(exact, counts, rules),
             **{n: _without_ends(binned(exact[n], (c,), rules), c) for n, c in SPANS.items()},
             "sccs_time_period": _period(exact, rules),
             "sccs_diagnostics_summary": _diagnostics(exact, counts, rules),
@@ -117,7 +124,7 @@ def _notes(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.DataFram
 
 def binned(table: pd.DataFrame, names: tuple[str, ...], rules: DisclosureRules) -> pd.DataFrame:
     """Round the counts of long series to multiples of ``least``; small ones become −``least``."""
-    return table.assign(**{n: [_binned_count(int(x), rules) for x in table[n]] for n in names})
+    return table.assign(**{n: [rules.coarse(int(x)) for x in table[n]] for n in names})
 
 
 def has_profile(counts: CovariateCounts, rules: DisclosureRules) -> bool:
@@ -136,12 +143,22 @@ def covariate_days(
     return float(released_sums([days], [subjects], [counts.subjects], rules).iloc[0])
 
 
+def released_p(p: float) -> float:
+    """Release a p value of all months: one digit, and none for very small ones.
+
+    The logarithm of a p value is a sum over months, so that each further digit narrows the outcomes
+    of months that are withheld.
+    """
+    return significant(max(p, SMALLEST_P), 1)
+
+
 def joint_secrecy(of: list[CovariateCounts]) -> Secrecy:
     """Return the secrecy of a number that depends on several covariates."""
     return Secrecy(
         any(c.secrecy.closed for c in of),
         max((c.secrecy.step for c in of), default=0.0),
         shift=of[0].secrecy.shift if of else 0.0,
+        ends=of[0].secrecy.ends if of else (0.0, 0.0),
     )
 
 
@@ -233,17 +250,6 @@ def _few_digits(table: pd.DataFrame, name: str) -> pd.DataFrame:
     return table.assign(**{name: table[name].map(lambda x: significant(float(x)))})
 
 
-def _binned_count(n: int, rules: DisclosureRules) -> int:
-    """Round one count of a long series."""
-    if rules.open or n == 0:
-        return n
-    if rules.small(n):
-        return -rules.least
-    if rules.rounds:
-        return rules.rounded(n)
-    return max(rules.least, round(n / rules.least) * rules.least)
-
-
 def _trend(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
     """Release observed over expected outcomes of months that have none, or enough of them.
 
@@ -307,12 +313,12 @@ def _diagnostics(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.Da
             ("event_exposure", joint_secrecy(before.get(key[:2], []))),
             ("event_observation", joint_secrecy([] if probe is None else [probe])),
         ):
-            digits, factor = 2 if of.rounds(rules) else 3, math.exp(of.shift)
-            for end in (f"{name}_lb", f"{name}_ub"):
-                value = in_ratio(factor * float(line[end]), of.step, digits)
+            digits = 2 if of.rounds(rules) else 3
+            for end, by in zip((f"{name}_lb", f"{name}_ub"), of.ends, strict=True):
+                value = in_ratio(math.exp(of.shift + by) * float(line[end]), of.step, digits)
                 line[end] = math.nan if of.closed else value
-        for name in ("time_stability_p", "rare_outcome_prevalence"):
-            line[name] = significant(float(line[name]), 2)
+        line["time_stability_p"] = released_p(float(line["time_stability_p"]))
+        line["rare_outcome_prevalence"] = significant(float(line["rare_outcome_prevalence"]), 2)
         if own is not None and (own.secrecy.closed or own.secrecy.step):
             line["mdrr"] = math.nan
         return line

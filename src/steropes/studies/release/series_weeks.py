@@ -85,18 +85,15 @@ def _narrows(own: NDArray, shown: NDArray, total: int, rules: DisclosureRules) -
 
     The window ends within the weeks in which as many outcomes as its own are reached.
     """
-    sums = own.cumsum()
-    for weeks, most in ((np.flatnonzero(sums <= total), False), (sums >= total, True)):
-        n = int(np.argmax(weeks)) + 1 if most else len(weeks)
-        if not n or (most and not weeks.any()):
-            continue
-        low, high = count_ranges(shown[:n], rules)
-        few = shown[:n] == -rules.least
-        whole = np.array([total - 2, total + 3]) if rules.rounds else np.array([total, total])
-        if most:
-            low = np.maximum(low, whole[0] - (high.sum() - high))
-        else:
-            high = np.minimum(high, whole[1] - (low.sum() - low))
-        if (few & (high - low < 2)).any():
-            return True
-    return False
+    sums, few = own.cumsum(), shown == -rules.least
+    low, high = count_ranges(shown, rules)
+    whole = [total, total]
+    if rules.rounds:
+        whole = [int(end[0]) for end in count_ranges(np.array([rules.coarse(total)]), rules)]
+    inside = slice(int((sums <= total).sum()))
+    around = slice(int((sums < total).sum()) + 1)
+    most = np.minimum(high[inside], whole[1] - (low[inside].sum() - low[inside]))
+    if len(sums) and sums[-1] >= total:
+        low[around] = np.maximum(low[around], whole[0] - (high[around].sum() - high[around]))
+    high[inside] = most
+    return bool((few & (high - low < 2)).any())

@@ -257,13 +257,18 @@ def _stability(monthly: pd.DataFrame, limits: Thresholds) -> Verdict:
         )
         return Verdict("time stability", NOT_EVALUATED, finding)
     passed = p > limits.time_alpha
-    how = "is stable" if passed else "is not stable"
-    finding = (
-        f"The rate of the outcome {how} over calendar time (observed and expected events of a "
-        f"month differ {deciding(ratio, limits.time_ratio)}-fold on average; p of a difference "
-        f"of more than {limit_text(limits.time_ratio)}-fold: {deciding_p(p, limits.time_alpha)})."
-    )
+    finding = stability_finding(passed, ratio, p, limits)
     return _judged("time stability", passed, finding, (limits.time_ratio,), value=ratio, p=p)
+
+
+def stability_finding(passed: bool, ratio: float, p: float, limits: Thresholds) -> str:
+    """Describe the stability of the rate over calendar time."""
+    return (
+        f"The rate of the outcome {'is' if passed else 'is not'} stable over calendar time "
+        "(observed and expected events of a month differ "
+        f"{deciding(ratio, limits.time_ratio)}-fold on average; p of a difference of more than "
+        f"{limit_text(limits.time_ratio)}-fold: {deciding_p(p, limits.time_alpha)})."
+    )
 
 
 def _judged(
