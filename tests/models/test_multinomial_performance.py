@@ -21,15 +21,18 @@ from steropes import (
     validate_by_group,
 )
 from steropes.design import null_design
+from steropes.models.families.family import ValidationData
 from steropes.models.families.multinomial_performance import log_odds_of_class
-from steropes.models.families.performance import ValidationData, performance
+from steropes.models.families.performance import performance
 
 N, P = 300, 4
 LABELS = np.array(["a", "b", "c"])
 
 
 def measured(codes, eta, weight):
-    data = ValidationData("multinomial", MultinomialLogisticRegression(), codes)
+    data = ValidationData(
+        MultinomialLogisticRegression._family, MultinomialLogisticRegression(), codes
+    )
     return performance(data, eta, weight)
 
 

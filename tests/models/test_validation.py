@@ -29,7 +29,8 @@ from steropes import (
     validate_by_group,
 )
 from steropes.infer.bootstrap_draws import Draws
-from steropes.models.families.performance import ValidationData, performance
+from steropes.models.families.family import ValidationData
+from steropes.models.families.performance import performance
 from steropes.models.validation.internal_validation import validation_data
 
 RNG = np.random.default_rng(31)
@@ -65,7 +66,7 @@ def test_optimism_is_that_of_refits_to_the_draws(family):
     seed = int(np.random.default_rng(7).integers(2**63))
     draws = Draws(WEIGHT, None, 4, np.random.default_rng(seed))
     codes = (STRATA == "v").astype(int) if family in STRATIFIED else None
-    data = ValidationData(family, model(), validation_data(m, m._problem).y, codes, OFFSET)
+    data = ValidationData(model._family, model(), validation_data(m, m._problem).y, codes, OFFSET)
     apparent = performance(data, m.linear_predictor(X, OFFSET), WEIGHT)
     gaps = []
     for k in range(4):
@@ -85,7 +86,7 @@ def test_optimism_is_that_of_refits_to_the_draws(family):
 
 def test_measures_are_those_of_scikit_learn_and_statsmodels():
     eta = 0.5 * X["a"].to_numpy() + 0.2 * X["b"].to_numpy() + 0.3
-    data = ValidationData("logistic", LogisticRegression(), Y.astype(float))
+    data = ValidationData(LogisticRegression._family, LogisticRegression(), Y.astype(float))
     ours = performance(data, eta, np.ones(N))
     theirs = sm.Logit(Y, sm.add_constant(eta)).fit(disp=False)
     np.testing.assert_allclose([ours["intercept"], ours["slope"]], theirs.params, rtol=1e-6)
@@ -116,7 +117,9 @@ def test_whole_clusters_are_drawn_and_fixed_coefficients_stay():
     m = LogisticRegression().fit(X, Y, fixed={"a": 0.8})
     table = m.validation.validate(5, cluster=cluster, random_state=1)
     apparent = performance(
-        ValidationData("logistic", LogisticRegression(), Y.astype(float), offset=ETA),
+        ValidationData(
+            LogisticRegression._family, LogisticRegression(), Y.astype(float), offset=ETA
+        ),
         m.linear_predictor(X), np.ones(N),
     )  # fmt: skip
     np.testing.assert_allclose(table["apparent"], list(apparent.values()), rtol=1e-6)
@@ -169,7 +172,7 @@ def test_a_group_without_weight_has_no_measures():
 def test_measures_of_cumulative_models_are_those_of_scipy_and_all_pairs():
     eta, y = 0.5 * X["a"].to_numpy(), FAMILIES["cumulative"][1]
     w = WEIGHT.astype(int)
-    data = ValidationData("cumulative", CumulativeProbabilityModel(), y)
+    data = ValidationData(CumulativeProbabilityModel._family, CumulativeProbabilityModel(), y)
     found = performance(data, eta, WEIGHT)
     rows = np.repeat(np.arange(N), w)  # a weight of 2 equals the row given twice
     np.testing.assert_allclose(found["spearman"], spearmanr(y[rows], eta[rows])[0])
@@ -191,7 +194,7 @@ def test_measures_of_cumulative_models_are_those_of_scipy_and_all_pairs():
 
 def test_the_explained_deviance_of_a_gamma_model_is_that_of_scikit_learn():
     eta, y = 0.5 * X["a"].to_numpy(), FAMILIES["gamma"][1]
-    data = ValidationData("gamma", GammaRegression(), y)
+    data = ValidationData(GammaRegression._family, GammaRegression(), y)
     expected = d2_tweedie_score(y, np.exp(eta), power=2)
     np.testing.assert_allclose(performance(data, eta, np.ones(N))["r2"], expected)
 

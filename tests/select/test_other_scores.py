@@ -33,7 +33,7 @@ from steropes import (
     integrated_brier_score,
     plots,
 )
-from steropes.models.families.held_out_scores import EVENT_TIME_QUANTILES
+from steropes.models.families.survival_families import EVENT_TIME_QUANTILES
 
 RNG = np.random.default_rng(17)
 N = 160

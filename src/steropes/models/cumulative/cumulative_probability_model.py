@@ -37,6 +37,7 @@ from ..fitting.row_arguments import FitInputs
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed
 from ..fitting.solver_runs import Start
 from .cumulative_accessors import CumulativeChecks
+from .cumulative_family import CUMULATIVE
 from .large_data_approximations import Coarsening, DivideAndCombine, Reduction, suggest
 from .predictions import CumulativePredictions
 from .subset_fits import fit_part, fit_subsets
@@ -179,7 +180,7 @@ class CumulativeProbabilityModel(CumulativePredictions):
     _max_offset_range = MAX_OFFSET_RANGE
     checks = accessor(CumulativeChecks)
 
-    _performance_family = "cumulative"
+    _family = CUMULATIVE
 
     # The parts of a fit contain data in the order of the likelihood.
     _data = PenalizedModel._data | {"_parts", "_subset_of_row"}

@@ -22,6 +22,7 @@ from ...likelihoods import (
 )
 from ...priors import Prior
 from ..checks.check_accessors import GroupedChecks
+from ..families.survival_families import CONDITIONAL
 from ..fitting.accessors import accessor
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver
@@ -187,7 +188,7 @@ class ConditionalLogisticRegression(_ConditionalModel):
     2.0
     """
 
-    _scoring_family = "conditional"
+    _family = CONDITIONAL
 
     def __init__(
         self,

@@ -26,6 +26,7 @@ from ..checks.check_accessors import CoxChecks
 from ..curves.curve_accessors import CoxCurves
 from ..curves.step_functions import StepFunction
 from ..curves.time_quantiles import hazards_before
+from ..families.survival_families import COX
 from ..fitting.accessors import accessor
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.row_arguments import FitInputs, OutcomeRows
@@ -153,7 +154,7 @@ class CoxRegression(ProportionalHazardsModel, PenalizedModel):
     checks = accessor(CoxChecks)
     validation = accessor(CoxValidation)
 
-    _performance_family = "cox"
+    _family = COX
     # Times at which effects change, and the step functions; None if all effects are constant.
     _cuts: np.ndarray
     _effects: StepEffects | None

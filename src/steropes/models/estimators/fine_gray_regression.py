@@ -16,6 +16,7 @@ from ...likelihoods import FineGrayLikelihood, Likelihood
 from ...priors import Prior
 from ..checks.check_accessors import FineGrayChecks
 from ..curves.curve_accessors import FineGrayCurves
+from ..families.survival_families import FINE_GRAY
 from ..fitting.accessors import accessor
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.row_arguments import FitInputs, OutcomeRows
@@ -152,7 +153,7 @@ class FineGrayRegression(ProportionalHazardsModel, PenalizedModel):
     checks = accessor(FineGrayChecks)
     validation = accessor(FineGrayValidation)
 
-    _performance_family = "fine_gray"
+    _family = FINE_GRAY
     _residual_kinds = (
         "martingale", "score", "dfbeta", "dfbetas", "schoenfeld", "scaled_schoenfeld",
     )  # fmt: skip

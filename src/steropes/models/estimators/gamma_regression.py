@@ -17,6 +17,7 @@ from ...infer.response_moments import GammaResponse
 from ...likelihoods import GammaLikelihood, Likelihood
 from ...likelihoods.gamma_likelihood import gamma_log_density, gamma_shape
 from ...solve.linear_predictor import linear_predictor
+from ..families.response_families import GAMMA
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from .generalized_linear_model import GeneralizedLinearModel
 
@@ -140,7 +141,7 @@ class GammaRegression(GeneralizedLinearModel):
 
     _batched_outcomes = "laplace"
     _distribution = GammaResponse()
-    _performance_family = "gamma"
+    _family = GAMMA
 
     df_resid_: float
     dispersion_: float

@@ -13,6 +13,7 @@ from ...fit import Problem
 from ...infer.profile_fits import FromObjective
 from ...infer.response_moments import NormalResponse
 from ...likelihoods import Likelihood, LinearLikelihood
+from ..families.response_families import LINEAR
 from ..fitting.formula_fits import outcome_of_table
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import MatrixLike
@@ -125,7 +126,7 @@ class LinearRegression(GeneralizedLinearModel):
     _has_ratio = False
     _offset_on_log_scale = False
     _distribution = NormalResponse()
-    _performance_family = "linear"
+    _family = LINEAR
 
     df_resid_: float
     sigma2_: float

@@ -18,6 +18,7 @@ from ...priors import Prior
 from ..checks.check_accessors import GeneralizedChecks
 from ..effects.effect_accessors import MeanEffects
 from ..families.performance import share_correct
+from ..families.response_families import LOGISTIC
 from ..fitting.accessors import accessor
 from ..fitting.class_weights import weigh_classes
 from ..fitting.formula_fits import outcome_of_table
@@ -153,7 +154,7 @@ class LogisticRegression(ClassifierMixin, PenalizedModel):
     _distribution = BinaryResponse()
     effects = accessor(MeanEffects)
     checks = accessor(GeneralizedChecks)
-    _performance_family = "logistic"
+    _family = LOGISTIC
 
     classes_: np.ndarray
 

@@ -15,6 +15,7 @@ from ...infer.response_moments import NegativeBinomialResponse
 from ...likelihoods import Likelihood, NegativeBinomialLikelihood
 from ...priors import Prior
 from ...solve.linear_predictor import bound_weights, linear_predictor
+from ..families.response_families import NEGATIVE_BINOMIAL
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, Device, Seed, Solver
 from .count_regression import CountRegression
@@ -135,7 +136,7 @@ class NegativeBinomialRegression(CountRegression):
     """
 
     _distribution = NegativeBinomialResponse()
-    _performance_family = "negative_binomial"
+    _family = NEGATIVE_BINOMIAL
 
     dispersion_: float
     # Whether the fit estimated the dispersion; the setting may change afterwards.

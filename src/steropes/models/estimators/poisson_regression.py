@@ -6,6 +6,7 @@ from ...backends.protocols import Backend
 from ...design import Design
 from ...infer.response_moments import PoissonResponse
 from ...likelihoods import Likelihood, PoissonLikelihood
+from ..families.response_families import POISSON
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from .count_regression import CountRegression
 
@@ -109,7 +110,7 @@ class PoissonRegression(CountRegression):
 
     _batched_outcomes = "laplace"
     _distribution = PoissonResponse()
-    _performance_family = "poisson"
+    _family = POISSON
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend

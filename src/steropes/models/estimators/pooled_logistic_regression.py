@@ -19,6 +19,7 @@ from ...likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood, 
 from ...priors import Prior, PriorColumns
 from ...solve import Fit
 from ..checks.check_accessors import GroupedChecks
+from ..families.survival_families import POOLED
 from ..fitting.accessors import accessor
 from ..fitting.formula_fits import outcome_of_table
 from ..fitting.interval_event_checks import refuse_empty_intervals, refuse_empty_splits
@@ -170,7 +171,7 @@ class PooledLogisticRegression(PooledPredictions, PenalizedModel):
     checks = accessor(GroupedChecks)
     validation = accessor(PooledValidation)
 
-    _scoring_family = "pooled"
+    _family = POOLED
 
     def __init__(
         self,

@@ -10,90 +10,29 @@ from sklearn.metrics import roc_auc_score
 
 from ...data import check_classes, check_weights
 from ...data.input_types import VectorLike
-from ...data.survival_outcome import Surv, SurvivalOutcome
-from ...design import null_design
+from ...data.survival_outcome import SurvivalOutcome
 from ...errors import DataError, SeparationError
 from ...fit import Problem
 from ...infer.concordance import concordance_index
-from ...infer.response_moments import GammaResponse, null_predictor
 from ...infer.rounding_ties import merge_rounding_ties
 from ...likelihoods import CoxLikelihood, FineGrayLikelihood
 from ...likelihoods.cumulative import CumulativeLikelihood
 from ...likelihoods.independent_rows import IndependentRowsLikelihood
 from ...likelihoods.multinomial_likelihood import MultinomialLikelihood
 from ...solve.linear_predictor import linear_predictor
-from .multinomial_performance import class_predictors, multinomial_performance
+from .family import CAUSE, COMPETING, ValidationData
+from .multinomial_performance import class_predictors
 
 __all__ = [
-    "FAMILIES",
-    "LOG_FAMILIES",
-    "ValidationData",
     "auc",
-    "concordance",
+    "concordance_of_times",
     "outcome_of_rows",
     "performance",
     "predictor_of_rows",
+    "rank_correlation",
+    "recalibration",
     "share_correct",
 ]
-
-# The families of models of which the performance is measured.
-FAMILIES = (
-    "linear", "logistic", "multinomial", "poisson", "gamma", "negative_binomial", "cox",
-    "fine_gray", "cumulative",
-)  # fmt: skip
-# The families of which the logarithm of the mean is the linear predictor.
-LOG_FAMILIES = ("poisson", "gamma", "negative_binomial")
-# The number by which outcomes of a Fine–Gray model code the event of interest, and other events.
-CAUSE, COMPETING = 1, 2
-
-
-class ValidationData:
-    """The outcome of some rows, on which predictions are evaluated.
-
-    Parameters
-    ----------
-    family : str
-        One of `FAMILIES`.
-    empty : estimator
-        An estimator of the family that has not been fitted, without prior.
-    y : (n,) array or SurvivalOutcome
-        Numbers, codes of classes from 0 on, or a survival outcome. The event of interest of a
-        Fine–Gray model has the code 1.
-    strata : (n,) int array, optional
-    offset : (n,) array, optional
-        The part of η that recalibration leaves as it is; (n, K) of a multinomial model.
-    """
-
-    def __init__(
-        self,
-        family: str,
-        empty: Any,
-        y: Any,
-        strata: np.ndarray | None = None,
-        offset: np.ndarray | None = None,
-    ) -> None:
-        self.family, self.empty, self.y = family, empty, y
-        self.strata, self.offset = strata, offset
-
-    def fit(self, X: Any, weight: np.ndarray, offset: np.ndarray | None = None) -> Any:
-        """Fit the outcome to columns that were computed from linear predictors."""
-        extra = {} if self.strata is None else {"strata": self.strata}
-        outcome = Surv(*self.y) if isinstance(self.y, SurvivalOutcome) else self.y
-        return self.empty.fit(X, outcome, sample_weight=weight, offset=offset, **extra)
-
-    def recalibrated(self, eta: np.ndarray, weight: np.ndarray) -> Any:
-        """Fit the outcome to intercept + slope × (η − offset) + offset."""
-        if self.offset is None:
-            return self.fit(eta[:, None], weight)
-        return self.fit((eta - self.offset)[:, None], weight, self.offset)
-
-    def null_log_likelihood(self, weight: np.ndarray) -> float:
-        """Compute the log-likelihood of the model of intercept and offset; NaN without a fit."""
-        try:
-            fit = self.fit(null_design(len(weight)), weight, self.offset)
-        except (DataError, SeparationError):
-            return np.nan
-        return float(fit.log_likelihood_)
 
 
 def outcome_of_rows(problem: Problem) -> tuple[Any, np.ndarray | None]:
@@ -173,22 +112,14 @@ def auc(y: np.ndarray, eta: np.ndarray, weight: np.ndarray) -> float:
     return float(roc_auc_score(y[used], eta[used], sample_weight=weight[used]))
 
 
-def concordance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> float:
-    """Compute the share of comparable pairs that η orders as the outcome; NaN if there are none.
-
-    In a Fine–Gray model people with a competing event outlive everyone (Wolbers and others 2009).
-    In a cumulative model larger η mean larger outcomes, and pairs with equal outcomes do not count.
-    """
-    score = merge_rounding_ties(eta)
+def concordance_of_times(
+    data: ValidationData, eta: np.ndarray, time: np.ndarray, event: np.ndarray, weight: np.ndarray
+) -> float:
+    """Compute the share of comparable pairs of times that η orders; NaN if there are none."""
     try:
-        if data.family == "cumulative":
-            y = data.y - data.y.min() + 1.0
-            return concordance_index(-score, y, np.ones(len(y), np.int64), weight=weight)
-        time, event, entry = data.y
-        if data.family == "fine_gray":
-            time = np.where(event == COMPETING, np.nextafter(time.max(), np.inf), time)
-            event = (event == CAUSE).astype(np.int64)
-        return concordance_index(score, time, event, entry, data.strata, weight)
+        return concordance_index(
+            merge_rounding_ties(eta), time, event, data.y.entry, data.strata, weight
+        )
     except DataError:  # no comparable pairs
         return np.nan
 
@@ -213,45 +144,15 @@ def performance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> di
         calibration of predictions; ``brier`` or ``mse``. NaN where the rows do not determine a
         measure.
     """
-    out: dict[str, float] = {}
-    y, total = data.y, float(weight.sum())
-    if total == 0:
-        return {}
-    if data.family == "multinomial":
-        null = -data.null_log_likelihood(weight) / total
-        return multinomial_performance(y, eta, weight, null, data.offset)
-    if data.family == "logistic":
-        out["auc"] = auc(y, eta, weight)
-    elif data.family in ("cox", "fine_gray", "cumulative"):
-        out["concordance"] = concordance(data, eta, weight)
-    if data.family == "cumulative":
-        out["spearman"] = _rank_correlation(y, eta, weight)
-    out["r2"], intercept, slope = _recalibration(data, eta, weight)
-    if data.family == "linear":
-        residual = float(weight @ (y - eta) ** 2)
-        own = y if data.offset is None else y - data.offset
-        around = float(weight @ (own - np.average(own, weights=weight)) ** 2)
-        out["r2"] = 1.0 - residual / around if around > 0 else np.nan
-        out["mse"] = residual / total
-    if data.family == "gamma":  # its likelihood is a density, which is not at most one
-        mean = null_predictor(y, weight, data.offset)
-        left, around = (float(weight @ GammaResponse().deviance(y, x) ** 2) for x in (eta, mean))
-        out["r2"] = 1.0 - left / around if around > 0 else np.nan
-    if data.family in ("linear", "logistic", *LOG_FAMILIES):
-        out["intercept"] = intercept
-    out["slope"] = slope
-    if data.family == "logistic":
-        risk = 1.0 / (1.0 + np.exp(-np.clip(eta, -700, 700)))
-        out["brier"] = float(weight @ (y - risk) ** 2) / total
-    return out
+    return data.family.performance(data, eta, weight) if weight.sum() > 0 else {}
 
 
-def _recalibration(
-    data: ValidationData, eta: np.ndarray, weight: np.ndarray
+def recalibration(
+    data: ValidationData, eta: np.ndarray, weight: np.ndarray, nagelkerke: bool = True
 ) -> tuple[float, float, float]:
     """Compute Nagelkerke's R² and the recalibrated intercept and slope; NaN if they do not exist.
 
-    R² is not computed for linear and gamma models.
+    R² is NaN without ``nagelkerke``.
     """
     try:
         own = eta if data.offset is None else eta - data.offset
@@ -262,7 +163,7 @@ def _recalibration(
         return np.nan, np.nan, np.nan
     r2, total = np.nan, float(weight.sum())
     intercept, slope = float(getattr(fit, "intercept_", np.nan)), float(fit.coef_[0])
-    if data.family not in ("linear", "gamma"):
+    if nagelkerke:
         found = fit.log_likelihood_
         null = data.null_log_likelihood(weight)
         gain = 1.0 - np.exp(-2.0 * (found - null) / total)
@@ -270,7 +171,7 @@ def _recalibration(
     return r2, intercept, slope
 
 
-def _rank_correlation(y: np.ndarray, eta: np.ndarray, weight: np.ndarray) -> float:
+def rank_correlation(y: np.ndarray, eta: np.ndarray, weight: np.ndarray) -> float:
     """Compute Spearman's correlation of rows that count as often as their weights."""
     ranks = []
     for x in (y, merge_rounding_ties(eta)):

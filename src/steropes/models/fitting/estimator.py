@@ -35,6 +35,7 @@ from ...select import CrossValidation, InformationCriterion, Measured
 from ...select.crossvalidation import LIKELIHOOD_SCORES
 from ...solve import Batch, Fit
 from ...solve.separation.extreme_offsets import extreme_offsets
+from ..families.family import Family
 from ..families.held_out_scores import HeldOutScore
 from ..formulas.formula_data_types import FormulaVariable
 from .fitted_model import FittedModel
@@ -64,10 +65,8 @@ class Estimator(FittedModel):
     cv_results_: pd.DataFrame
     variance_: float
 
-    # Family of the measures of performance; None if there are none.
-    _performance_family: ClassVar[str | None] = None
-    # Family of the scores of a cross-validation, if they are the only measures.
-    _scoring_family: ClassVar[str | None] = None
+    # What the family declares: measures of performance, scores, outcomes and risks.
+    _family: ClassVar[Family] = Family()
 
     # The distribution of y in generalised linear models.
     _distribution: Any = None
@@ -349,9 +348,10 @@ class Estimator(FittedModel):
         cv.check()
         if isinstance(cv.scoring, str) and cv.scoring in LIKELIHOOD_SCORES:
             return None
-        family = self._scoring_family or self._performance_family
-        changing = self._has_varying_effects() and family not in ("multinomial", "pooled")
-        return HeldOutScore(None if changing else family, type(self).__name__, cv.scoring)
+        family = self._family
+        if self._has_varying_effects() and not family.scores_changing_effects:
+            family = Family()
+        return HeldOutScore(family, type(self).__name__, cv.scoring)
 
     def _chooser(self) -> Chooser:
         """Return the object that chooses the variance.

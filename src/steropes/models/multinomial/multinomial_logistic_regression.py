@@ -21,6 +21,7 @@ from ...likelihoods.multinomial_likelihood import MultinomialLikelihood
 from ...priors import BrokenAdaptiveRidge, LimitedPrior, Prior, PriorColumns
 from ...solve import Fit
 from ..estimators.logistic_regression import LogisticRegression
+from ..families.multinomial_family import MULTINOMIAL
 from ..fitting.accessors import accessor
 from ..fitting.class_weights import weigh_classes
 from ..fitting.multinomial_inputs import read_class_offset, read_class_start, read_fixed_of_classes
@@ -164,7 +165,7 @@ class MultinomialLogisticRegression(MultinomialPredictions):
     effects = accessor(MultinomialEffects)
     checks = accessor(MultinomialChecks)
 
-    _performance_family = "multinomial"
+    _family = MULTINOMIAL
 
     classes_: np.ndarray
     intercept_: Any

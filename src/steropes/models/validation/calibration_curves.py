@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
 import numpy as np
 import pandas as pd
-from scipy.special import expit, logit
-from scipy.stats import cauchy, norm
 
 from ...data.weighted_quantiles import weighted_quantiles
 from ...design import null_design
 from ...errors import DataError, SeparationError
-from ..families.performance import LOG_FAMILIES, ValidationData
+from ..families.family import ValidationData
+from ..families.response_families import LOGISTIC
 
 __all__ = ["CalibrationCurve", "calibration_frame", "natural_spline_columns"]
 
@@ -34,45 +30,6 @@ def natural_spline_columns(x: np.ndarray, knots: np.ndarray) -> np.ndarray:
     return np.column_stack([x, bent / (c - a) ** 2])
 
 
-class CalibrationScale(NamedTuple):
-    """The function from linear predictors to predictions, and its inverse."""
-
-    prediction: Callable[[np.ndarray], np.ndarray]
-    predictor: Callable[[np.ndarray], np.ndarray]
-
-
-def _survival_risk(eta: np.ndarray) -> np.ndarray:
-    """Compute 1 − exp(−exp η), the risk at a log cumulative hazard."""
-    with np.errstate(over="ignore"):  # the risk is then one
-        return np.asarray(-np.expm1(-np.exp(eta)))
-
-
-def _log_cumulative(risk: np.ndarray) -> np.ndarray:
-    """Compute the log cumulative hazards of risks, the inverse of `_survival_risk`."""
-    return np.asarray(np.log(-np.log1p(-risk)))
-
-
-LOGIT = CalibrationScale(expit, logit)
-HAZARD = CalibrationScale(_survival_risk, _log_cumulative)
-SCALES: dict[str, CalibrationScale] = {
-    "linear": CalibrationScale(np.asarray, np.asarray),
-    "logistic": LOGIT,
-    **{family: CalibrationScale(np.exp, np.log) for family in LOG_FAMILIES},
-    "cox": HAZARD,
-    "fine_gray": HAZARD,
-}
-# P(Y > v) = 1 − F(−u) with u = η − α(v), by the link F of a cumulative model.
-EXCEEDANCE: dict[str, CalibrationScale] = {
-    "logit": LOGIT,
-    "probit": CalibrationScale(norm.cdf, norm.ppf),
-    "loglog": HAZARD,
-    "cloglog": CalibrationScale(
-        lambda u: np.exp(-np.exp(-np.asarray(u))), lambda p: -np.log(-np.log(p))
-    ),
-    "cauchit": CalibrationScale(cauchy.cdf, cauchy.ppf),
-}
-
-
 class CalibrationCurve:
     """Fits the outcome to a spline of a linear predictor, and reads means or risks from the fit.
 
@@ -89,13 +46,13 @@ class CalibrationCurve:
 
     def __init__(self, data: ValidationData, at: float | None, binary: object = None) -> None:
         self.data, self.at = data, at
-        ordinal = data.family == "cumulative"
-        self.scale = EXCEEDANCE[data.empty.link] if ordinal else SCALES[data.family]
+        ordinal = data.family.exceeds_values
+        self.scale = data.family.calibration_scale(data.empty)
         # A cumulative model is not needed to observe whether the outcome exceeds the value.
         self.observed_data = data
         if ordinal:
             exceeds = (data.y > at).astype(np.float64)
-            self.observed_data = ValidationData("logistic", binary, exceeds)
+            self.observed_data = ValidationData(LOGISTIC, binary, exceeds)
 
     def shift(self, eta: np.ndarray, weight: np.ndarray) -> float:
         """Estimate the constant that predictions add to η: that of a time or value, or zero.
@@ -108,16 +65,8 @@ class CalibrationCurve:
             fit = self.data.fit(null_design(len(eta)), weight, offset=eta)
         except (DataError, SeparationError):
             return np.nan
-        risk = self._risk(fit, np.zeros((1, 0)))
+        risk = self.data.family.risk(fit, np.zeros((1, 0)), self.at)
         return float(self.scale.predictor(risk)[0]) if 0 < risk[0] < 1 else np.nan
-
-    def _risk(self, fit: Any, new: np.ndarray) -> np.ndarray:
-        """Predict the risks of a fit to survival times or to numbers, (rows,)."""
-        if self.data.family == "cox":
-            return np.asarray(1.0 - fit.predict_survival(new, [self.at])[:, 0])
-        if self.data.family == "fine_gray":
-            return np.asarray(fit.predict_cumulative_incidence(new, [self.at])[:, 0])
-        return np.asarray(fit.predict_exceedance(new, self.at))
 
     def observed(self, eta: np.ndarray, weight: np.ndarray, at: np.ndarray) -> np.ndarray:
         """Estimate the means or risks at the linear predictors ``at``; NaN if that fails."""
@@ -129,11 +78,7 @@ class CalibrationCurve:
             fit = self.observed_data.fit(X, weight)
         except (DataError, SeparationError):
             return np.full(len(at), np.nan)
-        if self.observed_data.family == "logistic":
-            return np.asarray(fit.predict_proba(new)[:, 1])
-        if self.observed_data.family in ("linear", *LOG_FAMILIES):
-            return np.asarray(fit.predict(new))
-        return self._risk(fit, new)
+        return self.observed_data.family.risk(fit, new, self.at)
 
 
 def calibration_frame(

@@ -10,18 +10,17 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from ...data import check_classes, check_response, check_survival, check_weights, refuse_other_order
+from ...data import check_classes, check_weights, refuse_other_order
 from ...data.group_checks_and_counts import check_groups
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.ordered_categories import with_categories
-from ...data.survival_outcome import SurvivalOutcome
 from ...data.vector_checks import check_offset, label_strata
 from ...errors import DataError, SeparationError
-from ..families.performance import CAUSE, COMPETING, ValidationData, performance
+from ..families.family import Family, ValidationData
+from ..families.performance import performance
 from ..fitting.estimator import Estimator
 from ..fitting.formula_fits import rows_of_table
 from ..fitting.multinomial_inputs import read_class_offset
-from ..fitting.ordinal_outcomes import read_new_outcome
 from ..fitting.setting_types import MatrixLike
 from .internal_validation import refuse_without_measures, without_prior
 
@@ -109,14 +108,14 @@ def validate_by_group(
         X, y, vectors = rows_of_table(model, X, y, vectors)
     groups, sample_weight, offset, strata = vectors.values()
     refuse_other_order(X, y=y, **vectors)
-    family = str(model._performance_family)
+    family: Family = model._family
     n = int(np.shape(X)[0])
     codes, labels = check_groups(groups, n)
     if len(labels) < 2:
         raise DataError(f"A validation by group needs two groups; there is only {labels[0]}.")
     weight = check_weights(sample_weight, n)
-    several = family == "multinomial"
-    if several or family == "logistic":
+    several = family.has_class_predictors
+    if family.has_classes:
         classes, class_of_row = check_classes(y, n)
         _refuse_classes_of_one_group(classes.tolist(), class_of_row, codes, labels, weight)
     if several:
@@ -140,11 +139,11 @@ def validate_by_group(
         own = fitted._formula_vector("strata", new, None if stratum is None else stratum[there])
         own = None if own is None else label_strata(own, len(there))[0]
         refuse_without_measures(fitted)  # a formula can have effects that change with time
-        values = _outcome(family, fitted, outcome[there])
+        values = family.read_outcome(fitted, outcome[there])
         data = ValidationData(family, without_prior(fitted), values, own, known)
         lines.append(float(weight[there].sum()))
         counted = weight[there]
-        if family in ("logistic", "multinomial"):
+        if family.has_classes:
             counted = counted * fitted.class_weight_[values.astype(np.int64)]
         measures.append(performance(data, eta, counted))
     index = pd.Index(labels, name="group", tupleize_cols=False)
@@ -177,25 +176,3 @@ def _refuse_classes_of_one_group(
                 "without this group cannot predict it. Leave these rows out, or merge classes or "
                 "groups."
             )
-
-
-def _outcome(family: str, fitted: Any, y: np.ndarray) -> Any:
-    """Read the outcome of a group's rows."""
-    n = len(y)
-    if family == "cox":
-        return check_survival(y, n)
-    if family == "fine_gray":
-        time, event, entry = check_survival(y, n, competing=True)
-        code = np.where(event == fitted._cause, CAUSE, np.where(event > 0, COMPETING, 0))
-        return SurvivalOutcome(time, code, entry)
-    if family == "cumulative":
-        outcome = read_new_outcome(y, n, fitted.categories_)
-        if outcome.upper is not None:
-            raise DataError("Measures of performance need an outcome without censoring.")
-        return np.asarray(outcome.lower, np.float64)
-    if family not in ("logistic", "multinomial"):
-        return check_response(y, n)
-    classes, codes = check_classes(y, n)
-    place = {label: k for k, label in enumerate(fitted.classes_.tolist())}
-    own = np.array([place[label] for label in classes.tolist()], np.float64)
-    return own[codes]

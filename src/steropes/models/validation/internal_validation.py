@@ -16,8 +16,10 @@ from ...errors import DataError
 from ...fit import Problem
 from ...infer.bootstrap_draws import Draws, sampling_units
 from ...select.folds import random_generator
+from ..families.family import Family, ValidationData
 from ..families.multinomial_performance import log_odds_of_class
-from ..families.performance import ValidationData, outcome_of_rows, performance, predictor_of_rows
+from ..families.performance import outcome_of_rows, performance, predictor_of_rows
+from ..families.response_families import LOGISTIC
 from ..fitting.estimator import Estimator
 from ..fitting.progress import Progress, shown_shares
 from ..fitting.setting_types import Seed
@@ -26,9 +28,6 @@ from .calibration_curves import CalibrationCurve, calibration_frame
 
 __all__ = ["calibration_curve", "refuse_without_measures", "validate"]
 
-
-# Families whose risks are those of an event by some time.
-SURVIVAL = ("cox", "fine_gray")
 
 # Name of the default task of models with cv; its progress is shown because it takes long.
 REPEATED = "cross-validations of the draws (reselect=False leaves them out)"
@@ -201,11 +200,11 @@ def calibration_curve(
     at, k = None, -1  # the class of a multinomial model
     if time is not None:
         at = float(check_vector(np.atleast_1d(time), 1, "time")[0])
-    elif value is not None and data.family != "multinomial":
+    elif value is not None and data.family.exceeds_values:
         at = model._code_of_value(value)
     elif value is not None:
         k = int(model._code_of_value(value))
-        data = ValidationData("logistic", model._binary_model(), (data.y == k) * 1.0)
+        data = ValidationData(LOGISTIC, model._binary_model(), (data.y == k) * 1.0)
 
     def predictor(eta: np.ndarray) -> np.ndarray:
         return eta if k < 0 else log_odds_of_class(eta, k)
@@ -218,7 +217,7 @@ def calibration_curve(
     shift = curve.shift(whole, weight)
     if np.isnan(shift):
         event, choice = (
-            (f"of an event by time {time:g}", "time") if data.family in SURVIVAL
+            (f"of an event by time {time:g}", "time") if data.family.has_times
             else (f"of values above {value!r}", "value")
         )  # fmt: skip
         raise DataError(
@@ -275,11 +274,8 @@ def validation_data(model: Estimator, problem: Problem) -> ValidationData:
     """Return the outcome of the fit; refuse families without measures of performance."""
     refuse_without_measures(model)
     y, strata = outcome_of_rows(problem)
-    assert model._performance_family is not None
-    offset = problem.offset
-    if offset is not None and model._performance_family == "multinomial":
-        offset = offset.reshape(-1, len(problem.weights)).T
-    return ValidationData(model._performance_family, without_prior(model), y, strata, offset)
+    offset = model._family.offset_of_rows(problem)
+    return ValidationData(model._family, without_prior(model), y, strata, offset)
 
 
 def without_prior(model: Estimator) -> Any:
@@ -298,9 +294,13 @@ def _solver_coefficients(problem: Problem, coef: np.ndarray) -> np.ndarray:
 
 def refuse_without_measures(model: object) -> None:
     """Refuse a model of a family without measures of performance, or with changing effects."""
-    family = getattr(model, "_performance_family", None)
+    family = getattr(model, "_family", None)
     changing = getattr(model, "_effects", None) is not None or getattr(model, "time_varying", None)
-    if family is None or (changing and family != "multinomial"):
+    if (
+        not isinstance(family, Family)
+        or not family.has_measures
+        or (changing and not family.measures_changing_effects)
+    ):
         raise DataError(
             "Measures of performance are available for generalised linear, multinomial, Cox, "
             "Fine–Gray and cumulative models with constant effects, not for this "
@@ -316,9 +316,9 @@ def _refuse_curve(
         raise DataError("Calibration curves are of models without strata.")
     if problem.offset is not None:
         raise DataError("Calibration curves are of models without offset or exposure.")
-    if (data.family in SURVIVAL) != (time is not None):
+    if data.family.has_times != (time is not None):
         raise DataError("time is required for survival models and only allowed for them.")
-    if (data.family in ("cumulative", "multinomial")) != (value is not None):
+    if data.family.has_values != (value is not None):
         raise DataError(
             "value is required for cumulative and multinomial models and only allowed for them."
         )
