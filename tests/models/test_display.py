@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from every_family import EVERY, case
-from steropes import CoxRegression, Hierarchical, Laplace, LogisticRegression, Surv
+from steropes import CoxRegression, Hierarchical, Laplace, LogisticRegression, Normal, Surv
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -41,6 +41,23 @@ def test_names_are_escaped_and_many_coefficients_are_cut(rng):
     assert shown[0].startswith("intercept")
     largest = X.columns[np.abs(m.coef_).argmax()]
     assert any(line.startswith(largest) for line in shown)
+
+
+@pytest.mark.parametrize("columns", [3, 250])
+def test_models_and_tables_say_why_they_have_no_standard_errors(columns, rng):
+    X = rng.normal(size=(80, columns))
+    y = (X[:, 0] + rng.logistic(size=80) > 0) * 1
+    m = LogisticRegression(prior=Laplace(0.1)).fit(X, y)
+    for shown in (str(m), m._repr_html_(), str(pickle.loads(pickle.dumps(m)))):
+        assert "there are no standard errors" in shown
+        assert "summary(kind=" in shown
+    assert "shrunken: no errors; see kind='profile'" in str(m.summary().head())
+    limited = LogisticRegression(prior=Normal(lower=0)).fit(X, y)
+    assert "With limits of coefficients there are no standard errors" in str(limited)
+    assert "limits: no errors; see kind='profile'" in str(limited.summary().head())
+    ridge = LogisticRegression(prior=Normal()).fit(X, y)
+    assert "no errors" not in str(ridge.summary())
+    assert "no standard errors" not in str(ridge)
 
 
 def test_no_row_is_shown(rng):

@@ -17,6 +17,7 @@ from sklearn.utils import estimator_html_repr
 
 from ...errors import DataError
 from ...priors import Prior
+from .covariances import why_no_covariance
 from .fitted_model import FittedModel
 from .wald_tables import wald_summary
 
@@ -131,6 +132,8 @@ def _displayed_coefficients(model: FittedModel) -> tuple[pd.DataFrame, str]:
                 note = "Standard errors are robust, because weights are not whole numbers."
         except DataError:
             note = "No standard errors: see summary()."
+    if model._has_sparse_prior():
+        note, table.columns.name = why_no_covariance(model.prior_), None
     if len(table) <= MAX_ROWS:
         return table, note
     largest = np.argsort(-np.abs(coef), kind="stable")[:MAX_ROWS]

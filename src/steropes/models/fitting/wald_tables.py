@@ -11,7 +11,7 @@ from ...data import check_level
 from ...data.input_types import LabelsLike
 from ...errors import DataError
 from .coefficient_tables import coefficient_positions, coefficient_table
-from .covariances import why_no_covariance
+from .covariances import has_limits, why_no_covariance
 from .default_errors import name_errors
 from .fitted_model import FittedModel
 from .setting_types import Kind
@@ -25,7 +25,10 @@ def wald_summary(
     kind: Kind | None = None,
     cluster: LabelsLike | None = None,
 ) -> pd.DataFrame:
-    """Tabulate the coefficients; standard errors under a Laplace prior are NaN."""
+    """Tabulate the coefficients; standard errors under a Laplace prior are NaN.
+
+    The printed table says so in its corner, and ``attrs["note"]`` explains it.
+    """
     check_level(level)
     shrunken = model._has_sparse_prior()
     estimate = np.asarray(model._coefficients())
@@ -39,6 +42,8 @@ def wald_summary(
     )
     if shrunken:
         table.attrs["note"] = why_no_covariance(model.prior_)
+        table.columns.name = "limits" if has_limits(model.prior_) else "shrunken"
+        table.columns.name += ": no errors; see kind='profile'"
         return table
     return name_errors(table, str(kind))
 
