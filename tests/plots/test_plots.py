@@ -277,6 +277,18 @@ def test_calibration_picture(logistic):
     texts_inside(ax)
 
 
+def test_the_table_of_a_calibration_curve_is_drawn(logistic):
+    X, y = logistic
+    model = LogisticRegression().fit(X, y)
+    table = model.validation.calibration_curve(n=3, points=8, random_state=1)
+    ax = plots.calibration(table)
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    for name, column in (("apparent", "apparent"), ("corrected for optimism", "corrected")):
+        np.testing.assert_array_equal(lines[name].get_xdata(), table["predicted"])
+        np.testing.assert_array_equal(lines[name].get_ydata(), table[column])
+    texts_inside(ax)
+
+
 def test_long_names_leave_room_for_the_picture(logistic):
     name = "condition_era group during day -365 through 0 days relative to index: gout"
     table = pd.DataFrame({"coef": [0.1] * 30, "lower": -0.2, "upper": 0.4})

@@ -142,13 +142,14 @@ def _natural_spline(x: np.ndarray, at: np.ndarray, df: int) -> np.ndarray:
 
 
 def calibration(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw observed against predicted risks of groups with similar risk.
+    """Draw observed against predicted risks, of groups with similar risk or as a curve.
 
     Parameters
     ----------
     table : DataFrame
         The result of `steropes.calibration_table`: ``predicted``, ``observed``, ``lower``,
-        ``upper`` and ``people``, to which the areas of the dots are proportional.
+        ``upper`` and ``people``, to which the areas of the dots are proportional. Or that of
+        ``model.validation.calibration_curve``: ``predicted``, ``apparent`` and ``corrected``.
     ax : matplotlib Axes, optional
         Axes to draw on. Default: those of a new figure.
 
@@ -170,6 +171,8 @@ def calibration(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('Predicted risk', 'Observed risk')
     """
+    if isinstance(table, pd.DataFrame) and {"apparent", "corrected"} <= set(table.columns):
+        return _calibration_curve(table, get_axes(ax, (5.0, 5.0)))
     require_columns(table, ("people", "predicted", "observed", "lower", "upper"), "calibration")
     ax = get_axes(ax, (5.0, 5.0))
     x, y = table["predicted"].to_numpy(float), table["observed"].to_numpy(float)
@@ -183,6 +186,22 @@ def calibration(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ax.scatter(x, y, s=60 * size / size.max(), color=curve_colour(0), zorder=3, lw=0)
     ax.set(xlim=(0, end), ylim=(0, end), xlabel="Predicted risk", ylabel="Observed risk")
     ax.set_aspect("equal")
+    return remove_clutter(ax)
+
+
+def _calibration_curve(table: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the apparent curve and that corrected for optimism."""
+    require_columns(table, ("predicted",), "calibration")
+    x, apparent, corrected = (
+        table[name].to_numpy(float) for name in ("predicted", "apparent", "corrected")
+    )
+    ends = [float(x.min()), float(x.max())]
+    dashed = (0, (4, 3))
+    ax.plot(ends, ends, color=MUTED, lw=0.9, ls=dashed, zorder=0, label="as predicted")
+    ax.plot(x, apparent, color=FAINT, lw=2.5, label="apparent")
+    ax.plot(x, corrected, color=curve_colour(0), lw=1.8, label="corrected for optimism")
+    ax.legend(loc="upper left", frameon=False, fontsize=9)
+    ax.set(xlabel="Predicted", ylabel="Observed")
     return remove_clutter(ax)
 
 
