@@ -9,6 +9,7 @@ import pytest
 from tests.studies.strategus.small_specification import PREDICTION_DESIGN
 
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.disclosive_digit_rounding import log_unit
 from steropes.studies.prediction.prediction_models import PredictionResult, performance_tables
 from steropes.studies.prediction.prediction_population import TEST, Population, divided
 from steropes.studies.release.prediction_release import released_result
@@ -217,3 +218,24 @@ def test_coefficients_of_covariates_with_few_outcomes_are_withheld():
     # The odds ratio of a covariate and its rounded numbers give the outcomes.
     assert found["covariate_value"].isna().all()
     assert released_result(exact, OHDSI)["plp_covariate_summary"]["covariate_value"].notna().all()
+
+
+@pytest.mark.parametrize("rules", [OHDSI, DisclosureRules("opensafely", 8)], ids=str)
+def test_means_of_numeric_covariates_do_not_give_the_number_with_the_outcome(rules):
+    """The mean of all is that of both groups, weighted with their numbers."""
+    exact = result(120)
+    table = exact.covariates.assign(binary=False, covariate_count=1000, covariate_mean=68.8)
+    for name, mean in (("with_outcome_", 500.0), ("with_no_outcome_", 10.0)):
+        table[f"{name}covariate_mean"] = mean
+        table[f"{name}covariate_count"] = table[f"{name}people"]
+    changed = copy.copy(exact)
+    object.__setattr__(changed, "covariates", table)
+    found = released_result(changed, rules)["plp_covariate_summary"].iloc[0]
+    factor = np.exp(log_unit(120, rules.least) / 2)
+    whole, with_it, without = (
+        np.array([found[f"{name}covariate_mean"] / factor, found[f"{name}covariate_mean"] * factor])
+        for name in ("", "with_outcome_", "with_no_outcome_")
+    )
+    cases = 1000 * (whole - without[::-1]) / (with_it[::-1] - without[::-1])
+    assert cases[0] < 120 < cases[1]
+    assert cases[1] - cases[0] > rules.least

@@ -11,6 +11,7 @@ import pandas as pd
 
 from steropes.studies.disclosure.disclosive_digit_rounding import significant, to_unit
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.person_time import released_means
 from steropes.studies.prediction.prediction_models import PredictionResult, standardized
 from steropes.studies.prediction_measures.prediction_calibration import STRATA, calibration_line
 from steropes.studies.prediction_measures.prediction_thresholds import classification_measures
@@ -355,8 +356,9 @@ def _calibration(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
 def _covariates(table: pd.DataFrame, rare: bool, rules: DisclosureRules) -> pd.DataFrame:
     """Release covariates: means of 0/1 ones follow from rounded counts.
 
-    Means of others have more digits, and the third one follows from two of them; with few people
-    in one group, all are withheld. A coefficient is withheld where few people with the covariate,
+    Means and deviations of others have steps that hide the smallest count of the fewest people
+    with a value, because exact means of three groups give their sizes; with few people in one
+    group, all are withheld. A coefficient is withheld where few people with the covariate,
     or for 0/1 ones few without it, have the outcome or do not have it, because it is nearly the log
     odds ratio of these numbers. With ``rare`` outcomes coefficients and all numbers by outcome are
     withheld.
@@ -371,6 +373,7 @@ def _covariates(table: pd.DataFrame, rare: bool, rules: DisclosureRules) -> pd.D
         few_values |= count.map(rules.small) | people.map(rules.small)
         few_outcomes |= count.map(rules.small) | (people - count).map(rules.small) & binary
     few_values &= ~binary
+    fewest = table[[f"{name}covariate_count" for name in GROUPS]].min(axis=1).map(rules.coarse)
     for name in GROUPS:
         count, people = table[f"{name}covariate_count"], table[f"{name}people"]
         hidden = count.map(rules.small) | people.map(rules.small) | few_values
@@ -378,8 +381,8 @@ def _covariates(table: pd.DataFrame, rare: bool, rules: DisclosureRules) -> pd.D
         hidden |= of_outcomes
         shown, of = count.map(rules.coarse), people.map(rules.coarse)
         share = (shown / of).where(of > 0).clip(upper=1.0)
-        mean = table[f"{name}covariate_mean"].map(significant)
-        spread = table[f"{name}covariate_st_dev"].map(significant)
+        mean = released_means(table[f"{name}covariate_mean"], fewest, rules)
+        spread = released_means(table[f"{name}covariate_st_dev"], fewest, rules)
         found[f"{name}covariate_count"] = math.nan if of_outcomes else shown
         found[f"{name}covariate_mean"] = mean.mask(binary, share).mask(hidden)
         of_share = (share * (1 - share)) ** 0.5
