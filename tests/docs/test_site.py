@@ -13,8 +13,10 @@ from benchmarks.papers.comparison import PAPERS, experiments
 import steropes
 import steropes.datasets
 import steropes.federated
+import steropes.models
 import steropes.plots
 import steropes.studies
+from steropes.models.fitting.accessors import Accessor
 
 ROOT = Path(__file__).parents[2]
 DOCS, PACKAGE = ROOT / "docs", ROOT / "src" / "steropes"
@@ -36,6 +38,12 @@ def test_the_reference_lists_every_public_name():
     public |= {f"steropes.datasets.{name}" for name in steropes.datasets.__all__}
     public |= {f"steropes.plots.{name}" for name in steropes.plots.__all__}
     public |= {f"steropes.studies.{name}" for name in steropes.studies.__all__}
+    public |= {
+        f"steropes.models.{name}"
+        for name in steropes.models.__all__
+        if isinstance(getattr(steropes.models, name), type)
+        and issubclass(getattr(steropes.models, name), Accessor)
+    }
     constants = {"steropes.federated.SCHEMA", "steropes.studies.DEMO"}
     assert listed == public - constants - {"steropes.datasets", "steropes.federated"}
 
