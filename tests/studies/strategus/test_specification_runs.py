@@ -418,3 +418,49 @@ def test_all_modules_are_on_the_page_of_results(new):
     checks = found["diagnostics"].query("may_be_read == 'no'")[["outcome_id", "analysis_id"]]
     hidden = found["estimates"].merge(checks).query("role == 'of interest'")
     assert hidden["rr"].isna().all()
+
+
+def test_the_release_and_the_viewer_tell_why_estimates_are_missing(new):
+    asked = {CM: ["target_comparator_id", "outcome_id"], SCCS: ["exposures_outcome_set_id"]}
+    for module_name, prefix in ((CM, "cm"), (SCCS, "sccs")):
+        folder = new.folder / module_name
+        assert (folder / "note.csv").is_file()
+        assert (folder / "data_note.csv").is_file()
+        listed = (folder / "resultsDataModelSpecification.csv").read_text()
+        assert "data_note" not in listed  # R uploads what this file lists
+        key = [*asked[module_name], "analysis_id"]
+        results = new.tables[module_name][f"{prefix}_result"]
+        merged = results.merge(pd.read_csv(folder / "note.csv"), on=key)
+        assert len(merged) == len(results)
+        assert merged.loc[merged["log_rr"].isna(), "note"].notna().all()
+    views = {v.name: v for v in results_views(read_sources([new.folder]), DisclosureRules())}
+    for name in ("estimates", "series-estimates"):
+        assert (views[name].data()["status"] != "").all()
+        assert (views[name].data()["status"] != "shown").any()
+    assert len(views["data-notes"].table)
+
+
+def test_parts_without_results_are_in_the_viewer_and_on_the_terminal(tmp_path, capsys):
+    database = write_database(tmp_path / "database", 200)
+    given = new_specification(CONTROLS)
+    never = json.loads(json.dumps(PREDICTION))
+    design = never["settings"]["modelDesignList"][0]
+    design["populationSettings"]["washoutPeriod"] = 100_000
+    others = (m for m in given["moduleSpecifications"] if m["module"] not in (CM, SCCS))
+    given["moduleSpecifications"] = [*others, never]
+    spec, out = tmp_path / "spec.json", tmp_path / "out"
+    spec.write_text(json.dumps(given))
+    command = ["strategus", str(spec), "--database", database, "--output", str(out)]
+    why = "fewer than 10 people have the outcome"
+    assert run([*command, "--quiet"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"PatientLevelPredictionModule, design 1: failed: {why}" in said.err
+    assert run(command) == 1
+    assert why in capsys.readouterr().out
+    assert why in (out / "release" / "verdicts.csv").read_text()
+    views = {v.name: v for v in results_views(read_sources([out]), DisclosureRules())}
+    (part,) = views["parts"].data().to_dict("records")
+    assert part["module"] == "PatientLevelPredictionModule"
+    assert part["verdict"] == "failed"
+    assert part["text"].startswith(f"F{why[1:]}")

@@ -38,7 +38,12 @@ Memory = Annotated[
     typer.Option(help="Memory limit of the database, such as 2GB; the rest goes to disk."),
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="Number of processes that estimate outcomes.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", "-q", help="Print nothing but errors and why estimates are missing (on stderr)."
+    ),
+]
 
 
 def grid(
@@ -126,6 +131,7 @@ def run_and_report(
     from steropes.studies.report.comparative_grid_page import write_grid_report
     from steropes.studies.report.controls_page import write_controls_report
     from steropes.studies.report.grid_terminal import print_grid
+    from steropes.studies.report.missing_estimates import missing_of_comparisons, report_missing
     from steropes.studies.result_files.atomic_files import output_folder
 
     folder = output_folder(output)
@@ -152,6 +158,7 @@ def run_and_report(
         if len(results.tables["positive_control"]):
             pages.append(write_controls_report(results, folder))
     if quiet:
+        report_missing(missing_of_comparisons(results.tables, results.estimates(unblind)))
         return results
     print_grid(results, [*pages, folder / "release" / "results.zip"], unblind)
     return results
@@ -194,6 +201,7 @@ def combine(
     """Combine the results of databases by fixed and random effects."""
     from steropes.studies.archives.archive_synthesis import combine_archives
     from steropes.studies.report.grid_terminal import print_combined
+    from steropes.studies.report.missing_estimates import missing_combinations, report_missing
     from steropes.studies.result_files.atomic_files import write_files
 
     found = combine_archives(archives, unblind=unblind)
@@ -201,6 +209,7 @@ def combine(
         text = csv_text(found)
         write_files(output.parent, {output.name: text})
     if quiet:
+        report_missing(missing_combinations(found))
         return
     print_combined(found)
     if output is not None:

@@ -131,6 +131,7 @@ def sccs_grid(
     from steropes.studies.cli.progress_display import Progress
     from steropes.studies.database.omop import opened
     from steropes.studies.grids.sccs_grid import run_case_series_grid
+    from steropes.studies.report.missing_estimates import missing_of_series, report_missing
     from steropes.studies.result_files.atomic_files import output_folder
     from steropes.studies.sccs.specification.sccs_cohorts import make_cohorts
     from steropes.studies.sccs.specification.sccs_specification import (
@@ -162,7 +163,9 @@ def sccs_grid(
             results = with_unblinding(results, protocol, by)
         progress("writing the report")
         page = write_case_series_grid(results, folder, unblind=unblind)
-    if not quiet:
+    if quiet:
+        report_missing(missing_of_series(results.tables, results.estimates(unblind)))
+    else:
         print_grid(results, unblind, page)
 
 
@@ -196,8 +199,10 @@ def _run(
     from steropes.studies.database.omop import opened
     from steropes.studies.database.open_database import require_database
     from steropes.studies.disclosure import applied_rules, site_rules
+    from steropes.studies.report.missing_estimates import report_missing
     from steropes.studies.result_files.atomic_files import output_folder
     from steropes.studies.sccs.specification.sccs_cohorts import make_cohorts
+    from steropes.studies.series_report.estimate_text import missing_estimates
     from steropes.studies.series_report.sccs_terminal import print_series
     from steropes.studies.single_studies.case_series_study import case_series
 
@@ -233,5 +238,7 @@ def _run(
         if made and not any(folder.iterdir()):
             folder.rmdir()
         raise
-    if not quiet:
+    if quiet:
+        report_missing(missing_estimates(result, result.of_interest))
+    else:
         print_series(result, paths)

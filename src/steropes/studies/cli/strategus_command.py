@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -66,8 +67,7 @@ def strategus(
         _check(plan, database, schema, quiet)
     if results:
         found = run_synthesis(plan, results, output_folder(output), disclosure=disclosure)
-        if not quiet:
-            print("\n".join(_summary(found)))
+        _print_summary(found, quiet)
         raise typer.Exit(0)
     if database is None:
         raise DataError("give --database to run the specification, or --check to check it")
@@ -75,8 +75,7 @@ def strategus(
     found = _run(
         plan, database, output_folder(output), database_id, schema, jobs, memory, disclosure, quiet
     )
-    if not quiet:
-        print("\n".join(_summary(found)))
+    _print_summary(found, quiet)
     raise typer.Exit(0 if found.complete else INCOMPLETE)
 
 
@@ -119,11 +118,24 @@ def _check(plan: SpecificationPlan, database: str | None, schema: str, quiet: bo
     raise typer.Exit(0 if plan.complete else INCOMPLETE)
 
 
-def _summary(results: SpecificationResults) -> list[str]:
-    """Return the lines of a summary: parts that did not run, and the folders of the results."""
+def _print_summary(results: SpecificationResults, quiet: bool) -> None:
+    """Print parts that did not run, missing estimates, and the folders of the results.
+
+    If only errors are asked for, the folders are left out and the rest goes to standard error.
+    """
+    from steropes.studies.report.missing_estimates import (
+        missing_of_specification,
+        missing_sentences,
+    )
+
     lines = [f"{v.module}, {v.line()}" for v in results.plan.verdicts if v.reason]
     lines += [f"{part}: failed: {plain_text(why)}" for part, why in results.failed.items()]
+    lines += missing_sentences(missing_of_specification(results.tables))
+    if quiet:
+        for line in lines:
+            print(f"steropes: {line}", file=sys.stderr)
+        return
     for module, tables in results.tables.items():
         rows = sum(len(table) for table in tables.values())
         lines.append(f"{results.folder / module}: {rows:,} rows")
-    return lines
+    print("\n".join(lines))

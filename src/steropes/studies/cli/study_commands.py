@@ -202,6 +202,7 @@ def _run(
     """Run a comparative study and write its report; remove a new folder that stays empty."""
     from steropes.studies.cli.progress_display import Progress
     from steropes.studies.database.open_database import require_database
+    from steropes.studies.report.missing_estimates import missing_of_study, report_missing
     from steropes.studies.result_files.atomic_files import output_folder
     from steropes.studies.single_studies.study_terminal import print_study
 
@@ -230,5 +231,7 @@ def _run(
         if made and not any(folder.iterdir()):
             folder.rmdir()
         raise
-    if not quiet:
+    if quiet:
+        report_missing(missing_of_study(result.release))
+    else:
         print_study(result, paths)

@@ -72,7 +72,7 @@ def blinded_archive(tables: Tables) -> dict[str, pd.DataFrame]:
     if "cm_result" in tables:
         found |= _comparative(tables)
     if "sccs_result" in tables:
-        found |= _series(tables)
+        found |= _series(found)  # Both designs may share one table of notes.
     for name in ("es_cm", "es_sccs"):
         if f"{name}_result" in tables:
             found[f"{name}_result"] = _synthesis(tables, name)

@@ -7,11 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import pandas as pd
-
 from steropes.studies.execution.step_groups import Tables
 from steropes.studies.result_files.sccs_results_schema import TABLES
-from steropes.studies.sccs.results.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED
+from steropes.studies.sccs.results.sccs_diagnostics import DIAGNOSTICS, NOT_EVALUATED
 from steropes.studies.sccs.results.sccs_result_tables import (
     FORMER_VERDICTS,
     exact_tables,
@@ -79,43 +77,10 @@ def _definition(analysis: SeriesAnalysis) -> dict[str, object]:
 def study_rows(
     study: ExactSeries, grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis
 ) -> Tables:
-    """Return the rows of one case series, with a note that holds for all its exposures."""
-    tables = {
-        name: table
-        for name, table in exact_tables(
-            study, analysis.id, question.number, grid.database_id
-        ).items()
-        if name not in (*SPECIFIED, "sccs_covariate_analysis")
-    }
-    lines = study.estimates.loc[study.of_interest]
-    notes = lines["note"].unique()
-    own = str(notes[0]) if len(notes) == 1 else _missing(lines)
-    line = {
-        "analysis_id": analysis.id,
-        "exposures_outcome_set_id": question.number,
-        "note": study.model.status if study.model.status != "OK" else own,
-        "database_id": grid.database_id,
-    }
-    if study.diagnostics:
-        fits = study.diagnostics[0].verdicts["convergence"]
-        line["convergence_diagnostic"] = fits.verdict
-        line["unconverged"] = fits.finding if fits.verdict == FAIL else None
-    line["sampling"] = None if study.sampling is None else study.sampling.sentence()
-    return {**tables, "note": [line]}
-
-
-def _missing(lines: pd.DataFrame) -> str:
-    """Give the reasons of missing estimates of several exposures, each with its exposures.
-
-    Notes of zero and infinite estimates are left out, because the note is that of all exposures,
-    of which some may not be shown.
-    """
-    gone = lines[lines["log_rr"].isna() & lines["note"].ne("")]
-    reasons = []
-    for note, of in gone.groupby("note", sort=False):
-        names = [str(name) for name in of.index[:3]] + ["…"] * (len(of) > 3)
-        reasons.append(f"{note} ({', '.join(names)})")
-    return "; ".join(reasons)
+    """Return the rows of one case series that `specification_rows` does not have."""
+    made = exact_tables(study, analysis.id, question.number, grid.database_id)
+    left_out = (*SPECIFIED, "sccs_covariate_analysis")
+    return {name: table for name, table in made.items() if name not in left_out}
 
 
 def refusal_rows(

@@ -196,7 +196,8 @@ def _estimates(
         line = table.loc[name].rename(ESTIMATE).to_dict()
         for column, value in effect_columns(line, c.secrecy, rules).items():
             table.loc[name, COLUMNS.get(column, column)] = value
-        if c.secrecy.closed and not line["note"]:
+        # The note of an estimate that is zero or infinite would reveal it.
+        if c.secrecy.closed and not math.isnan(line["log_rr"]):
             table.loc[name, "note"] = WITHHELD
     return table
 

@@ -7,16 +7,25 @@ from typing import TYPE_CHECKING
 
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_suppression import WITHHELD
-from steropes.studies.formatting.released_numbers import decimals
+from steropes.studies.formatting.released_numbers import decimals, title_case
 from steropes.studies.release.exposure_blinding import hidden_covariates, public_estimates
+from steropes.studies.report.missing_estimates import NO_REASON, Missing
 from steropes.studies.sccs.results.sccs_diagnostics import FAIL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pandas as pd
 
     from steropes.studies.release.one_series_release import ReleasedSeries
 
-__all__ = ["interval_text", "ratio_text", "shown_estimates", "unconverged_mark"]
+__all__ = [
+    "interval_text",
+    "missing_estimates",
+    "ratio_text",
+    "shown_estimates",
+    "unconverged_mark",
+]
 
 
 def shown_estimates(study: ReleasedSeries) -> list[str]:
@@ -43,6 +52,13 @@ def interval_text(study: ReleasedSeries) -> str:
         f"{study.settings.bootstrap:,} bootstrap draws of people at a fixed variance of the prior; "
         "the others are profile likelihood intervals."
     )
+
+
+def missing_estimates(study: ReleasedSeries, names: Iterable[str]) -> Missing:
+    """List those of some covariates whose rate ratio is missing, with the reasons."""
+    public = public_estimates(study)
+    gone = [name for name in names if math.isnan(public.loc[name, "log_rr"])]
+    return [(title_case(name), str(public.loc[name, "note"]) or NO_REASON) for name in gone]
 
 
 def ratio_text(line: pd.Series) -> tuple[str, str]:

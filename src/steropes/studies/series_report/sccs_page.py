@@ -211,7 +211,7 @@ def _estimate_notes(study: ReleasedSeries) -> list[str]:
     return [
         f"{title_case(str(name))}: {note}."
         for name, note in notes.items()
-        if note and note not in (NOT_SHOWN, WITHHELD)
+        if note and note != NOT_SHOWN
     ]
 
 

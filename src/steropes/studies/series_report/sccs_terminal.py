@@ -11,6 +11,7 @@ from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.execution.study_run import ARCHIVE
 from steropes.studies.formatting.released_numbers import count, p_value, title_case
 from steropes.studies.release.exposure_blinding import blinding_text, public_estimates
+from steropes.studies.report.missing_estimates import missing_sentences
 from steropes.studies.report.terminal_tables import (
     analysis_names,
     print_files,
@@ -21,6 +22,7 @@ from steropes.studies.report.terminal_tables import (
 from steropes.studies.sccs.results.sccs_diagnostics import findings_of
 from steropes.studies.series_report.estimate_text import (
     interval_text,
+    missing_estimates,
     ratio_text,
     shown_estimates,
     unconverged_mark,
@@ -61,13 +63,14 @@ def print_series(study: ReleasedSeries, paths: list[Path]) -> None:
         rr += unconverged_mark(study) if math.isfinite(line["rr"]) else ""
         table.add_row(escape(title_case(name)), rr, interval, p_value(line["p"]))
     console.print(table)
+    shown = [n for n in shown_estimates(study) if public.loc[n, "note"] != NOT_SHOWN]
+    for sentence in missing_sentences(missing_estimates(study, shown)):
+        console.print(f"[yellow]![/] {escape(sentence)}", soft_wrap=True)
     if words := interval_text(study):
         console.print(escape(words))
     for note in study.data_notes:
         mark = "[yellow]![/]" if note.warning else "[dim]·[/]"
         console.print(f"{mark} {escape(note.sentence(study.rules))}")
-    if study.model.status != "OK":
-        console.print(f"[yellow]![/] {escape(study.model.status)}")
     if study.sampling is not None:
         console.print(escape(study.sampling.sentence()))
     if study.model.variance is not None:
@@ -109,7 +112,7 @@ def _grid_row(
 ) -> tuple[object, ...]:
     """Return the row of an estimate of a grid."""
     rr, interval = ratio_text(line.rename({"ci_95_lb": "lower", "ci_95_ub": "upper"}))
-    if rr == "–":
+    if math.isnan(line["rr"]):
         rr = line["note"] or ("none" if line["unblind"] else NOT_SHOWN)
     if math.isfinite(line["rr"]) and isinstance(line["unconverged"], str):
         rr += " (did not converge)"

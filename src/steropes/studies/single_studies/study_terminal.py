@@ -18,6 +18,7 @@ from steropes.studies.formatting.released_numbers import (
     title_case,
 )
 from steropes.studies.release.one_question_release import Published
+from steropes.studies.report.missing_estimates import missing_of_study, missing_sentences
 from steropes.studies.report.study_checks import checks
 from steropes.studies.report.terminal_tables import simple_table
 
@@ -62,6 +63,10 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
         console.print(
             f"Largest standardised difference: {largest[0]} before matching, {largest[1]} after"
         )
+    of_study = {analysis_name(line["analysis"]) for line in public.hazard_ratios}
+    others = [m for m in missing_of_study(public) if m[0] not in of_study]  # Checks name these.
+    for sentence in missing_sentences(others):
+        console.print(f"{MARKS['WARN']} {escape(sentence)}", soft_wrap=True)
     for check in checks(public):
         mark = MARKS[check.mark]
         console.print(f"{mark} {escape(check.finding)}")

@@ -26,6 +26,9 @@ __all__ = ["FILE_PREFIXES", "module_files", "module_tables", "results_model"]
 FILE_PREFIXES = {"PatientLevelPredictionModule": "plp_"}
 SPECIFICATION = "resultsDataModelSpecification.csv"
 WHOLE = ("int", "bigint")
+# Tables that R does not have: reasons of missing estimates, and irregularities of the data. R
+# uploads the files that its specification lists and ignores others.
+NOTES = ("note", "data_note")
 SLOPES = {"log_rr", "log_likelihood", "gradient"}
 
 
@@ -51,8 +54,8 @@ def module_files(module: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, s
     module : str
         The module, which is also the name of the folder.
     tables : mapping of str to DataFrame
-        Tables for release. Those that the results model lacks are left out, and those that are
-        missing have no rows.
+        Tables for release. Those that the results model lacks are left out, other than `NOTES`, and
+        those of the model that are missing have no rows.
 
     Returns
     -------
@@ -64,6 +67,9 @@ def module_files(module: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, s
     for name, columns in model.items():
         table = tables.get(name, pd.DataFrame())
         found[f"{module}/{name.removeprefix(prefix)}.csv"] = csv_text(_of_model(table, columns))
+    for name in NOTES:
+        if name in tables:
+            found[f"{module}/{name}.csv"] = csv_text(tables[name])
     listed = pd.concat(model.values())
     required = listed["is_required"].mask(listed["may_be_blank"] == "Yes", "No")
     listed = listed.assign(is_required=required).drop(columns=["module", "may_be_blank"])

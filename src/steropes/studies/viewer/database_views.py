@@ -10,12 +10,13 @@ import pandas as pd
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.hidden_questions import HIDDEN_RISK
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.viewer.display_tables import NamedTables, gathered
+from steropes.studies.viewer.display_tables import NamedTables, gathered, stacked
 from steropes.studies.viewer.views import View, column, ids, texts
 
-__all__ = ["database_views", "incidence_views"]
+__all__ = ["PARTS", "database_views", "incidence_views"]
 
 GROUP = "Databases"
+PARTS = "parts"  # The view of parts of a specification without results.
 
 
 def database_views(sources: Sequence[NamedTables], rules: Sequence[str]) -> list[View]:
@@ -26,7 +27,13 @@ def database_views(sources: Sequence[NamedTables], rules: Sequence[str]) -> list
     rules : sequence of str
         The disclosure rules of each source.
     """
-    views = [_databases(sources, rules), _notes(sources), _cohorts(sources), _settings(sources)]
+    views = [
+        _databases(sources, rules),
+        _notes(sources),
+        _parts(sources),
+        _cohorts(sources),
+        _settings(sources),
+    ]
     return [view for view in views if len(view.table)]
 
 
@@ -167,6 +174,25 @@ def _notes(sources: Sequence[NamedTables]) -> View:
             *texts(database="Database", level="Kind", topic="Topic"),
             *texts("text", note="Note", counted="Counted"),
             column("count", "Count", "count"),
+        ),
+        table,
+    )
+
+
+def _parts(sources: Sequence[NamedTables]) -> View:
+    """Return the parts of specifications that did not run, with the reasons."""
+    tables = [s.tables["verdicts"].assign(source=s.name) for s in sources if "verdicts" in s]
+    table = stacked([t[~t["verdict"].fillna("").str.startswith("runs")] for t in tables])
+    if len(table):
+        table = table.assign(text=table["text"].fillna("").map(title_case))
+    return View(
+        PARTS,
+        "Parts without results",
+        GROUP,
+        "Parts of the specification that did not run or failed, and why.",
+        (
+            *texts(source="Results", module="Module", verdict="Verdict"),
+            *texts("text", part="Part", text="Reason"),
         ),
         table,
     )

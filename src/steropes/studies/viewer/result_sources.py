@@ -38,6 +38,10 @@ IDS = (
     "target_comparator_id", "outcome_id", "analysis_id", "exposures_outcome_set_id", "cohort_id",
     "evidence_synthesis_analysis_id",
 )  # fmt: skip
+# Tables that several modules of one source have.
+SHARED = ("note", "data_note")
+# The verdicts on the parts of a specification, with the reasons why some did not run.
+VERDICTS = dict.fromkeys(("module", "part", "verdict", "text"), "VARCHAR")
 Tables = dict[str, pd.DataFrame]
 
 
@@ -140,9 +144,9 @@ def _of_folder(path: Path) -> ResultSource | None:
             continue
         for file in sorted(of.glob("*.csv")):
             name = _table_of(of.name, file.stem)
-            if name in _layouts() and name not in tables:
+            if name in _layouts() and (name not in tables or name in SHARED):
                 found = _read_table(name, file.read_bytes(), str(file))
-                tables |= found
+                _add(tables, found)
                 read += [file] * len(found)
     if not tables:
         return None
@@ -187,12 +191,20 @@ def _of_archive(path: Path) -> Tables:
                     _refuse_large(entry.file_size, f"{path}: {entry.filename}")
                     content = archive.read(entry)
                     where = f"{path}: {entry.filename}"
-                    tables |= _read_table(name, content, where)
+                    _add(tables, _read_table(name, content, where))
     except DataError:
         raise
     except (OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} is not an archive of results: {error}") from None
     return prediction_tables_of_source(tables)
+
+
+def _add(tables: Tables, found: Tables) -> None:
+    """Add a table that was read; the rows of a table that modules share are joined."""
+    for name, table in found.items():
+        both = [t for t in (tables.get(name), table) if t is not None and len(t)]
+        shared = name in SHARED and len(both) > 1
+        tables[name] = pd.concat(both, ignore_index=True) if shared else table
 
 
 def _refuse_large(size: int, where: str) -> None:
@@ -247,4 +259,5 @@ def _layouts() -> dict[str, list[dict[str, str]]]:
     for layouts in (COMPARATIVE, SERIES):
         for table, columns in layouts.items():
             found.setdefault(table, []).append(columns)
+    found["verdicts"] = [VERDICTS]
     return found

@@ -16,7 +16,7 @@ from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.report.rendering import render
 from steropes.studies.result_files.atomic_files import write_files
 from steropes.studies.viewer.comparative_views import comparative_views
-from steropes.studies.viewer.database_views import database_views, incidence_views
+from steropes.studies.viewer.database_views import PARTS, database_views, incidence_views
 from steropes.studies.viewer.display_tables import named_tables
 from steropes.studies.viewer.page_data import encoded, view_record
 from steropes.studies.viewer.prediction_views import prediction_views
@@ -115,9 +115,10 @@ def results_views(
         say("combining databases")
     views += synthesis_views(tables, combine=combine, unblind=unblind)
     views += [*incidence_views(tables), *prediction_views(tables)]
-    if not views:
+    of_databases = database_views(tables, [source.rules for source in sources])
+    if not views and all(view.name != PARTS for view in of_databases):
         raise DataError("the results have no table that can be shown")
-    return views + database_views(tables, [source.rules for source in sources])
+    return views + of_databases
 
 
 def results_page(views: Sequence[View], rules: DisclosureRules, *, unblind: bool = False) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
@@ -16,6 +17,7 @@ from steropes.studies.diagnostics.archive_blinding import (
     flagged_results,
     without_derivable_syntheses,
 )
+from steropes.studies.evidence.evidence_synthesis import NO_FINITE
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kinds
@@ -244,6 +246,7 @@ def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) ->
         if f"{name}_diagnostic" in table:
             table[f"{name}{VERDICT}"] = table[f"{name}_diagnostic"]
             declared.append((name, title))
+    table["note"] = np.where(table["log_rr"].isna() & ~table[HIDDEN].astype(bool), NO_FINITE, "")
     table["status"], table["kind"] = shown_of(table), "rate ratio"
     if design == "cm":
         table["kind"] = ratio_kinds(table, [source.tables for source in sources])

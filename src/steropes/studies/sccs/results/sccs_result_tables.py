@@ -17,7 +17,12 @@ import pandas as pd
 from steropes.studies.database.data_quality_notes import note_rows
 from steropes.studies.result_files.sccs_results_schema import EXACT
 from steropes.studies.sccs.models.intervals import PROBE
-from steropes.studies.sccs.results.sccs_diagnostics import DIAGNOSTICS, NOT_EVALUATED, Diagnostics
+from steropes.studies.sccs.results.sccs_diagnostics import (
+    DIAGNOSTICS,
+    FAIL,
+    NOT_EVALUATED,
+    Diagnostics,
+)
 from steropes.studies.sccs.results.unreleased_series import ExactSeries
 from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 
@@ -73,10 +78,41 @@ def exact_tables(
         "sccs_calendar_time_spanning": study.calendar_spans().rename(columns=MONTHS | COVER),
         "sccs_time_period": _period(study),
         "sccs_diagnostics_summary": [_summary(d, ids[d.covariate]) for d in study.diagnostics],
+        "note": [_note(study)],
         "data_note": note_rows(study.data_notes, {}),
         "covariate_count": _counts(study, ids),
     }
     return {name: _in_layout(name, table, where) for name, table in rows.items()}
+
+
+def _note(study: ExactSeries) -> dict[str, Any]:
+    """Return the note that holds for all exposures of interest, and what did not converge."""
+    lines = study.estimates.loc[study.of_interest]
+    notes = lines["note"].unique()
+    own = str(notes[0]) if len(notes) == 1 else _missing(lines)
+    line: dict[str, Any] = {
+        "note": study.model.status if study.model.status != "OK" else own,
+        "sampling": None if study.sampling is None else study.sampling.sentence(),
+    }
+    if study.diagnostics:
+        fits = study.diagnostics[0].verdicts["convergence"]
+        line["convergence_diagnostic"] = fits.verdict
+        line["unconverged"] = fits.finding if fits.verdict == FAIL else None
+    return line
+
+
+def _missing(lines: pd.DataFrame) -> str:
+    """Give the reasons of missing estimates of several exposures, each with its exposures.
+
+    Notes of zero and infinite estimates are left out, because the note is that of all exposures,
+    of which some may not be shown.
+    """
+    gone = lines[lines["log_rr"].isna() & lines["note"].ne("")]
+    reasons = []
+    for note, of in gone.groupby("note", sort=False):
+        names = [str(name) for name in of.index[:3]] + ["…"] * (len(of) > 3)
+        reasons.append(f"{note} ({', '.join(names)})")
+    return "; ".join(reasons)
 
 
 def covariate_ids(study: ExactSeries) -> dict[str, int]:
