@@ -32,7 +32,7 @@ FAR, FAR_OF_30 = 27.9, 68.8
 
 def distance(model, truth):
     """The squared distance of the estimates from the truth, in units of their covariance."""
-    V = model.vcov("model").loc[truth.index, truth.index]
+    V = model.vcov().loc[truth.index, truth.index]
     gap = model.summary()["coef"][truth.index] - truth
     return float(gap @ np.linalg.solve(V, gap))
 

@@ -121,7 +121,7 @@ def test_what_rounding_has_taken_is_no_standard_error(unit):
     y = Surv(np.arange(1.0, 9), np.arange(8) == 0)
     some = CoxRegression(prior=Normal(variance=1e5 / unit**2)).fit(X, y)
     other = CoxRegression(prior=Normal(variance=1e17 / unit**2)).fit(X, y)
-    assert np.isfinite(some.vcov("model")).all(axis=None)
+    assert np.isfinite(some.vcov()).all(axis=None)
     for kind in ("model", "robust"):
         with pytest.raises(DataError, match=r"'x0'.* lost in rounding.*stronger prior"):
             other.vcov(kind)
@@ -216,7 +216,7 @@ def test_one_informative_stratum_has_no_robust_errors(rng):
     X, y = rng.normal(size=(12, 1)), np.r_[2, 0, 1, 0, 3, 0, np.zeros(6)]
     model = SelfControlledCaseSeries()
     model.fit(X, y, strata=np.arange(12) // 6, exposure=np.ones(12))
-    assert model.vcov("model").to_numpy() > 0
+    assert model.vcov().to_numpy() > 0
     for cluster in (None, np.arange(12) // 6):
         with pytest.raises(DataError, match="only one of them informs"):
             model.vcov("robust", cluster=cluster)

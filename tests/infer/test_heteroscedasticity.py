@@ -87,7 +87,7 @@ def test_other_models_have_the_formula_with_dense_x(family, kind, rng):
         m.fit(X, outcome(PoissonRegression, eta, rng), sample_weight=w)
         scale = 1.0
     U = w[:, None] * m.checks.residuals("score").to_numpy()
-    A = m.vcov("model").to_numpy() / scale
+    A = m.vcov().to_numpy() / scale
     Z = sm.add_constant(X)
     mean = m.predict(X)
     likelihood = m._problem.likelihood
@@ -142,11 +142,11 @@ def test_a_row_that_alone_determines_a_coefficient_has_no_hc2_or_hc3(rng):
 def test_models_without_scores_of_single_rows_refuse(name, rng):
     own = case(name, rng)
     if name in ("linear", "logistic", "poisson", "gamma"):
-        assert np.isfinite(own.fit().vcov("HC1").to_numpy()).all()
+        assert np.isfinite(own.fit().vcov("HC3").to_numpy()).all()
         return
     words = "dispersion=" if name == "negative binomial" else "robust"
     with pytest.raises(DataError, match=words):
-        own.fit().vcov("HC1")
+        own.fit().vcov("HC3")
 
 
 def test_priors_clusters_and_other_words_are_refused(rng):
@@ -158,7 +158,7 @@ def test_priors_clusters_and_other_words_are_refused(rng):
         LogisticRegression(prior=Laplace(1.0)).fit(X, y).vcov("HC3")
     m = LogisticRegression().fit(X, y)
     with pytest.raises(DataError, match="cluster goes with"):
-        m.vcov("HC1", cluster=np.arange(N) // 2)
+        m.vcov("HC2", cluster=np.arange(N) // 2)
     with pytest.raises(DataError, match="'HC0' to 'HC3'"):
         m.vcov("HC4")
     with pytest.raises(DataError, match="more rows"):

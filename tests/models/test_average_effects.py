@@ -227,7 +227,7 @@ def test_a_column_is_an_indicator_if_it_was_one_in_the_fit(model, storage, rng):
     data = three_arms(rng)
     X = data[["treated", "visits"]].to_numpy(float)
     m = model().fit(storage(X), data["y"])
-    m = pickle.loads(pickle.dumps((m.vcov("model"), m)[1]))  # without the data
+    m = pickle.loads(pickle.dumps((m.vcov(), m)[1]))  # without the data
     rows = (X[:, 1] < 2) & (X[:, 0] == 1)
     whole, some, rest = (m.effects.average(storage(X[at])) for at in (X[:, 0] < 9, rows, ~rows))
     expected = rows.mean() * some["effect"] + (~rows).mean() * rest["effect"]

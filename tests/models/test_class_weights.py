@@ -87,7 +87,7 @@ def test_results_are_those_of_the_products_as_weights(kind, setting, prior, stor
     assert a.log_likelihood_ == pytest.approx(b.log_likelihood_, rel=1e-12)
     same(a.predict_proba(X), b.predict_proba(X))
     if prior is None:
-        same(a.vcov("model"), b.vcov("model"))
+        same(a.vcov(), b.vcov())
         same(a.vcov("robust"), b.vcov("robust"))
         assert a.null_log_likelihood_ == pytest.approx(b.null_log_likelihood_)
         assert a.bic_ == pytest.approx(b.bic_)

@@ -139,7 +139,7 @@ def test_profile_intervals_equal_those_of_the_cpu(name):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_robust_covariances_equal_those_of_the_cpu(name):
     cpu, other = pair(name, "none")
-    close(other.vcov("model"), cpu.vcov("model"))
+    close(other.vcov(), cpu.vcov())
     close(other.vcov("robust"), cpu.vcov("robust"))
 
 
@@ -203,7 +203,7 @@ def test_blocks_of_rows_multiply_on_the_device(name):
         assert X.blocks.device == "cpu" or device == "torch-cpu"
     cpu, other = models
     close(other.coef_, cpu.coef_)
-    close(other.vcov("model"), cpu.vcov("model"))
+    close(other.vcov(), cpu.vcov())
 
 
 @pytest.mark.parametrize("prior", [None, Laplace(0.05)], ids=str)

@@ -55,7 +55,7 @@ def test_estimates_errors_and_dispersion_are_those_of_statsmodels(storage, drawn
     np.testing.assert_allclose(m.summary()["coef"], theirs.params, atol=1e-7)
     assert m.dispersion_ == pytest.approx(theirs.scale, rel=1e-7)
     assert m.df_resid_ == given["sample_weight"].sum() - 7
-    np.testing.assert_allclose(m.vcov("model"), theirs.cov_params(), rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(m.vcov(), theirs.cov_params(), rtol=1e-5, atol=1e-9)
     table = m.summary()
     np.testing.assert_allclose(table["p"], 2 * stats.t.sf(abs(table["t"]), m.df_resid_))
     np.testing.assert_allclose(m.checks.residuals("pearson"), theirs.resid_pearson, atol=1e-6)

@@ -80,7 +80,7 @@ def test_score_residuals_are_those_of_the_link_and_add_up_to_zero(gamma):
     score = model.checks.residuals("score").to_numpy()
     np.testing.assert_allclose(score, Z * slope[:, None])
     np.testing.assert_allclose(w @ score, 0.0, atol=1e-5)
-    own = (w * slope)[:, None] * Z @ model.vcov("model").to_numpy()
+    own = (w * slope)[:, None] * Z @ model.vcov().to_numpy()
     np.testing.assert_allclose(model.checks.residuals("dfbeta"), own)
 
 

@@ -89,7 +89,7 @@ def test_a_formula_gives_the_same_coefficients_under_the_same_names(people, y):
     assert model.coef_names_ == formula.coef_names_ == NAMES
     assert model.summary().index.tolist() == ["intercept", *NAMES]
     np.testing.assert_allclose(model.coef_, formula.coef_, atol=1e-8)
-    np.testing.assert_allclose(model.vcov("model"), formula.vcov("model"), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(model.vcov(), formula.vcov(), rtol=1e-7, atol=1e-9)
 
 
 def test_labels_are_stored_as_row_numbers(people):

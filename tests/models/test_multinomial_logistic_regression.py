@@ -208,7 +208,7 @@ def test_without_a_prior_estimates_and_errors_are_those_of_statsmodels(storage, 
     assert m.null_log_likelihood_ == pytest.approx(theirs.llnull, rel=1e-8)
     assert m.aic_ == pytest.approx(theirs.aic, rel=1e-10)
     se = m.summary()["se"].to_numpy()
-    away = m.vcov("model").to_numpy()
+    away = m.vcov().to_numpy()
     error = away[0, 0] + 80.0 * away[0, 4] + 1600.0 * away[4, 4]
     assert np.sqrt(error) == pytest.approx(theirs.bse[0, 0], rel=1e-4)
     np.testing.assert_allclose(se[2:].reshape(2, 6), theirs.bse[1:].T, rtol=1e-5)
@@ -264,7 +264,7 @@ def test_two_classes_relative_to_the_first_are_logistic_regression(prior, drawn)
     np.testing.assert_array_equal(a.predict(X), b.predict(X))
     assert a.score(X, two) == b.score(X, two)
     if prior is None:
-        np.testing.assert_allclose(a.vcov("model"), b.vcov("model"), rtol=1e-6)
+        np.testing.assert_allclose(a.vcov(), b.vcov(), rtol=1e-6)
         np.testing.assert_allclose(a.vcov("robust"), b.vcov("robust"), rtol=1e-6)
 
 
@@ -422,7 +422,7 @@ def test_robust_errors_are_sums_of_scores_of_rows_and_clusters(drawn, rng):
     R = -residuals(m, X, y)
     Z = sm.add_constant(X)
     U = np.column_stack([R[:, 1:], *(R[:, [k]] * X for k in (1, 2))])
-    A = m.vcov("model").to_numpy()
+    A = m.vcov().to_numpy()
     np.testing.assert_allclose(m.vcov("robust"), A @ U.T @ U @ A, rtol=1e-4, atol=1e-8)
     group = rng.integers(0, 40, N)
     G = np.stack([U[group == g].sum(axis=0) for g in np.unique(group)])

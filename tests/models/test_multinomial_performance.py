@@ -72,7 +72,7 @@ def test_residuals_are_those_of_the_probabilities(drawn, rng):
     change = m.checks.residuals("dfbeta", ["b:x0"])
     np.testing.assert_allclose(
         change.to_numpy()[:, 0],
-        (w[:, None] * score) @ m.vcov("model").loc[:, "b:x0"],
+        (w[:, None] * score) @ m.vcov().loc[:, "b:x0"],
         rtol=1e-6,
         atol=1e-9,
     )
@@ -259,7 +259,7 @@ def test_errors_of_probabilities_are_those_of_the_delta_method(settings, drawn, 
     theta = m.summary()["coef"].to_numpy()
     steps = 1e-5 * np.eye(len(theta))
     J = np.stack([(probabilities(theta + h) - probabilities(theta - h)) / 2e-5 for h in steps], -1)
-    V = m.vcov("model").to_numpy()
+    V = m.vcov().to_numpy()
     se = np.sqrt(np.einsum("nkp,pq,nkq->nk", J, V, J))
     np.testing.assert_allclose(table["se"], se.ravel(), rtol=1e-6)
     np.testing.assert_allclose(

@@ -53,7 +53,7 @@ def test_estimates_and_errors_are_those_of_statsmodels(storage, drawn):
     assert m.dispersion_ == pytest.approx(theirs.params[-1], rel=1e-6)
     assert m.log_likelihood_ == pytest.approx(theirs.llf, rel=1e-12)
     assert m.aic_ == pytest.approx(theirs.aic, rel=1e-10)
-    np.testing.assert_allclose(m.vcov("model"), theirs.cov_params()[:-1, :-1], rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(m.vcov(), theirs.cov_params()[:-1, :-1], rtol=1e-5, atol=1e-8)
     robust = model.fit(method="newton", tol=1e-14, maxiter=100, disp=0, cov_type="HC0")
     np.testing.assert_allclose(
         m.vcov("robust"), robust.cov_params()[:-1, :-1], rtol=1e-5, atol=1e-8
@@ -71,7 +71,7 @@ def test_a_given_dispersion_is_a_generalised_linear_model(drawn, rng):
         offset=offset, freq_weights=w,
     ).fit(method="newton", tol=1e-14)  # fmt: skip
     np.testing.assert_allclose(m.summary()["coef"], theirs.params, atol=1e-8)
-    np.testing.assert_allclose(m.vcov("model"), theirs.cov_params(), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(m.vcov(), theirs.cov_params(), rtol=1e-6, atol=1e-9)
     assert m.log_likelihood_ == pytest.approx(theirs.llf, rel=1e-10)
     assert m.dispersion_ == 0.4
     np.testing.assert_allclose(m.checks.residuals("pearson"), theirs.resid_pearson, atol=1e-6)

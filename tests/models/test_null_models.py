@@ -47,7 +47,7 @@ def test_cox_is_coxph():
     se = [0.12103539375, 0.13923646250, 0.15509191818, 0.16869369036, 0.17571713210]
     close(curve[["survival", "se"]].iloc[5:], np.column_stack([survival, se]))
     assert m.summary().empty
-    assert m.vcov("model").shape == (0, 0)
+    assert m.vcov().shape == (0, 0)
     assert m.validation.concordance(m.design_matrix(DATA), Surv(DATA["t"], DATA["e"])) == 0.5
     by = CoxRegression.from_formula("Surv(t, e) ~ strata(g) + offset(z)", DATA)
     close(by.log_likelihood_, -5.6227286735)

@@ -101,7 +101,7 @@ def test_terms_add_up_to_the_linear_predictor():
     assert list(terms.columns) == ["bs(a, df=4)", "C(g)", "c", "C(g):c"]
     total = terms.sum(axis=1) + m.intercept_
     np.testing.assert_allclose(total, m.linear_predictor(data), rtol=1e-9)
-    V = m.vcov("model").to_numpy()
+    V = m.vcov().to_numpy()
     B = m.design_matrix(data).to_numpy()[:, :4]
     expected = np.sqrt(np.diag(B @ V[1:5, 1:5] @ B.T))
     np.testing.assert_allclose(errors["bs(a, df=4)"], expected, rtol=1e-9)
@@ -116,7 +116,7 @@ def test_fixed_coefficients_have_no_error_and_no_term():
     y = FAMILIES["logistic"][2]
     m = LogisticRegression().fit(X, y, fixed={"b": -1.0})
     Z = np.column_stack([np.ones(N), X["a"], X["c"]])
-    expected = np.sqrt(np.diag(Z @ m.vcov("model").to_numpy() @ Z.T))
+    expected = np.sqrt(np.diag(Z @ m.vcov().to_numpy() @ Z.T))
     table = m.effects.predictions(X)
     np.testing.assert_allclose(table["se"], expected, rtol=1e-6)
     np.testing.assert_allclose(table["estimate"], m.linear_predictor(X))
@@ -126,7 +126,7 @@ def test_fixed_coefficients_have_no_error_and_no_term():
 def test_normal_priors_have_the_posterior_s_errors():
     m = LinearRegression(prior=Normal(0.5)).fit(X, FAMILIES["linear"][2])
     Z = sm.add_constant(X).to_numpy()
-    expected = np.sqrt(np.diag(Z @ m.vcov("model").to_numpy() @ Z.T))
+    expected = np.sqrt(np.diag(Z @ m.vcov().to_numpy() @ Z.T))
     np.testing.assert_allclose(m.effects.predictions(X)["se"], expected, rtol=1e-6)
 
 

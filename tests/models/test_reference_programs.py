@@ -112,12 +112,12 @@ def test_logistic_equals_statsmodels(rng, offset, weighted):
         tol=1e-14
     )
     ours = LogisticRegression().fit(X, y, sample_weight=w, offset=o)
-    table = ours.summary(kind="model")
+    table = ours.summary()
     np.testing.assert_allclose(table["coef"], theirs.params, atol=1e-7)
     np.testing.assert_allclose(table["se"], theirs.bse, rtol=1e-6)
     np.testing.assert_allclose(table["p"], theirs.pvalues, rtol=1e-5)
     np.testing.assert_allclose(table[["lower", "upper"]], theirs.conf_int(), atol=1e-6)
-    np.testing.assert_allclose(ours.vcov("model"), theirs.cov_params(), atol=1e-7)
+    np.testing.assert_allclose(ours.vcov(), theirs.cov_params(), atol=1e-7)
     assert ours.log_likelihood_ == pytest.approx(theirs.llf, rel=1e-10)
 
 

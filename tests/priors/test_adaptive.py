@@ -180,12 +180,10 @@ def test_there_are_no_walds_errors_even_where_every_coefficient_stays():
     assert (m.coef_ != 0).all()
     for fitted in (m, pickle.loads(pickle.dumps(m))):
         with pytest.raises(DataError, match=r"bootstrap\(\)"):
-            fitted.vcov("model")
+            fitted.vcov()
         assert fitted.summary()["se"].isna().all()
     free = LogisticRegression(prior=BrokenAdaptiveRidge(5.0, exclude=[0, 1])).fit(X, y)
-    np.testing.assert_allclose(
-        free.vcov("model"), LogisticRegression().fit(X, y).vcov("model"), rtol=1e-6
-    )
+    np.testing.assert_allclose(free.vcov(), LogisticRegression().fit(X, y).vcov(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("exclude", [None, 1.5, {"x0": True}])

@@ -48,7 +48,7 @@ def test_the_posterior_mode_and_its_information_by_dense_mathematics(as_x):
     np.testing.assert_allclose(np.append(model.intercept_, model.coef_), best, atol=1e-6)
     mu = 1 / (1 + np.exp(-(Z @ best + offset)))
     information = Z.T @ ((w * mu * (1 - mu))[:, None] * Z) + P
-    np.testing.assert_allclose(model.vcov("model"), np.linalg.inv(information), rtol=1e-5)
+    np.testing.assert_allclose(model.vcov(), np.linalg.inv(information), rtol=1e-5)
 
 
 def test_a_mapping_of_names_is_the_same():

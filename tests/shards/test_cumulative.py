@@ -95,7 +95,7 @@ def test_many_thresholds_are_pooled_for_steps_and_not_for_errors(data, monkeypat
     monkeypatch.setattr(profiled_hessian, "PARAMETER_GROUPS", 20)
     one, blocks = (CumulativeProbabilityModel().fit(Z, y) for Z in (X, in_blocks(X)))
     np.testing.assert_allclose(blocks.coef_, one.coef_, atol=2e-8)
-    np.testing.assert_allclose(blocks.vcov("model"), one.vcov("model"), rtol=1e-6)
+    np.testing.assert_allclose(blocks.vcov(), one.vcov(), rtol=1e-6)
 
 
 def test_draws_of_blocks_stay_where_the_blocks_are(data, monkeypatch):

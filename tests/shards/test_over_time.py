@@ -68,7 +68,7 @@ def test_sparse_blocks_have_the_standard_errors_of_the_dense_matrix(baseline, da
         steropes.PooledLogisticRegression(**model).fit(Z, y, **given)
         for Z in (X[:, :5], in_blocks(sparse.csr_array(X[:, :5])))
     )
-    np.testing.assert_allclose(blocks.vcov("model"), one.vcov("model"), rtol=1e-6, atol=1e-10)
+    np.testing.assert_allclose(blocks.vcov(), one.vcov(), rtol=1e-6, atol=1e-10)
 
 
 @pytest.mark.parametrize("strata", [False, True])

@@ -214,7 +214,7 @@ def test_the_covariance_without_an_estimator_is_that_of_the_estimator(with_age):
     fits = fit_model(with_age.intervals, settings).fits
     assert fits.maximum().estimator is None
     assert fits.maximum().information is not None
-    expected = fits.estimator().vcov("model")
+    expected = fits.estimator().vcov()
     found = fits.covariance()
     assert list(found) == list(expected)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)

@@ -62,6 +62,7 @@ def fit_draws(
     l2: np.ndarray,
     draws: Draws,
     progress: Progress | None = None,
+    tol: float = BOOTSTRAP.tol,
 ) -> DrawnFits:
     """Fit the model to each draw under the same prior; an adaptive prior adapts to each draw.
 
@@ -73,6 +74,8 @@ def fit_draws(
         Penalties in X's units at the end of the full data's fit.
     progress : callable, optional
         Called with the name of the task and the share of it that is done.
+    tol : float
+        Largest KKT violation of the fits.
     """
     n, scale = len(draws.seeds), problem.design.scale
     common = problem.common()
@@ -100,9 +103,7 @@ def fit_draws(
     out = DrawnFits(np.empty((n, len(beta))), np.zeros(n, bool))
     look = "during" if l1.any() and not separate else "after"
     steps = BOOTSTRAP.max_shared_steps if separate else 200
-    for group in replicates.solve_under_prior(
-        problem.prior, BOOTSTRAP.tol, lambda _: start, look, steps
-    ):
+    for group in replicates.solve_under_prior(problem.prior, tol, lambda _: start, look, steps):
         for k, fit in zip(group.numbers, group.fits, strict=True):
             if separate and not fit.converged:
                 fit = _fit_alone(problem, draws.one(k), fit, l1, l2)

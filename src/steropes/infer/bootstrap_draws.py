@@ -10,7 +10,7 @@ from ..errors import DataError
 from ..fit import Problem
 from ..solve.data_term import RowMultiples
 
-__all__ = ["Draws", "sampling_units"]
+__all__ = ["Draws", "Omissions", "sampling_units"]
 
 
 def sampling_units(problem: Problem, cluster: np.ndarray | None) -> tuple[np.ndarray | None, str]:
@@ -131,6 +131,28 @@ class Draws:
         for b, k in enumerate(numbers):
             out[:, b] = self.one(k)
         return out
+
+
+class Omissions(Draws):
+    """Row weights that omit one unit at a time, for the jackknife.
+
+    Parameters
+    ----------
+    weights : (n,) array
+        Row weights of the problem; units with no weight are not omitted.
+    unit : (n,) int array or None
+        Codes of the units; None omits single rows.
+    """
+
+    def __init__(self, weights: np.ndarray, unit: np.ndarray | None) -> None:
+        super().__init__(weights, unit, 0, np.random.default_rng(0))
+        self.seeds = np.arange(len(self.present))
+
+    def _times(self, k: int) -> np.ndarray:
+        """Return zero for the rows of omitted unit k and one for others, (n,)."""
+        omitted = self.present[self.seeds[k]]
+        unit = np.arange(self.size) if self.unit is None else self.unit
+        return np.asarray(unit != omitted, np.int64)
 
 
 def _as_bytes(times: np.ndarray) -> np.ndarray:

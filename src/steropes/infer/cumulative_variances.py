@@ -27,7 +27,13 @@ from ..solve import Fit
 from ..solve.hessian import cross, hessian
 from .inference_constants import BLOCKS
 
-__all__ = ["CumulativeInformation", "SubsetFit", "profiled_scores", "robust_covariance"]
+__all__ = [
+    "CumulativeInformation",
+    "SubsetFit",
+    "profiled_scores",
+    "robust_covariance",
+    "row_influences",
+]
 
 
 @dataclass
@@ -203,6 +209,19 @@ def robust_covariance(
         B = groups.T @ groups
     V = information.V @ B @ information.V
     return 0.5 * (V + V.T) / information.scale / information.scale[:, None]
+
+
+def row_influences(
+    design: PlainDesign,
+    part: SubsetFit,
+    offset: np.ndarray | None,
+    information: CumulativeInformation,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of a part and the derivative of β in the logarithm of their weights."""
+    out = np.empty((part.likelihood.n, len(information.scale)))
+    for i, psi in profiled_scores(design, part, offset, information.J):
+        out[i] = -psi @ information.V / information.scale  # η = α − Xβ
+    return part.likelihood.levels.order, out
 
 
 def profiled_scores(

@@ -22,7 +22,7 @@ from .baseline_hazard import fitted_state
 from .inference_constants import BLOCKS, IDENTIFICATION
 from .information_matrix import Information
 
-__all__ = ["HC_KINDS", "heteroscedasticity_covariance", "leverages"]
+__all__ = ["HC_KINDS", "hc1_factor", "heteroscedasticity_covariance", "leverages"]
 
 # Kinds of covariances, as literal types for type checkers.
 HC_KINDS: tuple[Literal["HC0"], Literal["HC1"], Literal["HC2"], Literal["HC3"]] = (
@@ -62,11 +62,8 @@ def heteroscedasticity_covariance(problem: Problem, beta: np.ndarray, kind: str)
     eta, weights = fitted_state(problem, beta)
     squares = backend.to_host(likelihood.evaluate(eta, weights)[1])[:, 0] ** 2
     used = problem.weights > 0
-    n, k = int(used.sum()), design.p
     if kind == "HC1":
-        if n <= k:
-            raise DataError(f"HC1 needs more rows with weight ({n}) than coefficients ({k}).")
-        squares = squares * (n / (n - k))
+        squares = squares * hc1_factor(problem, None)
     elif kind in ("HC2", "HC3"):
         h = leverages(problem, information)
         if (h[used] > IDENTIFICATION.whole_leverage).any():
@@ -77,11 +74,38 @@ def heteroscedasticity_covariance(problem: Problem, beta: np.ndarray, kind: str)
             )
         left = np.where(used, 1.0 - h, 1.0)
         squares = squares / (left if kind == "HC2" else left**2)
-    rows = design.by_rows(np.arange(k), likelihood.order, backend)
+    rows = design.by_rows(np.arange(design.p), likelihood.order, backend)
     B = backend.to_host(hessian(rows, GroupedCurvature(backend.asarray(squares))))
     influence = information.influence()
     V = influence.T @ B @ influence
     return np.asarray(0.5 * (V + V.T))
+
+
+def hc1_factor(problem: Problem, unit: np.ndarray | None) -> float:
+    """Compute n / (n − k), or by units G / (G − 1) · (n − 1) / (n − k), of robust covariances.
+
+    Parameters
+    ----------
+    unit : (n,) int array or None
+        Codes of clusters or strata; None for rows.
+
+    Raises
+    ------
+    DataError
+        If there are no more rows with weight than coefficients.
+
+    References
+    ----------
+    Zeileis, Köll and Graham (2020), Journal of Statistical Software 95(1), for clusters.
+    """
+    used = problem.weights > 0
+    n, k = int(used.sum()), problem.design.p
+    if n <= k:
+        raise DataError(f"HC1 needs more rows with weight ({n}) than coefficients ({k}).")
+    if unit is None:
+        return n / (n - k)
+    G = len(np.unique(unit[used]))
+    return G / (G - 1) * (n - 1) / (n - k)
 
 
 def leverages(problem: Problem, information: Information) -> np.ndarray:

@@ -106,6 +106,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         Spline,
         control_window,
     )
+    from .score_methods.estimated_propensity_weights import EstimatedWeights
     from .score_methods.pair_matching import match_pairs
     from .score_methods.propensity_model import Propensity, auc, preference_score
     from .score_methods.propensity_weights import propensity_weights
@@ -146,6 +147,7 @@ _WHERE = {
     "table_one": "propensity.table_one",
     "Trim": "propensity.score_trimming",
     "trim": "propensity.score_trimming",
+    "EstimatedWeights": "score_methods.estimated_propensity_weights",
     "propensity_weights": "score_methods.propensity_weights",
     "CohortTable": "cohorts",
     "Comparison": "cohorts",
@@ -288,6 +290,7 @@ __all__ = [
     "Diagnostics",
     "ErrorModel",
     "Estimate",
+    "EstimatedWeights",
     "Exclusion",
     "ExposureWindow",
     "FeatureRules",

@@ -66,7 +66,7 @@ def test_people_without_events_or_with_one_interval_change_nothing(rng):
     a, b = fit(rows), fit(more)
     np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-10)
     np.testing.assert_allclose(a.log_likelihood_, b.log_likelihood_, rtol=1e-13)
-    np.testing.assert_allclose(a.vcov("model"), b.vcov("model"), rtol=1e-9)
+    np.testing.assert_allclose(a.vcov(), b.vcov(), rtol=1e-9)
 
 
 def test_several_events_of_a_person_are_several_draws():
@@ -75,7 +75,7 @@ def test_several_events_of_a_person_are_several_draws():
     a, b = fit(rows), fit(twice)
     np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-9)
     np.testing.assert_allclose(b.log_likelihood_, 2 * a.log_likelihood_, rtol=1e-12)
-    np.testing.assert_allclose(a.vcov("model"), 2 * b.vcov("model"), rtol=1e-9)
+    np.testing.assert_allclose(a.vcov(), 2 * b.vcov(), rtol=1e-9)
 
 
 def test_only_the_proportions_of_a_person_s_days_count():

@@ -44,7 +44,7 @@ def test_gradient_is_zero_and_all_standard_errors_are_the_dense_inverse(fitted):
     assert m.converged_
     size = np.sqrt(np.diag(inverse))
     np.testing.assert_allclose(
-        m.vcov("model") / np.outer(size[K:], size[K:]),
+        m.vcov() / np.outer(size[K:], size[K:]),
         inverse[K:, K:] / np.outer(size[K:], size[K:]),
         atol=2e-6,
     )
@@ -128,7 +128,7 @@ def test_normal_prior_adds_its_curvature(data):
     H = dense_negative_hessian(m._parts[0].likelihood, m.alpha_, m.coef_, X[order])
     K = len(m.alpha_)
     H[K:, K:] += np.eye(X.shape[1]) / 0.05
-    np.testing.assert_allclose(np.diag(m.vcov("model")), np.diag(np.linalg.inv(H))[K:], rtol=1e-5)
+    np.testing.assert_allclose(np.diag(m.vcov()), np.diag(np.linalg.inv(H))[K:], rtol=1e-5)
 
 
 def stats_cdf(link):

@@ -13,7 +13,7 @@ Model = CumulativeProbabilityModel
 def same(a, b, rtol=1e-9):
     np.testing.assert_allclose(a.coef_, b.coef_, rtol=rtol)
     np.testing.assert_allclose(a.alpha_, b.alpha_, rtol=rtol, atol=1e-9)
-    np.testing.assert_allclose(a.vcov("model"), b.vcov("model"), rtol=1e-7)
+    np.testing.assert_allclose(a.vcov(), b.vcov(), rtol=1e-7)
     np.testing.assert_allclose(a.alpha_summary()["se"], b.alpha_summary()["se"], rtol=1e-7)
     assert a.log_likelihood_ == pytest.approx(b.log_likelihood_, rel=1e-12)
 

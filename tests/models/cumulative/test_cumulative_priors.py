@@ -153,7 +153,7 @@ def test_priors_that_join_coefficients_have_errors_or_a_refusal_that_says_what_t
     X = X[:, :6]
     joint = Model(prior=Hierarchical(range(6), 0.2, 0.3)).fit(X, y)
     alone = Model(prior=Normal(0.5)).fit(X, y)  # a group of one has both variances
-    np.testing.assert_allclose(joint.vcov("model"), alone.vcov("model"), rtol=1e-6)
+    np.testing.assert_allclose(joint.vcov(), alone.vcov(), rtol=1e-6)
     np.testing.assert_allclose(joint.vcov("robust"), alone.vcov("robust"), rtol=1e-6)
     np.testing.assert_allclose(joint.alpha_summary()["se"], alone.alpha_summary()["se"], rtol=1e-6)
     for prior in (

@@ -145,8 +145,8 @@ def test_variances_of_the_combination_are_sums_over_subsets(data):
         rows = m._subset_of_row == k
         parts.append(CumulativeProbabilityModel().fit(X[rows], y[rows]))
     np.testing.assert_allclose(m.coef_, (parts[0].coef_ + parts[1].coef_) / 2, rtol=1e-8)
-    V = (parts[0].vcov("model") + parts[1].vcov("model")) / 4
-    np.testing.assert_allclose(m.vcov("model"), V, rtol=1e-6)
+    V = (parts[0].vcov() + parts[1].vcov()) / 4
+    np.testing.assert_allclose(m.vcov(), V, rtol=1e-6)
     R = (parts[0].vcov("robust") + parts[1].vcov("robust")) / 4
     np.testing.assert_allclose(m.vcov("robust"), R, rtol=1e-6)
     middle = m.thresholds_[len(m.thresholds_) // 2]
@@ -185,9 +185,9 @@ def test_reductions_are_near_the_exact_model(reduction):
     y = X @ [1.0, -0.5, 0.0] + rng.logistic(size=3000)
     a = CumulativeProbabilityModel().fit(X, y)
     b = CumulativeProbabilityModel(reduce=reduction, random_state=0).fit(X, y)
-    se = np.sqrt(np.diag(a.vcov("model")))
+    se = np.sqrt(np.diag(a.vcov()))
     assert (np.abs(a.coef_ - b.coef_) < 0.5 * se).all()
-    np.testing.assert_allclose(np.sqrt(np.diag(b.vcov("model"))), se, rtol=0.05)
+    np.testing.assert_allclose(np.sqrt(np.diag(b.vcov())), se, rtol=0.05)
     inside = np.quantile(y, [0.2, 0.5, 0.8])
     np.testing.assert_allclose(
         a.predict_cdf(X[:5], inside), b.predict_cdf(X[:5], inside), atol=0.03

@@ -43,7 +43,7 @@ def test_estimates_and_all_variances_equal_rms_orm(link, orm):
     assert m.log_likelihood_ == pytest.approx(fit["loglik"][0], abs=1e-9)
     np.testing.assert_allclose(m.coef_, fit["beta"], rtol=1e-8)
     np.testing.assert_allclose(m.alpha_, -np.array(fit["alpha"]), rtol=1e-7, atol=1e-7)
-    np.testing.assert_allclose(m.vcov("model"), fit["var"], rtol=1e-7)
+    np.testing.assert_allclose(m.vcov(), fit["var"], rtol=1e-7)
     np.testing.assert_allclose(m.alpha_summary()["se"] ** 2, fit["alpha_var"], rtol=1e-7)
 
 
@@ -86,7 +86,7 @@ def test_estimates_equal_statsmodels_ordered_model(link, data):
     other = OrderedModel(y, X, distr=distr).fit(method="bfgs", disp=False, gtol=1e-8, maxiter=500)
     p = X.shape[1]
     np.testing.assert_allclose(m.coef_, other.params[:p], rtol=2e-4, atol=2e-4)
-    np.testing.assert_allclose(np.sqrt(np.diag(m.vcov("model"))), other.bse[:p], rtol=5e-3)
+    np.testing.assert_allclose(np.sqrt(np.diag(m.vcov())), other.bse[:p], rtol=5e-3)
     assert m.log_likelihood_ >= other.llf - 1e-9
     thresholds = other.model.transform_threshold_params(other.params[p:])[1:-1]
     np.testing.assert_allclose(m.alpha_, thresholds, rtol=1e-3, atol=1e-3)
@@ -123,7 +123,7 @@ def test_two_outcomes_are_logistic_regression(data):
     other = sm.Logit(y[rows] > 5, sm.add_constant(X[rows])).fit(disp=False, tol=1e-12)
     np.testing.assert_allclose(m.coef_, other.params[1:], rtol=1e-7)
     np.testing.assert_allclose(m.alpha_, -other.params[:1], rtol=1e-7)
-    np.testing.assert_allclose(np.sqrt(np.diag(m.vcov("model"))), other.bse[1:], rtol=1e-6)
+    np.testing.assert_allclose(np.sqrt(np.diag(m.vcov())), other.bse[1:], rtol=1e-6)
     np.testing.assert_allclose(m.alpha_summary()["se"], other.bse[:1], rtol=1e-6)
     assert m.log_likelihood_ == pytest.approx(other.llf, abs=1e-9)
     np.testing.assert_allclose(

@@ -134,7 +134,7 @@ def test_outcomes_by_name_are_to_be_numbered(data):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda m, X, y: m.vcov("model"),
+        lambda m, X, y: m.vcov(),
         lambda m, X, y: m.vcov("robust"),
         lambda m, X, y: m.summary(),
         lambda m, X, y: m.confint(),

@@ -25,7 +25,7 @@ def test_sgemm_negative_log_likelihood_and_errors():
     assert m.converged_
     assert len(m.alpha_) == 106_798
     assert -m.log_likelihood_ == pytest.approx(9_690_593.086, abs=5e-4)
-    se = np.sqrt(np.diag(m.vcov("model")))
+    se = np.sqrt(np.diag(m.vcov()))
     clustered = np.sqrt(np.diag(m.vcov(cluster=np.repeat(np.arange(len(table)), 4))))
     assert ((clustered / se > 1.7) & (clustered / se < 2.4)).all()
 

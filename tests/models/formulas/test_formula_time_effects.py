@@ -81,7 +81,7 @@ def test_steps_are_the_interactions_with_periods_of_split_data(outcome, ties, pe
         "x@(0,20]", "x@(20,60]", "x@(60,inf)", "age", "sex[T.m]@(0,30]", "sex[T.m]@(30,inf)",
     ]  # fmt: skip
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(model.vcov("model"), expected.vcov("model"), rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(model.vcov(), expected.vcov(), rtol=1e-5, atol=1e-9)
     assert model.log_likelihood_ == pytest.approx(expected.log_likelihood_, rel=1e-10)
     assert model.converged_
 
@@ -99,7 +99,7 @@ def test_effects_linear_in_log_time_are_those_of_data_split_at_each_event(outcom
     expected = of_split(table, columns, ties, strata=table.site)
     assert model.coef_names_ == ["x", "age", "sex[T.m]", "x:log(t)", "sex[T.m]:log(t)"]
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(model.vcov("model"), expected.vcov("model"), rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(model.vcov(), expected.vcov(), rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(
         model.vcov("robust"), expected.vcov("robust", cluster=table.id), rtol=1e-5, atol=1e-8
     )

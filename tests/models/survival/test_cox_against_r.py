@@ -133,7 +133,7 @@ def test_step_functions_of_time():
     expected = reference("veteran steps coef")
     assert list(expected.index)[:2] == ["trt", "age"]
     np.testing.assert_allclose(m.coef_, numbers("veteran steps coef"), rtol=1e-7)
-    np.testing.assert_allclose(m.vcov("model").to_numpy(), numbers("veteran steps vcov"), rtol=1e-6)
+    np.testing.assert_allclose(m.vcov().to_numpy(), numbers("veteran steps vcov"), rtol=1e-6)
 
 
 def test_survival_curves():

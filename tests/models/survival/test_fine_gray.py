@@ -92,7 +92,7 @@ def test_robust_scores_within_strata_are_those_of_each_stratum():
         here = strata == s
         one = np.ones(here.sum())
         U[here] = scores_by_definition(X[here], time[here], code[here], m.coef_, one)
-    V = m.vcov("model").to_numpy()
+    V = m.vcov().to_numpy()
     np.testing.assert_allclose(m.vcov("robust").to_numpy(), V @ U.T @ U @ V, rtol=1e-7)
 
 
@@ -121,7 +121,7 @@ def test_weights_are_repeats():
     at = np.repeat(np.arange(80), w)
     b = steropes.FineGrayRegression().fit(X[at], steropes.Surv(time[at], code[at]))
     np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-9)
-    np.testing.assert_allclose(a.vcov("model").to_numpy(), b.vcov("model").to_numpy(), rtol=1e-8)
+    np.testing.assert_allclose(a.vcov().to_numpy(), b.vcov().to_numpy(), rtol=1e-8)
 
 
 def test_labels_of_strata_and_order_of_rows_do_not_matter():

@@ -26,7 +26,7 @@ def test_fit_is_coxph_of_finegray(case):
     assert m.converged_
     np.testing.assert_allclose(m.coef_, numbers(f"{case} coef"), rtol=1e-6, atol=1e-9)
     V = numbers(f"{case} vcov")
-    np.testing.assert_allclose(m.vcov("model").to_numpy(), V, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(m.vcov().to_numpy(), V, rtol=1e-6, atol=1e-12)
     assert m.log_likelihood_ == pytest.approx(float(numbers(f"{case} loglik")), rel=1e-9)
 
 

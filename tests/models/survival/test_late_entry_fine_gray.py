@@ -29,9 +29,7 @@ def test_fit_is_coxph_of_finegray(case):
     given = {"strata": d["stratum"]} if "strata" in case else {}
     m = steropes.FineGrayRegression(cause=cause).fit(d[X_OF_R], y, **given)
     np.testing.assert_allclose(m.coef_, numbers(f"{case} coef"), rtol=1e-6)
-    np.testing.assert_allclose(
-        m.vcov("model").to_numpy(), numbers(f"{case} vcov"), rtol=1e-6, atol=1e-12
-    )
+    np.testing.assert_allclose(m.vcov().to_numpy(), numbers(f"{case} vcov"), rtol=1e-6, atol=1e-12)
     assert m.log_likelihood_ == pytest.approx(float(numbers(f"{case} loglik")), rel=1e-9)
     if not given:
         new = np.array([[0, 1, 13], [1, 2, 12]])
@@ -118,7 +116,7 @@ def test_weights_are_repeats_and_order_and_labels_do_not_matter():
     labels = np.array(["z", "a"])[strata[at]]
     two = steropes.FineGrayRegression().fit(X[at], y[at], strata=labels)
     np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-9)
-    np.testing.assert_allclose(one.vcov("model"), two.vcov("model"), rtol=1e-8)
+    np.testing.assert_allclose(one.vcov(), two.vcov(), rtol=1e-8)
     clusters = one.vcov("robust"), two.vcov("robust", cluster=at)
     np.testing.assert_allclose(*clusters, rtol=1e-7)
     np.testing.assert_allclose(

@@ -206,7 +206,7 @@ def test_averages_and_their_covariance_are_those_of_the_definition(rng):
         b[k] = 1e-6
         by_step.append((f(m.coef_, b) - f(m.coef_, -b)) / 2e-6)
     J, K = np.array(by_beta).T, np.array(by_step).T
-    C = J @ m.vcov("model").to_numpy() @ J.T + (K * v) @ K.T
+    C = J @ m.vcov().to_numpy() @ J.T + (K * v) @ K.T
     # group 0: S, area at both times; then group 1
     survival, area = found.survival, found.restricted_means
     np.testing.assert_allclose(survival["survival"], value[[0, 2, 4, 6]], rtol=1e-7)

@@ -11,9 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 from ...data.input_types import LabelsLike
 from ...errors import DataError
 from ...infer.cumulative_robust_variances import RobustInformation
-from ...infer.cumulative_variances import CumulativeInformation, SubsetFit, robust_covariance
+from ...infer.cumulative_variances import (
+    CumulativeInformation,
+    SubsetFit,
+    robust_covariance,
+    row_influences,
+)
 from ...infer.divide_and_combine_information import subset_positions
 from ...infer.divide_and_combine_variances import FastSubsetInformation
+from ...infer.estimated_weights import WeightModel
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.covariances import why_no_covariance
@@ -96,19 +102,28 @@ class CumulativeInference(PenalizedModel):
         """Return whether a Laplace prior excludes standard errors."""
         return self._has_sparse_prior()
 
-    def vcov(self, kind: Kind | None = None, cluster: LabelsLike | None = None) -> pd.DataFrame:
+    def vcov(
+        self,
+        kind: Kind | None = None,
+        cluster: LabelsLike | None = None,
+        weight_model: WeightModel | None = None,
+    ) -> pd.DataFrame:
         """Compute the covariance matrix of the coefficients β, with α profiled out.
 
         Parameters
         ----------
-        kind : {"model", "robust"}, optional
+        kind : {"model", "robust", "jackknife"}, optional
             Default ``"robust"`` if any weight is not a whole number, and ``"model"`` otherwise.
             ``"model"``: the inverse of the profile information of β. ``"robust"``: the sandwich
             with the profile scores of rows, which remains valid if the model is wrong or, with
-            ``cluster``, rows are dependent; weights multiply the scores.
+            ``cluster``, rows are dependent; weights multiply the scores. ``"jackknife"``: from fits
+            that leave out one row or cluster each, for small data.
         cluster : (n,) labels, optional
             Rows with the same label may be dependent, also across the subsets of
-            `DivideAndCombine`; implies ``kind="robust"``.
+            `DivideAndCombine`; implies ``kind="robust"`` by default.
+        weight_model : steropes.studies.EstimatedWeights, optional
+            The propensity model that the weights of the fit come from, whose estimation robust
+            errors then include (M-estimation).
 
         Returns
         -------
@@ -121,12 +136,19 @@ class CumulativeInference(PenalizedModel):
             Under a Laplace prior; use profiles or the bootstrap.
         """
         check_is_fitted(self)
-        kind = default_kind(self, kind)
-        if not isinstance(kind, str) or kind not in ("model", "robust"):
-            raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
+        asked, kind = kind, default_kind(self, kind)
+        if not isinstance(kind, str) or kind not in ("model", "robust", "jackknife"):
+            raise DataError(f"kind must be 'model', 'robust' or 'jackknife', not {kind!r}.")
+        if weight_model is not None and asked not in (None, "robust"):
+            raise DataError("weight_model goes with kind='robust' only.")
         if self._lacks_standard_errors():
             raise DataError(why_no_covariance(self.prior_))
-        if kind == "model" and cluster is None:
+        if weight_model is not None:
+            V = self._matrix_with_weight_model(weight_model, cluster)
+            return name_errors(pd.DataFrame(V, self._names, self._names), "M-estimation")
+        if kind == "jackknife":
+            V = self._corrected_matrix(kind, cluster)
+        elif kind == "model" and cluster is None:
             V = self._covariances().beta_covariance()
         else:
             V, kind = self._robust_covariance(cluster), "robust"
@@ -151,6 +173,15 @@ class CumulativeInference(PenalizedModel):
         if code is None:
             self._robust["rows"] = V
         return V
+
+    def _row_influences(self) -> np.ndarray:
+        """Compute the derivative of β in the logarithm of each row's weight, (n, p)."""
+        parts, single = self._needs_parts(), self._covariances().parts
+        out = np.zeros((self._problem.design.n, len(self._names)))
+        for part, own in zip(parts, single, strict=True):
+            rows, change = row_influences(self._problem.design, part, self._offset_of(part), own)
+            out[rows] += change / len(single)
+        return out
 
     def _n_extra_parameters(self) -> int:
         """Return the number of thresholds."""

@@ -8,19 +8,24 @@ from ...errors import DataError
 from ...fit import Problem
 from ...infer import Information
 from ...infer.bootstrap_draws import sampling_units
-from ...infer.heteroscedasticity import heteroscedasticity_covariance
+from ...infer.heteroscedasticity import hc1_factor, heteroscedasticity_covariance
+from ...infer.jackknife import jackknife_covariance
 from ...infer.robust_covariance import refuse_single_unit, robust_covariance
 from ...likelihoods import IndependentRowsLikelihood
 from ...priors import LimitedPrior, Prior
 
 __all__ = [
+    "CLUSTERED_KINDS",
+    "corrected_covariance",
     "has_limits",
-    "hc_covariance",
     "inverse_information",
     "sandwich_covariance",
     "shrinks_coefficients",
     "why_no_covariance",
 ]
+
+# Kinds of errors that are defined by clusters.
+CLUSTERED_KINDS = ("robust", "HC1", "jackknife")
 
 NO_COVARIANCE = (
     "Under a Laplace prior (or another that sets coefficients to zero) there are no standard "
@@ -84,15 +89,16 @@ def sandwich_covariance(
     return robust_covariance(problem, beta, influence, unit)
 
 
-def hc_covariance(
+def corrected_covariance(
     problem: Problem,
     beta: np.ndarray,
     prior: Prior | None,
     kind: str,
-    clustered: bool,
+    unit: np.ndarray | None,
+    tol: float,
     name: str,
 ) -> np.ndarray:
-    """Compute HC0 to HC3; refuse models and priors for which they are not defined.
+    """Compute HC0 to HC3 or the jackknife; refuse models and priors without them.
 
     Parameters
     ----------
@@ -100,9 +106,11 @@ def hc_covariance(
     beta : (p,) array
         Coefficients in the solver's parametrisation.
     prior : Prior or None
-    kind : {"HC0", "HC1", "HC2", "HC3"}
-    clustered : bool
-        Whether the formula has clusters.
+    kind : {"HC0", "HC1", "HC2", "HC3", "jackknife"}
+    unit : (n,) int array or None
+        Codes of the clusters of rows.
+    tol : float
+        Largest KKT violation of the jackknife's fits.
     name : str
         Name of the model's class, for messages.
 
@@ -110,6 +118,17 @@ def hc_covariance(
     -------
     (p, p) array
     """
+    if kind == "jackknife":
+        unit, _ = sampling_units(problem, unit)
+        return jackknife_covariance(problem, beta, *problem.penalties(prior), unit, tol)
+    if prior is not None:
+        raise DataError(
+            f"kind={kind!r} is for maximum likelihood, because leverages under a prior are "
+            "not those of the data. Use kind='robust' or 'jackknife', or fit with prior=None."
+        )
+    if kind == "HC1":
+        V = sandwich_covariance(problem, beta, prior, unit)
+        return V * hc1_factor(problem, problem.fold_together if unit is None else unit)
     likelihood = problem.likelihood
     if not isinstance(likelihood, IndependentRowsLikelihood) or not likelihood.additive:
         reason = (
@@ -119,15 +138,12 @@ def hc_covariance(
         )
         raise DataError(
             f"kind={kind!r} needs scores of single rows, which {name} does not have here "
-            f"({reason}). Use kind='robust'."
+            f"({reason}). Use kind='robust', or 'HC1' or 'jackknife', which correct for small "
+            "samples."
         )
-    if prior is not None:
+    if unit is not None:
         raise DataError(
-            f"kind={kind!r} is for maximum likelihood, because leverages under a prior are "
-            "not those of the data. Use kind='robust', or fit with prior=None."
-        )
-    if clustered:
-        raise DataError(
-            f"The formula has cluster(), for which {kind} is not defined; use kind='robust'."
+            f"The formula has cluster(), for which {kind} is not defined; use kind='robust', "
+            "'HC1' or 'jackknife'."
         )
     return heteroscedasticity_covariance(problem, beta, kind)

@@ -17,15 +17,17 @@ from ...design.from_data import column_names
 from ...errors import DataError
 from ...fit import Problem
 from ...fit.shards import ShardedDesign
-from ...infer.heteroscedasticity import HC_KINDS
+from ...infer.estimated_weights import WeightModel, check_weight_model, summed_products
+from ...infer.survival_residuals import influences
 from ...priors import Prior
 from ...select.folds import Seed
 from ..formulas.formula_data_types import RowVector, as_pandas_table
 from ..formulas.formula_parsing import Formula
 from .coefficient_tables import cluster_codes
 from .covariances import (
+    CLUSTERED_KINDS,
+    corrected_covariance,
     has_limits,
-    hc_covariance,
     inverse_information,
     sandwich_covariance,
     shrinks_coefficients,
@@ -34,7 +36,7 @@ from .covariances import (
 from .default_errors import default_kind, name_errors, robust_by_default
 from .fixed_and_initial_coefficients import FixedCoefficients
 from .linear_prediction import check_names, check_number, is_labelled_table, read_new
-from .setting_types import Chooser, Device, Kind, MatrixLike, Solver
+from .setting_types import WALD_KINDS, Chooser, Device, Kind, MatrixLike, Solver
 from .single_threaded_methods import single_threaded_methods
 from .sklearn_base import BaseEstimator
 
@@ -165,12 +167,17 @@ class FittedModel(BaseEstimator):
         penalty = prior.separable(names[len(names) - len(self._estimated) :])
         return shrinks_coefficients(prior, penalty.l1, penalty.l2)
 
-    def vcov(self, kind: Kind | None = None, cluster: LabelsLike | None = None) -> pd.DataFrame:
+    def vcov(
+        self,
+        kind: Kind | None = None,
+        cluster: LabelsLike | None = None,
+        weight_model: WeightModel | None = None,
+    ) -> pd.DataFrame:
         """Compute the covariance matrix of the coefficients.
 
         Parameters
         ----------
-        kind : {"model", "robust", "HC0", "HC1", "HC2", "HC3"}, optional
+        kind : {"model", "robust", "HC0", "HC1", "HC2", "HC3", "jackknife"}, optional
             Default ``"robust"`` if any weight is not a whole number, as in R's ``coxph``, because
             the model's errors take a weight as a number of rows; ``"model"`` otherwise.
             ``"model"``: the inverse Hessian of the negative log-likelihood (or
@@ -181,21 +188,33 @@ class FittedModel(BaseEstimator):
             the influences on the partial likelihood in Cox and Fine–Gray models, as in R's
             ``coxph(robust=TRUE)`` and ``cmprsk::crr``, and those of strata in models that
             condition on strata. Weights multiply the scores.
-            ``"HC0"`` to ``"HC3"``, in generalised linear models without a prior: ``"HC0"`` is
-            ``"robust"`` without clusters; ``"HC1"`` multiplies it by n / (n − k) for n rows and k
-            coefficients; ``"HC2"`` and ``"HC3"`` divide each squared score by 1 − h and (1 − h)²
-            with the row's leverage h, as R's ``sandwich::vcovHC``.
+            ``"HC1"``, without a prior: ``"robust"`` times n / (n − k) for n rows with weight and k
+            coefficients, or by clusters times G / (G − 1) · (n − 1) / (n − k) for G of them, as
+            R's ``sandwich::vcovHC`` and ``vcovCL``.
+            ``"HC0"``, ``"HC2"``, ``"HC3"``, in generalised linear models without a prior: ``"HC0"``
+            is ``"robust"`` without clusters; ``"HC2"`` and ``"HC3"`` divide each squared score by
+            1 − h and (1 − h)² with the row's leverage h, as R's ``sandwich::vcovHC``.
+            ``"jackknife"``: (G − 1) / G times the sum of squared changes of the coefficients in
+            fits that leave out one of G rows, clusters (CV3) or strata. It is the correction of
+            small samples for every family, costs a short fit for each of them, and is close to
+            ``"robust"`` with many.
         cluster : (n,) labels, optional
-            With ``"robust"``: clusters of rows, such as those of one person, within which scores
-            are summed before they are squared; default those of ``cluster()`` in the formula. In
-            models that condition on strata, a cluster may contain rows of several strata and
-            parts of them (a person in several matched sets), as in R's ``clogit(…, cluster=)``,
-            except with ``method="exact"``, in which single rows of a stratum have no influence.
+            With ``"robust"``, ``"HC1"`` and ``"jackknife"``: clusters of rows, such as those of one
+            person, within which scores are summed before they are squared; default those of
+            ``cluster()`` in the formula. In models that condition on strata, a cluster may contain
+            rows of several strata and parts of them (a person in several matched sets), as in R's
+            ``clogit(…, cluster=)``, except with ``method="exact"``, in which single rows of a
+            stratum have no influence; ``"jackknife"`` takes whole strata only.
+        weight_model : steropes.studies.EstimatedWeights, optional
+            The propensity model that the weights of the fit come from. Robust errors then add the
+            influence of rows through this model (M-estimation); by default the weights are taken
+            as known.
 
         Returns
         -------
         DataFrame, (p, p)
             Rows and columns are named by coefficient, "intercept" first if there is one.
+            ``attrs["errors"]`` is the kind, or "M-estimation" with ``weight_model``.
 
         Raises
         ------
@@ -222,17 +241,21 @@ class FittedModel(BaseEstimator):
         """
         check_is_fitted(self)
         asked, kind = kind is not None, default_kind(self, kind)
-        if not isinstance(kind, str) or kind not in ("model", "robust", *HC_KINDS):
-            raise DataError(f"kind must be 'model' or 'robust', or 'HC0' to 'HC3', not {kind!r}.")
-        if cluster is not None and kind != "robust":
-            raise DataError("cluster goes with kind='robust' only.")
+        if not isinstance(kind, str) or kind not in WALD_KINDS:
+            kinds = "'model' or 'robust', 'HC0' to 'HC3' or 'jackknife'"
+            raise DataError(f"kind must be {kinds}, not {kind!r}.")
+        if cluster is not None and kind not in CLUSTERED_KINDS:
+            raise DataError("cluster goes with kind='robust', 'HC1' and 'jackknife' only.")
+        if weight_model is not None and asked and kind != "robust":
+            raise DataError("weight_model goes with kind='robust' only.")
         if self._has_sparse_prior():
             raise DataError(why_no_covariance(self.prior_))
         names = self._coefficient_names()
-        if kind in HC_KINDS:
-            problem, name = self._require_data("a robust covariance"), type(self).__name__
-            clustered = self._clusters is not None
-            V = hc_covariance(problem, self._beta, self.prior_, kind, clustered, name)
+        if weight_model is not None:
+            V = self._matrix_with_weight_model(weight_model, cluster)
+            return name_errors(pd.DataFrame(V, names, names), "M-estimation")
+        if kind not in ("model", "robust"):
+            V = self._corrected_matrix(kind, cluster)
             return name_errors(pd.DataFrame(V, names, names), kind)
         if kind == "robust":
             found = self._robust_matrix(cluster) if asked else robust_by_default(self, cluster)
@@ -254,6 +277,26 @@ class FittedModel(BaseEstimator):
         problem = self._require_data("a robust covariance")
         unit = self._cluster_codes(cluster, problem)
         return sandwich_covariance(problem, self._beta, self.prior_, unit)
+
+    def _corrected_matrix(self, kind: Kind, cluster: LabelsLike | None) -> np.ndarray:
+        """Compute a robust covariance matrix with a correction for small samples."""
+        problem, name = self._require_replicable(f"kind={kind!r}"), type(self).__name__
+        unit = self._cluster_codes(cluster, problem)
+        return corrected_covariance(problem, self._beta, self.prior_, kind, unit, self.tol, name)
+
+    def _row_influences(self) -> np.ndarray:
+        """Compute the derivative of the coefficients in the logarithm of each weight, (n, p)."""
+        problem = self._require_data("M-estimation")
+        return influences(problem, self._beta, np.arange(problem.design.p))
+
+    def _matrix_with_weight_model(
+        self, weight_model: WeightModel, cluster: LabelsLike | None
+    ) -> np.ndarray:
+        """Compute the robust covariance matrix with the estimation of the weights."""
+        problem = self._require_data("M-estimation")
+        weight_model = check_weight_model(weight_model, problem)
+        unit, own = self._cluster_codes(cluster, problem), self._row_influences()
+        return summed_products(own + weight_model.influences(own), unit)
 
     def _cluster_codes(self, cluster: LabelsLike | None, problem: Problem) -> np.ndarray | None:
         """Convert cluster labels of the rows, by default those of the formula, to codes."""

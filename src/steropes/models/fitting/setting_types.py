@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +17,7 @@ from ...select import CrossValidation, InformationCriterion
 from ...select.folds import Seed
 
 __all__ = [
+    "WALD_KINDS",
     "Chooser",
     "ClassWeight",
     "Device",
@@ -42,11 +43,14 @@ Chooser = CrossValidation | InformationCriterion
 ClassWeight = Literal["balanced"] | Mapping[Any, float] | None
 Device = Literal["cpu", "cuda", "auto", "torch-cpu"]
 # Kinds of standard errors.
-Kind = Literal["model", "robust", "HC0", "HC1", "HC2", "HC3"]
-SummaryKind = Literal["model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"]
+Kind = Literal["model", "robust", "HC0", "HC1", "HC2", "HC3", "jackknife"]
+WALD_KINDS: tuple[Kind, ...] = get_args(Kind)
+SummaryKind = Literal[
+    "model", "robust", "HC0", "HC1", "HC2", "HC3", "jackknife", "profile", "bootstrap",
+]  # fmt: skip
 # Methods for confidence intervals.
 IntervalMethod = Literal[
-    "wald", "model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap",
+    "wald", "model", "robust", "HC0", "HC1", "HC2", "HC3", "jackknife", "profile", "bootstrap",
 ]  # fmt: skip
 # Cut points by name or position of a column.
 FunctionOfTime = Literal["log"] | Callable[[np.ndarray], Any]

@@ -10,6 +10,7 @@ import pandas as pd
 from ...data import check_level
 from ...data.input_types import LabelsLike
 from ...errors import DataError
+from ...infer.estimated_weights import WeightModel
 from .coefficient_tables import coefficient_positions, coefficient_table
 from .covariances import has_limits, why_no_covariance
 from .default_errors import name_errors
@@ -24,6 +25,7 @@ def wald_summary(
     level: float = 0.95,
     kind: Kind | None = None,
     cluster: LabelsLike | None = None,
+    weight_model: WeightModel | None = None,
 ) -> pd.DataFrame:
     """Tabulate the coefficients; standard errors under a Laplace prior are NaN.
 
@@ -35,7 +37,7 @@ def wald_summary(
     if shrunken:
         se = np.full(len(estimate), np.nan)
     else:
-        V = model.vcov(kind, cluster)
+        V = model.vcov(kind, cluster, weight_model)
         se, kind = np.sqrt(np.diag(V.to_numpy())), V.attrs["errors"]
     table = coefficient_table(
         estimate, se, model._coefficient_names(), level, model._residual_df(), model._has_ratio
@@ -54,9 +56,11 @@ def wald_intervals(
     level: float,
     kind: Kind | None,
     cluster: LabelsLike | None,
+    weight_model: WeightModel | None = None,
 ) -> pd.DataFrame:
     """Compute intervals of some coefficients; refuse under a Laplace prior."""
     chosen = coefficient_positions(params, model._coefficient_names(), model._fixed)
     if model._has_sparse_prior():
         raise DataError(why_no_covariance(model.prior_))
-    return wald_summary(model, level, kind, cluster)[["lower", "upper"]].iloc[chosen]
+    table = wald_summary(model, level, kind, cluster, weight_model)
+    return table[["lower", "upper"]].iloc[chosen]

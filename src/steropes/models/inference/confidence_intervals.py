@@ -12,11 +12,11 @@ from ...data import check_level
 from ...data.input_types import LabelsLike
 from ...errors import DataError, listed
 from ...infer.bootstrap_intervals import standard_deviations
-from ...infer.heteroscedasticity import HC_KINDS
+from ...infer.estimated_weights import WeightModel
 from ...priors import LimitedPenalty
 from ..fitting.coefficient_tables import coefficient_positions, coefficient_table, critical_value
 from ..fitting.estimator import Estimator
-from ..fitting.setting_types import IntervalMethod, Kind, SummaryKind
+from ..fitting.setting_types import WALD_KINDS, IntervalMethod, Kind, SummaryKind
 from ..fitting.wald_tables import wald_intervals, wald_summary
 from .estimator_bootstrap import bootstrap
 from .profile_likelihood import likelihood_ratios, profile_intervals
@@ -43,6 +43,7 @@ def confint(
     level: float = 0.95,
     method: IntervalMethod = "wald",
     cluster: LabelsLike | None = None,
+    weight_model: WeightModel | None = None,
 ) -> pd.DataFrame:
     """Compute confidence intervals of the coefficients.
 
@@ -55,9 +56,10 @@ def confint(
         coefficient.
     level : float
         Between 0 and 1.
-    method : {"wald", "model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"}
+    method : {"wald", "model", "robust", "HC0" …, "jackknife", "profile", "bootstrap"}
         ``"wald"``: coefficient ± normal quantile (in linear models, t) × standard error of
-        the default kind (see `vcov`). ``"model"``, ``"robust"``, ``"HC0"`` …: of this kind.
+        the default kind (see `vcov`). ``"model"``, ``"robust"``, ``"HC0"`` to ``"HC3"``,
+        ``"jackknife"``: of this kind.
         ``"profile"``: the points at which the profile log-likelihood (see `Inference.profile`) is
         half the chi-squared quantile below its maximum; other coefficients are refitted under
         their prior. The limit is infinite on a side on which the profile never falls so far.
@@ -65,7 +67,10 @@ def confint(
         ``"bootstrap"``: percentiles of 200 draws with the model's ``random_state``; see
         `Inference.bootstrap` for more draws, and basic and BCa intervals.
     cluster : (n,) labels, optional
-        Clusters of rows for ``"robust"`` (see `vcov`) or ``"bootstrap"``.
+        Clusters of rows for ``"robust"``, ``"HC1"`` and ``"jackknife"`` (see `vcov`) or
+        ``"bootstrap"``.
+    weight_model : steropes.studies.EstimatedWeights, optional
+        The propensity model of the weights, for ``"wald"`` or ``"robust"``; see `vcov`.
 
     Returns
     -------
@@ -94,14 +99,16 @@ def confint(
     """
     check_is_fitted(self)
     names = self._coefficient_names()
-    if not isinstance(method, str) or method not in ("profile", "bootstrap"):
-        if not isinstance(method, str) or method not in ("wald", "model", "robust", *HC_KINDS):
+    if not isinstance(method, str) or (method != "profile" and method != "bootstrap"):
+        if not isinstance(method, str) or method not in ("wald", *WALD_KINDS):
             raise DataError(
-                "method must be 'wald', 'robust', 'profile' or 'bootstrap', or 'HC0' to "
-                f"'HC3', not {method!r}."
+                "method must be 'wald', 'robust', 'profile' or 'bootstrap', 'HC0' to 'HC3' or "
+                f"'jackknife', not {method!r}."
             )
         kind: Kind | None = None if method == "wald" else method
-        return wald_intervals(self, params, level, kind, cluster)
+        return wald_intervals(self, params, level, kind, cluster, weight_model)
+    if weight_model is not None:
+        raise DataError("weight_model goes with method='wald' or 'robust' only.")
     check_level(level)
     if params is not None:
         chosen = coefficient_positions(params, names, self._fixed)
@@ -121,6 +128,7 @@ def summary(
     level: float = 0.95,
     kind: SummaryKind | None = None,
     cluster: LabelsLike | None = None,
+    weight_model: WeightModel | None = None,
 ) -> pd.DataFrame:
     """Tabulate the coefficients with standard errors, tests and intervals.
 
@@ -128,17 +136,18 @@ def summary(
     ----------
     level : float
         Confidence level of the intervals.
-    kind : {"model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"}, optional
-        ``"model"``, ``"robust"``, ``"HC0"`` …: Wald tests and intervals, see `vcov`. Default
-        ``"robust"`` if a weight is not a whole number, and ``"model"`` otherwise; the table
-        names the kind, in print unless errors are the model's.
+    kind : {"model", "robust", "HC0" …, "jackknife", "profile", "bootstrap"}, optional
+        ``"model"``, ``"robust"``, ``"HC0"`` to ``"HC3"``, ``"jackknife"``: Wald
+        tests and intervals, see `vcov`. Default ``"robust"`` if a weight is not a
+        whole number, and ``"model"`` otherwise; the table names the kind, in print unless errors
+        are the model's.
         ``"profile"``: limits of profile likelihoods; ``z`` is the signed root of twice the
         log-likelihood ratio against zero, ``p`` is from the likelihood-ratio test, and ``se``
         is the width of the interval divided by that of a standard normal one.
         ``"bootstrap"``: percentiles of 200 draws with the model's ``random_state``, ``se``
         their standard deviation, and ``z`` = coef / se.
-    cluster : (n,) labels, optional
-        With ``"robust"`` or ``"bootstrap"``, see `confint`.
+    cluster, weight_model
+        As in `confint`.
 
     Returns
     -------
@@ -171,11 +180,13 @@ def summary(
     intercept -0.69  1.22 -0.57  0.57
     x0         1.39  1.73  0.80  0.42
     """
-    if kind is None or (isinstance(kind, str) and kind in ("model", "robust", *HC_KINDS)):
-        return wald_summary(self, level, kind, cluster)
+    if kind is None or (isinstance(kind, str) and kind in WALD_KINDS):
+        return wald_summary(self, level, kind, cluster, weight_model)
     if not isinstance(kind, str) or kind not in ("profile", "bootstrap"):
-        kinds = "'model', 'robust', 'profile' or 'bootstrap', or 'HC0' to 'HC3'"
+        kinds = "'model', 'robust', 'profile' or 'bootstrap', 'HC0' to 'HC3' or 'jackknife'"
         raise DataError(f"kind must be {kinds}, not {kind!r}.")
+    if weight_model is not None:
+        raise DataError("weight_model goes with kind='robust' only.")
     q = critical_value(level)
     if cluster is not None and kind == "profile":
         raise DataError("cluster goes with kind='robust' or 'bootstrap', not 'profile'.")

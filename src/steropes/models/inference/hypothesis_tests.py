@@ -24,7 +24,6 @@ from ...infer.restricted_fits import (
 from ...infer.wald_statistic import wald_statistic
 from ..fitting.coefficient_tables import coefficient_positions
 from ..fitting.covariances import has_limits
-from ..fitting.default_errors import default_kind
 from ..fitting.estimator import Estimator
 from ..fitting.fixed_and_initial_coefficients import FixedCoefficients
 from ..fitting.setting_types import Kind
@@ -116,9 +115,9 @@ def linear_hypothesis(
             "it."
         )
     if test == "wald":
-        V = R @ model.vcov(kind, cluster).to_numpy() @ R.T
+        V = model.vcov(kind, cluster)
         gap = R @ np.asarray(model._coefficients()) - q
-        return _result(_wald(gap, V, default_kind(model, kind)), len(q))
+        return _result(_wald(gap, R @ V.to_numpy() @ R.T, V.attrs["errors"]), len(q))
     if kind not in (None, "model") or cluster is not None:
         raise DataError("kind='robust' and cluster go with test='wald'.")
     if test == "score" and (l1.any() or l2.any() or has_limits(model.prior_)):

@@ -14,10 +14,10 @@ from ...data import check_level
 from ...data.input_types import LabelsLike
 from ...errors import DataError
 from ...infer.bootstrap_intervals import Bootstrap, standard_deviations
-from ...infer.heteroscedasticity import HC_KINDS
 from ..fitting.coefficient_tables import coefficient_table, critical_value
+from ..fitting.covariances import CLUSTERED_KINDS
 from ..fitting.estimator import Estimator
-from ..fitting.setting_types import IntervalMethod
+from ..fitting.setting_types import WALD_KINDS, IntervalMethod
 from .estimator_bootstrap import bootstrap
 from .profile_likelihood import (
     combination_fits,
@@ -30,7 +30,7 @@ __all__ = [
     "linear_combination",
 ]
 
-METHODS = ("wald", "robust", *HC_KINDS, "profile", "bootstrap")
+METHODS = ("wald", *WALD_KINDS, "profile", "bootstrap")
 
 
 def linear_combination(
@@ -50,7 +50,7 @@ def linear_combination(
         ``summary()``.
     level : float
         Confidence level, default 0.95.
-    method : {"profile", "wald", "model", "robust", "HC0", "HC1", "HC2", "HC3", "bootstrap"}
+    method : {"profile", "wald", "model", "robust", "HC0" …, "jackknife", "bootstrap"}
         ``"profile"`` (default): the values at which the log-likelihood, maximised under the
         restriction that the combination has this value, is half the chi-squared quantile
         below its maximum. Other coefficients are refitted under their prior, while the priors
@@ -115,8 +115,8 @@ def linear_combination(
     if not isinstance(method, str) or method not in METHODS:
         raise DataError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}.")
     check_level(level)
-    if cluster is not None and method not in ("robust", "bootstrap"):
-        raise DataError("cluster goes with method='robust' or 'bootstrap'.")
+    if cluster is not None and method not in (*CLUSTERED_KINDS, "bootstrap"):
+        raise DataError("cluster goes with method='robust', 'HC1', 'jackknife' or 'bootstrap'.")
     R, names = _read_combinations(model, combinations)
     if method == "profile":
         return _profile_table(model, R, names, level)
