@@ -2,8 +2,9 @@
 
     python -m benchmarks.interval_coverage.estimated_weights [--repeats 300 --sizes 400 2000]
 
-Four covariates confound a treatment with a conditional log ratio of log 2. Its marginal log ratio, in
-everybody (ATE) or in the treated (ATT), is that of a million people who are given both treatments.
+Four covariates confound a treatment with a conditional log ratio of log 2. Its marginal log ratio,
+in everybody (ATE) or in the treated (ATT), is that of a million people who are given both
+treatments.
 Each interval is at 95%; "jackknife" leaves out rows up to 400 of them, and 100 random groups of
 rows beyond. Repeat i of a size and family is drawn from the seed (size, family, i) for both
 estimands.
