@@ -146,8 +146,10 @@ def summary(
         is the width of the interval divided by that of a standard normal one.
         ``"bootstrap"``: percentiles of 200 draws with the model's ``random_state``, ``se``
         their standard deviation, and ``z`` = coef / se.
-    cluster, weight_model
-        As in `confint`.
+    cluster : (n,) labels, optional
+        Clusters of rows, see `confint`.
+    weight_model : steropes.studies.EstimatedWeights, optional
+        The propensity model of the weights, see `vcov`.
 
     Returns
     -------

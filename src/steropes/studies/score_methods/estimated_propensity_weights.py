@@ -29,9 +29,12 @@ class EstimatedWeights:
     model : LogisticRegression
         Propensity model, fitted without a prior to all rows. Penalised estimates have a bias of
         the order of their errors, which influences do not include.
-    estimand, stabilized, largest
-        As in `propensity_weights`. A share of the target arm that stabilises counts as an
-        estimate. Weights that ``largest`` truncates count as constant.
+    estimand : {"att", "ate", "atu", "ato"}, default "att"
+        As in `propensity_weights`.
+    stabilized : bool, default True
+        As in `propensity_weights`; the share of the target arm counts as an estimate.
+    largest : float, optional
+        As in `propensity_weights`; truncated weights count as constant.
 
     Attributes
     ----------
@@ -64,9 +67,9 @@ class EstimatedWeights:
     >>> outcome = steropes.LogisticRegression()
     >>> outcome = outcome.fit(treated[:, None], y, sample_weight=weights.values)
     >>> outcome.summary()["se"].round(3).tolist()
-    [0.149, 0.206]
+    [0.149, 0.209]
     >>> outcome.summary(weight_model=weights)["se"].round(3).tolist()
-    [0.134, 0.187]
+    [0.138, 0.182]
     """
 
     def __init__(
