@@ -252,8 +252,9 @@ def test_own_hessians_move_no_arrays_of_other_replicates(monkeypatch, on_device)
     own = {b: partial(lambda q: q, batch.hessians._own_model(b)) for b in (3, 7)}
     assert [q().on_device for q in own.values()] == [on_device] * 2
     curvatures = replace(batch.hessians.curvatures(), own=own)
-    todo, tolerance, unit = np.ones(B, bool), np.full(B, 1e-6), batch._violation()[1]
-    given = batch.point, batch.penalty, curvatures, Damping(B), todo, unit, tolerance
+    todo, tolerance, penalty = np.ones(B, bool), np.full(B, 1e-6), batch.end.penalty
+    unit = batch._violation(penalty, batch.end.local_variances).unit
+    given = batch.point, penalty, curvatures, Damping(B), todo, unit, tolerance
     cost = cost_of(lambda: propose(batch.term, *given))
     assert cost.bytes_read <= 8 * len(batch.term.W) * B
 

@@ -25,7 +25,7 @@ def test_of_few_columns_those_near_to_mattering_or_all_join_at_once(family, most
 
     def noted(self, *given):
         joined.append(len(self.term.W))
-        descend(self, *given)
+        return descend(self, *given)
 
     monkeypatch.setattr(batch.Batch, "_descend", noted)
     tune_solver(monkeypatch, "working_set", min_violators=20)

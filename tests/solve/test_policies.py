@@ -136,7 +136,8 @@ def test_replicates_that_lag_have_hessians_of_their_own_where_these_are_worth_th
     likelihood = LogisticLikelihood(rng.integers(0, 2, 50).astype(float), backend)
     hessians = Batch(LocalTerm(as_design(X), likelihood, np.ones((50, 3)), None, 3)).hessians
     monkeypatch.setattr(Hessians, "lasso", lasso)
-    run, todo = DescentState(1e-6, complete=False, lanes=3), np.ones(3, bool)
+    penalty = ElasticNetPenalty.of(np.ones(3), np.zeros(3), np.ones(3), 1, 3)
+    run, todo = DescentState(penalty, 1e-6, complete=False, lanes=3), np.ones(3, bool)
     run.rates.record(np.ones(3), todo, fresh=True)
 
     def chosen(cost, *violation):
@@ -158,14 +159,13 @@ def test_columns_are_looked_at_before_a_hessian_of_those_that_there_are(rng, mon
     y = (rng.random(n) < 1 / (1 + np.exp(1 - X @ rng.normal(size=p) * 0.3))).astype(float)
     term = LocalTerm(as_design(X), LogisticLikelihood(y, get_backend("cpu", 1)), np.ones((n, 1)))
     batch = Batch(term)
-    batch.hessians.set_penalty(
-        ElasticNetPenalty.of(np.ones(p), np.zeros(p), term.scale, 1, term.lanes)
-    )
-    batch.penalty = batch.hessians._penalty
+    penalty = ElasticNetPenalty.of(np.ones(p), np.zeros(p), term.scale, 1, term.lanes)
+    batch.hessians.set_penalty(penalty)
     term.join(np.arange(10))
     batch.hessians.follow()
     monkeypatch.setattr(Hessians, "_newton", False)
-    run, todo = DescentState(1e-8, complete=False, lanes=term.lanes), np.ones(term.lanes, bool)
+    run = DescentState(penalty, 1e-8, complete=False, lanes=term.lanes)
+    todo = np.ones(term.lanes, bool)
     half, far = np.full(term.lanes, 0.5), np.full(term.lanes, 2.0)
     assert not batch._look_instead(run, half, todo)  # nothing is known of the rate
     run.rates.record(np.full(term.lanes, 0.6), todo, fresh=False)

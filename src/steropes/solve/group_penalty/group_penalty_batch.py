@@ -26,6 +26,8 @@ __all__ = ["GroupPenaltyBatch"]
 class GroupPenaltyBatch(Batch):
     """A `Batch` under a `GroupPenalty`; of λ it uses only infinite values.
 
+    Its fits are no descents to an elastic net and leave no `Batch.end`.
+
     Parameters
     ----------
     term, shared
@@ -77,11 +79,11 @@ class GroupPenaltyBatch(Batch):
             l1_unit = np.where(self.group_penalty.l1 > 0, self.group_penalty.l1, 1.0)
             unit = np.broadcast_to(l1_unit[:, None], v.shape).copy()
             unit[term.W] = self._units(np.arange(len(term.W)))
-            self.certificate = np.maximum((v / unit).max(axis=0, initial=0.0), term.nuisance_error)
-            self.certificate[back] = np.inf
+            certificate = np.maximum((v / unit).max(axis=0, initial=0.0), term.nuisance_error)
+            certificate[back] = np.inf
             added = self._admit_blocks(v / unit, tol)
             if last or not (added or back.any()):
-                return fits(term, point, self.certificate, tol, self.shared.count)
+                return fits(term, point, certificate, tol, self.shared.count)
             self.added_columns |= added
             stuck[:] = False
             point.objective = self._objective(term.loss, point.beta)

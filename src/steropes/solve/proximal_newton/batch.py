@@ -30,7 +30,7 @@ from ..optimality.violations_outside_working_set import outside_violations
 from ..quasi_newton.hessian_updates import Hessians
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..solver_constants import SolverPolicy
-from .descent_state import DescentState
+from .descent_state import ColumnCheck, DescentEnd, DescentState, Violations
 from .elastic_net_penalty import ElasticNetPenalty, continuation_factors
 from .iterate import Iterate
 from .joining_columns import most_urgent
@@ -57,8 +57,22 @@ class Batch:
 
     Attributes
     ----------
+    point : Iterate
+        The replicates' points, always valid; its docstring says when objectives and gradients are
+        known.
+    hessians : Hessians
+        The shared Hessian and the replicates' own ones; their class says for which points.
+    end : DescentEnd or None
+        What the last fit left; None before the first one, or if it was interrupted.
     added_columns : bool
-        Whether columns were missing from the working set in the last fit.
+        Whether columns were missing from the working set in the last fit; False before the first.
+    trace : FitTrace or None
+        The record of the steps, if one is wanted.
+
+    Notes
+    -----
+    All else belongs to one phase and is passed on: `DescentState` lives as long as a descent,
+    `Violations` until the next step, and a `ColumnCheck` until the next check of all columns.
     """
 
     def __init__(
@@ -74,12 +88,9 @@ class Batch:
         self.hessians = Hessians(term, shared, per_replicate_subproblems, self.policy)
         self.alone, self.shared = self.hessians.alone, self.hessians.shared
         self.point = Iterate.zero(term)
-        self.penalty: ElasticNetPenalty | None = None  # That of the last fit.
-        self.certificate = np.full(term.lanes, np.inf)
+        self.end: DescentEnd | None = None
         self.added_columns = False
-        self._here: Array | None = None  # Variances of the scores where replicates stopped.
-        self.trace: FitTrace | None = None  # The record of the steps, if one is wanted.
-        self._left_out = False  # Whether violating columns had to wait.
+        self.trace: FitTrace | None = None
 
     # -- the points ------------------------------------------------------------------------------
 
@@ -173,26 +184,27 @@ class Batch:
         term = self.term
         penalty = self._penalty_of(l1, l2)
         self.point.begin()
-        self.added_columns = False
         term.join(np.flatnonzero(np.logical_not(penalty.every_l1)))
         if tol < self._growth.subsampled_violation and self.shared.thinned:
             self.shared.forget()
-        far = self.alone and self.penalty is None
+        far = self.alone and self.end is None
         thin = self.term.B == 1 and (far or tol >= self._growth.subsampled_violation)
         self.hessians.thinned_at_most(np.inf if thin else 0)
+        joined = False
         for factor in self._continuation(penalty):
             left = max_iter - int(self.point.steps.max())
-            self._descend(
+            joined |= self._descend(
                 penalty.times(factor), self._growth.path_violation, left, callback, True, factor
-            )
+            ).joined
         left = max_iter - int(self.point.steps.max())
         everything = (
             self.alone and penalty.lasso and len(term.W) == term.p > self._growth.min_violators
         )
         if everything:  # Without a check half way the second Hessian is near the optimum.
             self.hessians.thinned_at_most(min(self.hessians.thinner, 1))
-        self._descend(penalty, tol, left, callback, look == "after" or everything)
-        return fits(term, self.point, self.certificate, tol, self.shared.count)
+        end = self._descend(penalty, tol, left, callback, look == "after" or everything)
+        self.end, self.added_columns = end, joined or end.joined
+        return fits(term, self.point, end.certificate, tol, self.shared.count)
 
     def _penalty_of(self, l1: np.ndarray, l2: np.ndarray) -> ElasticNetPenalty:
         """Return the penalty of the scaled columns for λ and κ in X's units."""
@@ -201,7 +213,7 @@ class Batch:
 
     def _continuation(self, penalty: ElasticNetPenalty) -> list[float]:
         """Return the factors of the stronger penalties, largest first; none for a short way."""
-        if not self.alone or self.penalty is not None or not penalty.lasso:
+        if not self.alone or self.end is not None or not penalty.lasso:
             return []
         term, beta = self.term, self.point.beta[:, :1]
         l1 = penalty.l1[:, :1]
@@ -225,28 +237,29 @@ class Batch:
         callback: Callback | None,
         complete: bool,
         factor: float = 1.0,
-    ) -> None:
+    ) -> DescentEnd:
         """Take steps until each replicate's certificate is at or below ``tol``."""
-        self.penalty, point, self._here = penalty, self.point, None
+        point = self.point
         self.hessians.set_penalty(penalty)
         point.objective = self.term.loss + penalty.value(point.beta[self.term.W], self.term.W)
-        run = DescentState(tol, complete, self.term.lanes, self.policy)
+        run = DescentState(penalty, tol, complete, self.term.lanes, self.policy)
         if point.gradients is not None:
             self._admit(run)  # Missing columns are known without another check.
         while True:
-            violation, unit = self._violation()
+            measured = self._violation(penalty, run.local_variances)
+            violation = measured.largest
             todo = (violation > run.aim) & ~run.stuck
             last = run.steps == max_iter
             if not last and not todo.any() and self._stale_units(run):
                 continue
             if not todo.any() or last or self._look_instead(run, violation, todo):
                 before = len(self.term.W)
-                added = self._look(run)
+                check = self._look(run)
                 few = factor > 1 and len(self.term.W) - before <= self._growth.few_new * before
-                if last or (run.complete and (few or not added)):
-                    return
-                self._next_level(run, added)
-                if added:
+                if last or (run.complete and (few or not check.added)):
+                    return run.end(check)
+                self._next_level(run, check)
+                if check.added:
                     run.resume()
                 continue
             if callback is not None:
@@ -259,7 +272,7 @@ class Batch:
                 # Replicates at the aim continue with the others, as a step costs the same.
                 todo = (violation > run.tol) & ~run.stuck
             self.hessians.renew(run, violation, todo)
-            self._step(run, violation, unit, todo)
+            self._step(run, measured, todo)
             run.steps += 1
 
     def _look_instead(self, run: DescentState, violation: np.ndarray, todo: np.ndarray) -> bool:
@@ -270,12 +283,12 @@ class Batch:
         far = run.near or violation.max() > self._growth.path_violation
         return self.alone and not far and self.hessians.wanting(run, violation, todo)
 
-    def _next_level(self, run: DescentState, added: bool) -> None:
+    def _next_level(self, run: DescentState, check: ColumnCheck) -> None:
         """Set the aim for the next check after one that found missing columns or none."""
-        if run.complete or self._left_out:
-            run.complete = run.complete and not self._left_out
+        if run.complete or check.left_out:
+            run.complete = run.complete and not check.left_out
             return
-        if added and self.alone:
+        if check.added and self.alone:
             run.next_check()
         else:
             run.complete = True
@@ -284,12 +297,9 @@ class Batch:
             if run.near and self.shared.thinned:
                 self.shared.forget()  # A step with it would be in vain.
 
-    def _step(
-        self, run: DescentState, violation: np.ndarray, unit: Array, todo: np.ndarray
-    ) -> None:
+    def _step(self, run: DescentState, measured: Violations, todo: np.ndarray) -> None:
         """Propose, search and commit a step, and record the replicates that did not move."""
-        assert self.penalty is not None
-        term, point, penalty = self.term, self.point, self.penalty
+        term, point, penalty, violation = self.term, self.point, run.penalty, measured.largest
         fresh = self.hessians.fresh
         reach = run.rates.reach(violation, fresh)
         run.rates.record(violation, todo, fresh)
@@ -306,7 +316,8 @@ class Batch:
         aim = run.aim if self.alone else run.tol
         tolerance = np.maximum(share * far, policy.aim_share * aim)
         curvatures = self.hessians.curvatures()
-        proposal = propose(term, point, penalty, curvatures, run.damping, todo, unit, tolerance)
+        given = curvatures, run.damping, todo, measured.unit, tolerance
+        proposal = propose(term, point, penalty, *given)
         trial, t = search(term, point, penalty, proposal, todo)
         commit(term, point, penalty, proposal, trial, t, curvatures)
         point.stepped(todo)
@@ -324,26 +335,27 @@ class Batch:
     def response(self, l1: np.ndarray, l2: np.ndarray) -> Response:
         """Return how the points move when the penalties change a little from those of the last fit.
 
-        Penalties are as in `solve`.
+        Penalties are as in `solve`, which must have been called.
         """
-        assert self.penalty is not None
-        then = self._penalty_of(l1, l2)
-        _, unit = self._violation()
+        assert self.end is not None
+        now, then = self.end.penalty, self._penalty_of(l1, l2)
+        unit = self._violation(now, self.end.local_variances).unit
         self.hessians.left()
         curvatures, policy = self.hessians.curvatures(), self.policy.step
-        return Response(self.term, self.point, self.penalty, then, curvatures, unit, policy)
+        return Response(self.term, self.point, now, then, curvatures, unit, policy)
 
     # -- the working set -------------------------------------------------------------------------
 
-    def _violation(self) -> tuple[np.ndarray, Array]:
+    def _violation(
+        self, penalty: ElasticNetPenalty, local_variances: Array | None = None
+    ) -> Violations:
         """Compute the largest violation within W for each lane, and the units of W."""
-        assert self.penalty is not None
         term, W = self.term, self.term.W
         self.hessians.follow()
-        h = smaller_variances(self.hessians.score_variance, self._here)
-        at = term.gradient(), self.point.beta[W], *self.penalty.within(W)
+        h = smaller_variances(self.hessians.score_variance, local_variances)
+        at = term.gradient(), self.point.beta[W], *penalty.within(W)
         v, unit = violations_in_units(*at, h, term.pool)
-        return _certain(np.maximum(column_max(v), term.nuisance_error)), unit
+        return Violations(_certain(np.maximum(column_max(v), term.nuisance_error)), unit)
 
     def _stale_units(self, run: DescentState) -> bool:
         """Return whether replicates have not reached the aim in the units of their own points.
@@ -352,52 +364,53 @@ class Batch:
         """
         if self.alone or self.hessians.lasso or not len(self.term.W):
             return False
-        self._here = local_score_variances(self.term)
-        return bool(((self._violation()[0] > run.aim) & ~run.stuck).any())
+        run.local_variances = local_score_variances(self.term)
+        violation = self._violation(run.penalty, run.local_variances).largest
+        return bool(((violation > run.aim) & ~run.stuck).any())
 
-    def _look(self, run: DescentState) -> bool:
-        """Compute the certificate over all columns; add violators and return whether any were."""
-        assert self.penalty is not None
+    def _look(self, run: DescentState) -> ColumnCheck:
+        """Compute the certificate over all columns, and add violators to the working set."""
         if self.point.gradients is None:
             self.point.gradients = self.term.gradients(run.tol)
-        g, beta, penalty, W = self.point.gradients, self.point.beta, self.penalty, self.term.W
+        g, beta, penalty, W = self.point.gradients, self.point.beta, run.penalty, self.term.W
         urgency, largest = outside_violations(g, penalty.l1, self.term.inside)
         if len(W):
             self.hessians.follow()
-            h = smaller_variances(self.hessians.score_variance, self._here)
+            h = smaller_variances(self.hessians.score_variance, run.local_variances)
             v, _ = violations_in_units(g[W], beta[W], *penalty.within(W), h, self.term.pool)
             largest = np.maximum(largest, column_max(v))
-        self.certificate = _certain(np.maximum(largest, self.term.nuisance_error))
-        added = self._join_urgent(urgency, run.tol)
-        self.added_columns |= added
-        return self._readmit(run.tol) or added
+        certificate = _certain(np.maximum(largest, self.term.nuisance_error))
+        joined, left_out = self._join_urgent(urgency, run.tol)
+        run.joined |= joined
+        released = self._readmit(run)
+        certificate[released] = np.inf
+        return ColumnCheck(certificate, joined, left_out, bool(released.any()))
 
-    def _readmit(self, tol: float) -> bool:
-        """Release nuisance parameters that should leave their bounds; return whether any were."""
-        assert self.penalty is not None
-        back, W = self.term.readmit(tol), self.term.W
-        if not back.any():
-            return False
-        self.certificate[back] = np.inf
-        self.point.objective = self.term.loss + self.penalty.value(self.point.beta[W], W)
-        self.point.gradients = None
-        return True
+    def _readmit(self, run: DescentState) -> np.ndarray:
+        """Release nuisance parameters that should leave their bounds; return whose, (lanes,)."""
+        back, W = self.term.readmit(run.tol), self.term.W
+        if back.any():
+            self.point.objective = self.term.loss + run.penalty.value(self.point.beta[W], W)
+            self.point.gradients = None
+        return back
 
     def _admit(self, run: DescentState) -> None:
         """Add violating columns before the first step if the gradients are known."""
-        assert self.penalty is not None
         assert self.point.gradients is not None
         g, inside = self.point.gradients, self.term.inside
-        self._join_urgent(outside_violations(g, self.penalty.l1, inside)[0], run.tol)
+        self._join_urgent(outside_violations(g, run.penalty.l1, inside)[0], run.tol)
 
-    def _join_urgent(self, urgency: np.ndarray, tol: float) -> bool:
-        """Add the columns with the largest violations (p,) above ``tol``; return if any were."""
+    def _join_urgent(self, urgency: np.ndarray, tol: float) -> tuple[bool, bool]:
+        """Add the columns with the largest violations (p,) above ``tol``.
+
+        Returns whether any joined, and whether others were left out.
+        """
         urgency[~(urgency > tol)] = 0.0  # Values that are not a number select no column.
         chosen = most_urgent(urgency, len(self.term.W), self._growth)
-        self._left_out = len(chosen) < int(np.count_nonzero(urgency))
+        left_out = len(chosen) < int(np.count_nonzero(urgency))
         if len(chosen) > self._growth.renewing_share * len(self.term.W):
             self.shared.forget()
-        return self.term.join(chosen) > 0
+        return self.term.join(chosen) > 0, left_out
 
 
 def _certain(violation: np.ndarray) -> np.ndarray:

@@ -1,4 +1,9 @@
-"""The state of one descent to a penalty."""
+"""The states of one descent to a penalty: while it runs, between its phases, and at its end.
+
+`Batch.solve` makes one descent, or several to ever weaker penalties. Each begins with a new
+`DescentState`, passes `Violations` from the working set's check to the step and a `ColumnCheck`
+from the check of all columns to the choice of the next aim, and leaves a `DescentEnd`.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +11,117 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...backends.protocols import Array
 from ..quasi_newton.convergence_rate import Rates
 from ..solver_constants import DEFAULT, SolverPolicy
 from .damping import Damping
+from .elastic_net_penalty import ElasticNetPenalty
 
-__all__ = ["DescentState"]
+__all__ = ["ColumnCheck", "DescentEnd", "DescentState", "Violations"]
+
+
+@dataclass(frozen=True)
+class Violations:
+    """Violations of the optimality conditions within the working set, until points or W change.
+
+    Attributes
+    ----------
+    largest : (lanes,) array
+        Of each replicate, including its nuisance parameters.
+    unit : (k, lanes) array
+        Size of one unit of violation of each column of the working set.
+    """
+
+    largest: np.ndarray
+    unit: Array
+
+
+@dataclass(frozen=True)
+class ColumnCheck:
+    """The result of a check of all columns.
+
+    Attributes
+    ----------
+    certificate : (lanes,) array
+        The largest violation of each replicate over all columns and nuisance parameters; infinite
+        where a nuisance parameter was released and must move first.
+    joined : bool
+        Whether violating columns joined the working set.
+    left_out : bool
+        Whether other violating columns had to wait for a later check.
+    released : bool
+        Whether nuisance parameters may leave their bounds again.
+    """
+
+    certificate: np.ndarray
+    joined: bool
+    left_out: bool
+    released: bool
+
+    @property
+    def added(self) -> bool:
+        """Whether there is more to minimise over than before the check."""
+        return self.joined or self.released
+
+
+@dataclass(frozen=True)
+class DescentEnd:
+    """What a descent leaves: the penalty of its points, and how far they are from an optimum.
+
+    Attributes
+    ----------
+    penalty : ElasticNetPenalty
+        That to which the points belong.
+    certificate : (lanes,) array
+        `ColumnCheck.certificate` of the last check.
+    local_variances : (k, lanes) array or None
+        `DescentState.local_variances`.
+    joined : bool
+        Whether columns joined the working set.
+    """
+
+    penalty: ElasticNetPenalty
+    certificate: np.ndarray
+    local_variances: Array | None
+    joined: bool
 
 
 @dataclass
 class DescentState:
-    """State of one descent to a penalty."""
+    """State of one descent to a penalty while it runs.
 
+    Attributes
+    ----------
+    penalty : ElasticNetPenalty
+        The penalty to which it descends.
+    tol : float
+        Largest violation at its end.
+    complete : bool
+        Whether the working set has been checked against all columns.
+    level : int
+        Index into `WorkingSetPolicy.early_checks`, for the aim while it is not complete.
+    steps : int
+        Number of steps.
+    stuck : (lanes,) bool array
+        Replicates for which no step lowers the objective.
+    local_variances : (k, lanes) array or None
+        Variances of the scores at the points where the replicates first reached the aim, in whose
+        units they are then measured; None before and wherever the shared Hessian's units suffice.
+        They are out of date once columns have joined.
+    joined : bool
+        Whether columns have joined the working set in a check of all columns.
+    """
+
+    penalty: ElasticNetPenalty
     tol: float
-    complete: bool  # whether the working set has been checked against all columns
+    complete: bool
     lanes: int
     policy: SolverPolicy = DEFAULT
-    level: int = 0  # Index into `WorkingSetPolicy.early_checks`.
-    stuck: np.ndarray = field(init=False)  # Replicates for which no step lowers the objective.
+    level: int = 0
     steps: int = 0
+    stuck: np.ndarray = field(init=False)
+    local_variances: Array | None = field(default=None, init=False)
+    joined: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         """Create the state of each replicate."""
@@ -55,3 +153,7 @@ class DescentState:
         """Record replicates for which a step with the Hessian of their point failed."""
         self.stuck |= self.damping.hopeless(lanes)
         self.damping.failed(lanes)
+
+    def end(self, check: ColumnCheck) -> DescentEnd:
+        """Return what the descent leaves after its last check."""
+        return DescentEnd(self.penalty, check.certificate, self.local_variances, self.joined)

@@ -21,9 +21,12 @@ class Iterate:
     beta : (p, lanes) array
         In the scaled columns, where the term's gradients are.
     objective : (lanes,) array
-        Loss plus penalty.
+        Loss plus the penalty of the running descent or, between fits, of the last one. A descent
+        computes it when it begins and each step updates it; `place` and the derivative along a path
+        move the points without it, so that it is out of date until the next descent.
     gradients : (p, lanes) array or None
-        Gradients of the loss over all columns, if they are known at these coefficients.
+        Gradients of the loss over all columns, if they are known at these coefficients: from a
+        check of all columns until the points or nuisance parameters move.
     steps : (lanes,) int array
         Number of steps so far.
     """
