@@ -158,7 +158,7 @@ def test_splines_that_end_with_the_data_have_effects_within_their_range(rng):
     several = MultinomialLogisticRegression.from_formula("y ~ bs(v, df=4)", data)
     own = several.effects.average(data).loc[("v", 1)]
     np.testing.assert_allclose(own, table.loc["v"], rtol=1e-5)
-    with pytest.raises(DataError, match="bounds"):
+    with pytest.raises(DataError, match="beyond the range of the fit"):
         model.effects.average(data.assign(v=3.0 * data["v"]))
 
 

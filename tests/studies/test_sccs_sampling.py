@@ -8,7 +8,9 @@ import pytest
 from tests.studies.conftest import OUTCOME, TARGET
 
 import steropes
+import steropes.models
 import steropes.studies.sccs.models.series_fits_and_profiles as series_fits
+from steropes.models.fitting.accessors import function_of_model
 from steropes.studies import Spline, case_series, case_series_settings
 from steropes.studies.grids.sccs_grid import (
     CaseSeriesGrid,
@@ -153,7 +155,7 @@ def test_a_censoring_model_that_did_not_converge_fails(path):
 
 
 def test_bootstrap_draws_that_did_not_converge_are_counted_and_fail(path, monkeypatch, tmp_path):
-    bootstrap = steropes.SelfControlledCaseSeries.inference.bootstrap
+    bootstrap = steropes.models.Inference.bootstrap
 
     def short(self, *args, **kwargs):
         """Draw as usual, and mark the first two draws as unfinished."""
@@ -161,7 +163,7 @@ def test_bootstrap_draws_that_did_not_converge_are_counted_and_fail(path, monkey
         draws.converged[:2] = False
         return draws
 
-    monkeypatch.setattr(steropes.SelfControlledCaseSeries, "bootstrap", short)
+    monkeypatch.setattr(steropes.models.Inference, "bootstrap", function_of_model(short))
     asked = dataclasses.replace(settings(1000), bootstrap=4)
     study = case_series(path, asked, disclosure="none")
     assert study.model.converged

@@ -108,7 +108,7 @@ def local_estimate(rows: SiteRows, plan: FederatedPlan) -> LocalEstimate:
     estimate = np.append(model.intercept_, model.coef_) if plan.intercepts else model.coef_
     if lasso:
         return LocalEstimate(estimate, np.full(q, 1.0 / rows.problem.weights.sum()))
-    return LocalEstimate(estimate, np.diag(model.vcov().to_numpy()).copy())
+    return LocalEstimate(estimate, np.diag(model.vcov("model").to_numpy()).copy())
 
 
 def local_profiles(rows: SiteRows, plan: FederatedPlan) -> tuple[dict[str, np.ndarray], list[str]]:

@@ -268,13 +268,13 @@ def test_groups_and_reference_are_those_of_the_fit(model, by, by_formula, rng):
     name = "standardized_survival" if model is CoxRegression else "standardized_incidence"
     rows = np.flatnonzero((data["arm"] == "r") & (data["drug"] == 1))
     some = X.iloc[rows].assign(arm=["r"] * len(rows))
-    found = getattr(m, name)(some, AT, by=by)
+    found = getattr(m.curves, name)(some, AT, by=by)
     values = list(data[by].cat.categories) if by == "arm" else sorted(set(data[by]))
     tables = {}
     for value in values:
         column = pd.Categorical([value] * len(rows), ["q", "r", "p"]) if by == "arm" else value
         tables[value] = X.iloc[rows].assign(**{by: column})
-    expected = getattr(m, name)(some, AT, by=tables)
+    expected = getattr(m.curves, name)(some, AT, by=tables)
     for ours, theirs in zip(vars(found).values(), vars(expected).values(), strict=True):
         pd.testing.assert_frame_equal(ours.rename(columns={by: "group"}), theirs, rtol=1e-9)
     assert set(found.differences["reference"]) == {values[0]}

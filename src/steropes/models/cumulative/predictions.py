@@ -471,7 +471,7 @@ class CumulativePredictions(RegressorMixin, CumulativeInference):
         >>> y = pd.Categorical.from_codes(place, ["low", "middle", "high"], ordered=True)
         >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
         >>> model.predict_proba([[0.0]]).round(2).tolist()
-        [[0.33, 0.32, 0.35]]
+        [[0.24, 0.48, 0.28]]
         """
         _, eta = self._design_and_predictor(X, offset)
         p = category_probabilities(self._link, self.alpha_, eta)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.infer.independent_row_scores import outcome_and_predictor, row_scores
 from steropes.infer.inference_constants import BLOCKS
@@ -16,7 +17,7 @@ from steropes.studies.score_methods.propensity_weights import Estimand, propensi
 __all__ = ["EstimatedWeights"]
 
 
-class EstimatedWeights:
+class EstimatedWeights(TextInHtml):
     """Weights by the propensity scores of a fitted model, with their dependence on its estimates.
 
     Robust errors of a weighted model take its weights as known. Passed as ``weight_model`` to
