@@ -7,7 +7,7 @@ import datetime as dt
 import numpy as np
 
 from steropes.studies import OmopDatabase, case_series_settings
-from steropes.studies.database.observation_periods import DATED
+from steropes.studies.database.observation_periods import DATED, WITH_PERSON
 from steropes.studies.sccs.cases.case_population import Population, find_cases
 from steropes.studies.sccs.cases.era_covariates import era_columns
 from steropes.studies.sccs.cases.era_sources import EraSources
@@ -107,9 +107,10 @@ def _attrition_differences(
         (rule, tuple(int(n) for n in counts))
         for rule, *counts in population.attrition.itertuples(index=False)
     ]
-    # The reference begins where periods that lack a date are left out, which is a second line.
-    if len(found) > 1 and found[1][0] == DATED:
-        found = found[1:]
+    # The reference begins where periods that lack a date and people without a row in person are
+    # left out, which are lines of their own.
+    before = [k for k, (rule, _) in enumerate(found) if rule in (DATED, WITH_PERSON)]
+    found = found[max(before, default=0) :]
     if len(found) != len(steps):
         return [f"{len(found)} rules in the attrition, not {len(steps)}"]
     return [

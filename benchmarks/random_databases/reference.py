@@ -230,10 +230,11 @@ def population(
     99,999 days; at risk from the start for so many days.
     """
     observed, out = observed_days(db), []
+    known = {row["person_id"] for row in db.tables["person"]}
     first: dict[tuple[int, int], tuple[dt.date, dt.date]] = {}
     for arm, concept in ((1, TARGET), (0, COMPARATOR)):
         for person, start, end in joined_eras(db, concept):
-            if (person, arm) not in first:
+            if person in known and (person, arm) not in first:
                 first[person, arm] = (start, end)
     for (person, arm), (start, _) in sorted(first.items()):
         other = first.get((person, 1 - arm))
