@@ -96,7 +96,8 @@ class Person:
 def new_users(db: Database, washout: int, risk_days: int | None) -> list[Person]:
     """Find the people of both arms who fail no rule."""
     observed, people = observed_days(db), []
-    for person in sorted({row["person_id"] for row in db.tables["drug_era"]}):
+    known = {row["person_id"] for row in db.tables["person"]}
+    for person in sorted(known & {row["person_id"] for row in db.tables["drug_era"]}):
         first: dict[int, dt.date] = {}
         for arm, concept in ((1, TARGET), (0, COMPARATOR)):
             starts = [
