@@ -69,7 +69,7 @@ def intervals(rng: np.random.Generator, family: str, size: int, estimand: str) -
     X, treated = covariates(rng, size)
     y = outcome(rng, family, X, treated)
     propensity = LogisticRegression(n_jobs=1).fit(X, treated)
-    weights = EstimatedWeights(propensity, estimand)  # type: ignore[arg-type]
+    weights = EstimatedWeights(propensity, "ate" if estimand == "ate" else "att")
     model = estimator(family).fit(treated[:, None], y, sample_weight=weights.values)
     groups = {} if size <= ROWS else {"cluster": rng.permutation(size) % GROUPS}
     found = {

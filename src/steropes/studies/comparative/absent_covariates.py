@@ -24,7 +24,7 @@ def without_absent(analysis: StudyAnalysis, features: Features | None) -> StudyA
     """Return an analysis without interactions and exact matching on covariates nobody has.
 
     Other lists of covariates stay, because an empty list means all; `tidy` ignores absent ids in
-    them. An outcome model of which nobody has any covariate to include has no covariates.
+    them. An outcome model has no covariates if nobody has any of those to include.
     """
     if features is None:
         return analysis

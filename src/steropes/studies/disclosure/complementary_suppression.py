@@ -67,7 +67,7 @@ def nested_splits(table: pd.DataFrame, keys: Sequence[str], strata: Sequence[str
 
 
 def part_split(rows: int, parts: int) -> Split:
-    """Return the split of tables of which each row has a total and then so many parts of it."""
+    """Return the split of tables with a total in each row, followed by its parts."""
     positions = np.arange(rows * (parts + 1)).reshape(rows, parts + 1)
     return positions[:, 1:].ravel(), positions[:, :1].repeat(parts, axis=1).ravel()
 

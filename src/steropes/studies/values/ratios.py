@@ -15,7 +15,7 @@ RATIO_NAMES = {
     "pooled logistic": "odds ratio by period",
 }
 
-# What follows the name of a ratio whose errors take weights for counts of people.
+# Suffix of the name of a ratio with errors that take weights for counts of people.
 NOT_ROBUST = " with model-based errors, not robust ones, despite weights"
 
 
