@@ -25,10 +25,10 @@ import numpy as np
 import pandas as pd
 
 from steropes import CoxRegression, Laplace, LogisticRegression, SeparationError, Surv
+from steropes.designs.evidence import combine_normal
 from steropes.errors import DataError, NotConvergedWarning
 from steropes.models.estimators.penalized_model import PenalizedModel
 from steropes.studies import FederatedPlan, FederatedSite, OwnerRules, federate
-from steropes.studies.evidence import combine_normal
 
 from .federated_draws import TRUTH, Draw, Found, keep, stored, table
 

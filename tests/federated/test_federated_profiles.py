@@ -9,8 +9,8 @@ from federated_data import plan_of, pooled_fit, site_tables
 from federated_data import run as federated_run
 from scipy.optimize import minimize_scalar
 
+from steropes.designs.effects.two_group_cox import TwoGroupCox
 from steropes.studies.federation.site_profiles import _combined
-from steropes.studies.two_arms.two_group_cox import TwoGroupCox
 
 SMALL = {"north": 90, "south": 120, "west": 60}
 

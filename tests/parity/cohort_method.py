@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.designs.effects.two_group_cox import TwoGroupCox
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import condition_cohorts, drug_era_cohorts
 from steropes.studies.comparative.analysis_cache import Workbench
@@ -21,7 +22,6 @@ from steropes.studies.outcomes.effect_estimate import estimate_effect
 from steropes.studies.propensity.score_matching import match_scores
 from steropes.studies.results.comparative_result_rows import diagnostics_row
 from steropes.studies.specifications.demo import DEMO, demo_database
-from steropes.studies.two_arms.two_group_cox import TwoGroupCox
 
 __all__ = ["compare_with_cohort_method"]
 

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.sccs.cases.case_population import Population
 from steropes.studies.sccs.models.calendar_time_splines import month_of
 from steropes.studies.sccs.models.detectable_ratio import minimal_detectable_ratio
@@ -18,7 +19,6 @@ from steropes.studies.sccs.models.event_timing import (
     observed_outcomes,
     rates_table,
 )
-from steropes.studies.values.dates_and_ages import DAYS_PER_YEAR
 
 __all__ = ["r_age_spans", "r_calendar_spans", "r_detectable", "r_monthly_rates", "r_p_values"]
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from tests.studies.test_features import made
 
+from steropes.designs.propensity.propensity_weights import set_weights
 from steropes.errors import DataError
 from steropes.studies import (
     Match,
@@ -20,7 +21,6 @@ from steropes.studies import (
     trim,
 )
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
-from steropes.studies.score_methods.propensity_weights import set_weights
 
 RNG = np.random.default_rng(7)
 N = 400

@@ -8,6 +8,7 @@ import pytest
 from tests.studies.conftest import OUTCOME, day
 from tests.studies.new_users import covariates
 
+from steropes.designs.values.dates_and_ages import age_sql, birthday, birthday_sql
 from steropes.errors import DataError
 from steropes.studies import (
     CaseRules,
@@ -19,7 +20,6 @@ from steropes.studies import (
 from steropes.studies.comparative.cohort_method_presets import cohort_method
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_sources import EraSources
-from steropes.studies.values.dates_and_ages import age_sql, birthday, birthday_sql
 
 OPEN = {"washout_days": 0, "common_period": False}
 

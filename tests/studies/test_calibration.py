@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.designs.controls import calibrate, fit_systematic_error, leave_one_out
 from steropes.errors import DataError
-from steropes.studies.controls import calibrate, fit_systematic_error, leave_one_out
 
 Y = np.array(
     [-0.091, -0.247, 0.075, 0.276, 0.491, 0.183, -0.016, -0.085, 0.375, 0.64, 0.232, -0.22]

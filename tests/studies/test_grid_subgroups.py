@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.designs.controls import calibrate, fit_systematic_error
 from steropes.studies import (
     ConceptSet,
     FeatureRules,
@@ -16,7 +17,6 @@ from steropes.studies import (
     StudyAnalysis,
     TimeAtRisk,
 )
-from steropes.studies.controls import calibrate, fit_systematic_error
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.grids.comparative_grid_run import run_grid

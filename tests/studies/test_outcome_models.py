@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import steropes as st
+from steropes.designs.effects.two_group_cox import TwoGroupCox
 from steropes.errors import DataError
 from steropes.studies import Features, OutcomeModel, curve_table, detectable_ratio, estimate_effect
-from steropes.studies.two_arms.two_group_cox import TwoGroupCox
 
 
 def population(n=300, seed=1, effect=0.5):

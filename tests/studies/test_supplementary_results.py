@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 import steropes as st
+from steropes.designs.effects.outcome_summaries import follow_up
+from steropes.designs.propensity.propensity_weights import propensity_weights
 from steropes.studies import StudySettings, estimate_effect
 from steropes.studies.comparative.adjustment import adjust
 from steropes.studies.comparative.supplementary_results import e_values
 from steropes.studies.propensity.score_strata import Stratify, score_strata
-from steropes.studies.score_methods.propensity_weights import propensity_weights
 from steropes.studies.specifications.study_specification import ALTERNATIVES, study_specification
-from steropes.studies.two_arms.outcome_summaries import follow_up
 
 
 def people(n=400, seed=1):

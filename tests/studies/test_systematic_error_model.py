@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from steropes.errors import DataError
-from steropes.studies.controls import (
+from steropes.designs.controls import (
     ControlEstimates,
     calibrate,
     calibrate_interval,
@@ -14,7 +13,8 @@ from steropes.studies.controls import (
     leave_one_group_out,
     performance_by_ratio,
 )
-from steropes.studies.controls.systematic_error_model import _line_through
+from steropes.designs.controls.systematic_error_model import _line_through
+from steropes.errors import DataError
 
 RNG = np.random.default_rng(7)
 T = np.log(np.tile([1.0, 1.5, 2.0, 4.0], 30))

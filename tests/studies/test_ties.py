@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from steropes.designs.propensity.tied_scores import tie_keys, tied_share, try_tie_orders
 from steropes.errors import DataError
 from steropes.studies import (
     DEMO,
@@ -15,7 +16,6 @@ from steropes.studies import (
 )
 from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.study_checks import checks
-from steropes.studies.score_methods.tied_scores import tie_keys, tied_share, try_tie_orders
 
 IDS = np.random.default_rng(0).choice(10**9, 400, replace=False)
 SCORE = expit(np.random.default_rng(1).integers(0, 6, 400).astype(float))

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, TinyOmop, day
 
+from steropes.designs.values.dates_and_ages import as_days, calendar_date
 from steropes.errors import DataError
 from steropes.studies import (
     CaseRules,
@@ -37,7 +38,6 @@ from steropes.studies import (
 from steropes.studies.database import duckdb_tables as local
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_sources import EraSources
-from steropes.studies.values.dates_and_ages import as_days, calendar_date
 
 ZONES = ("America/New_York", "Asia/Tokyo", "Pacific/Kiritimati")
 EARLY, LATE = "2010-06-15 00:00:00", "2010-06-15 23:59:59"

@@ -11,6 +11,24 @@ from typing import TYPE_CHECKING, Any
 from ._optional_packages import need
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
+    from ..designs.controls import (
+        ControlEstimates,
+        ErrorModel,
+        SystematicError,
+        calibrate,
+        calibrate_interval,
+        control_performance,
+        fit_error_model,
+        fit_systematic_error,
+        leave_one_group_out,
+        leave_one_out,
+    )
+    from ..designs.effects.arm_summaries import incidence_rates
+    from ..designs.evidence import Profile, combine_normal, combine_profiles, random_effects
+    from ..designs.propensity.estimated_propensity_weights import EstimatedWeights
+    from ..designs.propensity.pair_matching import match_pairs
+    from ..designs.propensity.propensity_model import Propensity, auc, preference_score
+    from ..designs.propensity.propensity_weights import propensity_weights
     from ..federated import FederatedPlan, FederatedResult, FederatedSite, Owner, OwnerRules
     from .archives.archive_synthesis import combine_archives
     from .cli.environment import environment
@@ -38,18 +56,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         StudyAnalysis,
     )
     from .comparative.outcome_analysis import AnalysisResult
-    from .controls import (
-        ControlEstimates,
-        ErrorModel,
-        SystematicError,
-        calibrate,
-        calibrate_interval,
-        control_performance,
-        fit_error_model,
-        fit_systematic_error,
-        leave_one_group_out,
-        leave_one_out,
-    )
     from .covariates.feature_extraction import FeatureRules, Features, extract_features
     from .covariates.preprocessing import Tidied, TidyRules, tidy
     from .database.concept_search import find_concepts
@@ -57,7 +63,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .database.omop import OmopDatabase
     from .database.synthetic_database import synthetic_database
     from .diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
-    from .evidence import Profile, combine_normal, combine_profiles, random_effects
     from .federation.federated_runs import (
         federate,
         federate_answer,
@@ -106,10 +111,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         Spline,
         control_window,
     )
-    from .score_methods.estimated_propensity_weights import EstimatedWeights
-    from .score_methods.pair_matching import match_pairs
-    from .score_methods.propensity_model import Propensity, auc, preference_score
-    from .score_methods.propensity_weights import propensity_weights
     from .settings.frozen_protocol import (
         Protocol,
         ProtocolStatement,
@@ -131,7 +132,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .specifications.study_settings import StudySettings, read_study, study_schema
     from .strategus.specification_run import SpecificationResults, run_specification, run_synthesis
     from .strategus_plans.specification_plan import SpecificationPlan, read_specification_plan
-    from .two_arms.arm_summaries import incidence_rates
 
 _WHERE = {
     "Balance": "propensity.covariate_balance",
@@ -147,8 +147,8 @@ _WHERE = {
     "table_one": "propensity.table_one",
     "Trim": "propensity.score_trimming",
     "trim": "propensity.score_trimming",
-    "EstimatedWeights": "score_methods.estimated_propensity_weights",
-    "propensity_weights": "score_methods.propensity_weights",
+    "EstimatedWeights": "steropes.designs.propensity.estimated_propensity_weights",
+    "propensity_weights": "steropes.designs.propensity.propensity_weights",
     "CohortTable": "cohorts",
     "Comparison": "cohorts",
     "ComparisonRules": "cohorts",
@@ -168,17 +168,17 @@ _WHERE = {
     "study_schema": "specifications.study_settings",
     "comparative_study": "single_studies.comparative_study",
     "find_concepts": "database.concept_search",
-    "ControlEstimates": "controls",
-    "ErrorModel": "controls",
+    "ControlEstimates": "steropes.designs.controls",
+    "ErrorModel": "steropes.designs.controls",
     "Synthesis": "outcomes",
-    "SystematicError": "controls",
-    "calibrate": "controls",
-    "calibrate_interval": "controls",
-    "fit_error_model": "controls",
-    "fit_systematic_error": "controls",
-    "leave_one_group_out": "controls",
-    "leave_one_out": "controls",
-    "control_performance": "controls",
+    "SystematicError": "steropes.designs.controls",
+    "calibrate": "steropes.designs.controls",
+    "calibrate_interval": "steropes.designs.controls",
+    "fit_error_model": "steropes.designs.controls",
+    "fit_systematic_error": "steropes.designs.controls",
+    "leave_one_group_out": "steropes.designs.controls",
+    "leave_one_out": "steropes.designs.controls",
+    "control_performance": "steropes.designs.controls",
     "FeatureRules": "covariates.feature_extraction",
     "Features": "covariates.feature_extraction",
     "extract_features": "covariates.feature_extraction",
@@ -189,12 +189,12 @@ _WHERE = {
     "demo_database": "specifications.demo",
     "DiagnosticThresholds": "diagnostics.comparative_diagnostics",
     "Diagnostics": "diagnostics.comparative_diagnostics",
-    "incidence_rates": "two_arms.arm_summaries",
+    "incidence_rates": "steropes.designs.effects.arm_summaries",
     "environment": "cli.environment",
-    "Profile": "evidence",
-    "combine_normal": "evidence",
-    "combine_profiles": "evidence",
-    "random_effects": "evidence",
+    "Profile": "steropes.designs.evidence",
+    "combine_normal": "steropes.designs.evidence",
+    "combine_profiles": "steropes.designs.evidence",
+    "random_effects": "steropes.designs.evidence",
     "combine_archives": "archives.archive_synthesis",
     "FederatedPlan": "federation.federated_runs",
     "FederatedProfiles": "federation.site_profiles",
@@ -222,7 +222,7 @@ _WHERE = {
     "GridSpec": "specifications.specification",
     "RiskWindow": "specifications.specification",
     "read_spec": "specifications.specification_file",
-    "match_pairs": "score_methods.pair_matching",
+    "match_pairs": "steropes.designs.propensity.pair_matching",
     "OmopDatabase": "database.omop",
     "Protocol": "settings.frozen_protocol",
     "ProtocolStatement": "settings.frozen_protocol",
@@ -237,9 +237,9 @@ _WHERE = {
     "AbsoluteEffect": "outcomes",
     "absolute_effect": "outcomes",
     "estimate_effect": "outcomes",
-    "Propensity": "score_methods.propensity_model",
-    "auc": "score_methods.propensity_model",
-    "preference_score": "score_methods.propensity_model",
+    "Propensity": "steropes.designs.propensity.propensity_model",
+    "auc": "steropes.designs.propensity.propensity_model",
+    "preference_score": "steropes.designs.propensity.propensity_model",
     "CaseSeriesGrid": "grids.sccs_grid",
     "CaseSeriesGridResults": "grids.sccs_grid",
     "SeriesAnalysis": "grids.sccs_grid",
@@ -407,7 +407,8 @@ if not TYPE_CHECKING:  # to whom it would mean that every name is there
     def __getattr__(name: str) -> Any:
         if name not in _WHERE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(need(f"{__name__}.{_WHERE[name]}"), name)
+        home = _WHERE[name]
+        return getattr(need(home if "steropes" in home else f"{__name__}.{home}"), name)
 
 
 def __dir__() -> list[str]:

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from tests.studies.grid.tiny_spec import SPEC
 
+from steropes.designs.controls import ErrorModel
 from steropes.errors import DataError
 from steropes.studies.archives.archive_synthesis import combine_archives
 from steropes.studies.cli.command_line import run as command
-from steropes.studies.controls import ErrorModel
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.report.comparative_grid_page import write_grid_report
 from steropes.studies.result_files.table_layouts import KEYS, TABLES

@@ -11,6 +11,19 @@ from tests.studies.conftest import START, TinyOmop
 from tests.studies.strategus.small_specification import PREDICTION_DESIGN
 
 from steropes import Laplace, LogisticRegression
+from steropes.designs.prediction_measures.prediction_calibration import (
+    calibration_line,
+    calibration_table,
+    lowess,
+    smooth_calibration_errors,
+)
+from steropes.designs.prediction_measures.prediction_performance import (
+    auc_interval,
+    demographic_table,
+    precision_recall_area,
+    statistics_of,
+)
+from steropes.designs.prediction_measures.prediction_thresholds import threshold_table
 from steropes.errors import DataError, SeparationError
 from steropes.studies import CohortTable, OmopDatabase, demo_database, drug_era_cohorts
 from steropes.studies.disclosure import DisclosureRules
@@ -18,19 +31,6 @@ from steropes.studies.disclosure.small_cell_suppression import share_unit
 from steropes.studies.prediction import prediction_models
 from steropes.studies.prediction.prediction_models import predicted, predicted_designs
 from steropes.studies.prediction.prediction_population import TEST, UNUSED, divided, population
-from steropes.studies.prediction_measures.prediction_calibration import (
-    calibration_line,
-    calibration_table,
-    lowess,
-    smooth_calibration_errors,
-)
-from steropes.studies.prediction_measures.prediction_performance import (
-    auc_interval,
-    demographic_table,
-    precision_recall_area,
-    statistics_of,
-)
-from steropes.studies.prediction_measures.prediction_thresholds import threshold_table
 from steropes.studies.release.prediction_release import released_result
 from steropes.studies.strategus.prediction_result_tables import prediction_tables
 from steropes.studies.strategus_plans.prediction_plan import prediction_plan

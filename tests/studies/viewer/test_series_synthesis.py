@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.designs.evidence.meta_analysis import combine_normal
 from steropes.studies.archives.series_synthesis import combine_series_tables
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.evidence.meta_analysis import combine_normal
 from steropes.studies.viewer.result_sources import ResultSource
 from steropes.studies.viewer.results_page import results_views
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.evidence.evidence_synthesis import COUNTS, DatabaseResult, synthesis_rows
 from steropes.errors import DataError
 from steropes.studies.archives.names_of_archive_ids import ArchiveNames
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_results
 from steropes.studies.disclosure.release_folder import released_rules
-from steropes.studies.evidence.evidence_synthesis import COUNTS, DatabaseResult, synthesis_rows
 from steropes.studies.result_files.result_csv import read_result_csv
 from steropes.studies.result_files.table_layouts import TABLES
 

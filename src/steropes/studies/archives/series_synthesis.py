@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.evidence.evidence_synthesis import DatabaseResult, synthesis_rows
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, SYNTHESIS, flagged_results
-from steropes.studies.evidence.evidence_synthesis import DatabaseResult, synthesis_rows
 
 __all__ = ["combine_series_tables"]
 

@@ -34,6 +34,7 @@ def compile_kernels() -> Iterator[tuple[str, float]]:
 def _fits() -> dict[str, Callable[[], object]]:
     """Return the fits by family: sparse and dense columns, one fit and cross-validation."""
     from steropes.data import Surv
+    from steropes.designs.propensity.pair_matching import match_pairs
     from steropes.models import (
         ConditionalLogisticRegression,
         ConditionalPoissonRegression,
@@ -47,7 +48,6 @@ def _fits() -> dict[str, Callable[[], object]]:
     )
     from steropes.models.cumulative import CumulativeProbabilityModel
     from steropes.priors import Laplace
-    from steropes.studies.score_methods.pair_matching import match_pairs
 
     rng = np.random.default_rng(0)
     n, p = 400, 30

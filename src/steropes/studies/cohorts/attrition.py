@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.studies.values.arm_names import TREATED_ARMS
+from steropes.designs.values.arm_names import TREATED_ARMS
 
 __all__ = ["Attrition"]
 

@@ -21,11 +21,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.array_conversion import refuse_lazy_query
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.values.dates_and_ages import as_days
 from steropes.errors import DataError
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.omop import Workspace
-from steropes.studies.values.dates_and_ages import as_days
 
 if TYPE_CHECKING:
     from steropes.studies.disclosure import DisclosureRules

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.values.dates_and_ages import AgeRule
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
@@ -45,7 +46,6 @@ from steropes.studies.settings.validated_types import (
     Listed,
     YesNo,
 )
-from steropes.studies.values.dates_and_ages import AgeRule
 
 __all__ = ["Comparison", "ComparisonRules", "compare_cohorts"]
 

@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.propensity.tied_scores import tie_keys
+from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR, AgeRule, birthday
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.irregular_rows import repeated_people
@@ -23,8 +25,6 @@ from steropes.studies.database.observation_periods import (
     undated_periods,
 )
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.score_methods.tied_scores import tie_keys
-from steropes.studies.values.dates_and_ages import DAYS_PER_YEAR, AgeRule, birthday
 
 __all__ = [
     "NEVER",

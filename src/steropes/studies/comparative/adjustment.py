@@ -8,6 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.propensity.propensity_weights import (
+    Estimand,
+    propensity_weights,
+    set_weights,
+)
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.covariates.feature_extraction import Features
@@ -15,11 +20,6 @@ from steropes.studies.propensity.propensity_scores import PropensityScores
 from steropes.studies.propensity.score_matching import match_scores, matched_weights
 from steropes.studies.propensity.score_strata import score_strata
 from steropes.studies.propensity.score_trimming import trim
-from steropes.studies.score_methods.propensity_weights import (
-    Estimand,
-    propensity_weights,
-    set_weights,
-)
 
 __all__ = ["Adjusted", "adjust"]
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BeforeValidator
 
+from steropes.designs.propensity.propensity_weights import Estimand
 from steropes.errors import DataError
 from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import Anchor, PopulationRules, TimeAtRisk
@@ -19,7 +20,6 @@ from steropes.studies.propensity.propensity_scores import PropensityRules
 from steropes.studies.propensity.score_matching import Match
 from steropes.studies.propensity.score_strata import Stratify
 from steropes.studies.propensity.score_trimming import Trim
-from steropes.studies.score_methods.propensity_weights import Estimand
 from steropes.studies.settings.settings_classes import Settings
 from steropes.studies.settings.validated_types import (
     ConceptId,

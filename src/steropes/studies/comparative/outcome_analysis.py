@@ -14,6 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.effects.absolute_effects import AbsoluteEffect, absolute_effect
+from steropes.designs.effects.outcome_summaries import (
+    arm_counts,
+    curve_table,
+    detectable_ratio,
+    follow_up,
+    informative_events,
+)
+from steropes.designs.propensity.propensity_weights import set_weights
+from steropes.designs.propensity.tied_scores import tied_share
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_table import CohortTable
@@ -35,16 +45,6 @@ from steropes.studies.outcomes.effect_estimate import (
 from steropes.studies.outcomes.outcome_regression import clusters_of
 from steropes.studies.propensity.covariate_balance import Balance, CovariateSums, balance_of_rows
 from steropes.studies.propensity.propensity_scores import PropensityScores
-from steropes.studies.score_methods.propensity_weights import set_weights
-from steropes.studies.score_methods.tied_scores import tied_share
-from steropes.studies.two_arms.absolute_effects import AbsoluteEffect, absolute_effect
-from steropes.studies.two_arms.outcome_summaries import (
-    arm_counts,
-    curve_table,
-    detectable_ratio,
-    follow_up,
-    informative_events,
-)
 
 __all__ = ["AnalysisResult", "Prepared", "Shared", "adjusted_people", "balance_of"]
 

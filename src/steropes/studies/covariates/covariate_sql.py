@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from steropes.designs.values.dates_and_ages import age_sql
 from steropes.errors import DataError
 from steropes.studies.covariates.analysis_catalogue import Analysis
 from steropes.studies.covariates.comorbidity_scores import (
@@ -26,7 +27,6 @@ from steropes.studies.covariates.vocabulary_checks import FINDING
 from steropes.studies.database.irregular_rows import distinct_people, last_day
 from steropes.studies.database.observation_periods import joined_periods
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
-from steropes.studies.values.dates_and_ages import age_sql
 
 __all__ = ["OTHER_UNIT", "Statements", "unusable", "usable"]
 

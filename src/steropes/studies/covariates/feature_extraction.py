@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.values.dates_and_ages import as_days
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, whole_numbers
 from steropes.studies.covariates.analysis_catalogue import ANALYSES, DEFAULT, Analysis
@@ -42,7 +43,6 @@ from steropes.studies.settings.validated_types import (
     Whole,
     YesNo,
 )
-from steropes.studies.values.dates_and_ages import as_days
 
 __all__ = ["FeatureRules", "Features", "extract_features"]
 

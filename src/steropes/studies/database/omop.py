@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.values.dates_and_ages import require_time_zone
 from steropes.errors import DataError
 from steropes.studies.database.open_database import open_source
 from steropes.studies.database.sources.protocols import (
@@ -27,7 +28,6 @@ from steropes.studies.database.sources.protocols import (
     Workspace,
 )
 from steropes.studies.formatting.plain_text import plain_text
-from steropes.studies.values.dates_and_ages import require_time_zone
 
 __all__ = ["Naming", "OmopDatabase", "RecordsOf", "Workspace", "opened"]
 

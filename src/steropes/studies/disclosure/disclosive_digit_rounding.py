@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from steropes.designs.values.normal_quantile import Z
 from steropes.studies.disclosure.small_cell_suppression import small
-from steropes.studies.values.normal_quantile import Z
 
 __all__ = [
     "Effect",

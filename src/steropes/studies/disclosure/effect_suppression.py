@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.values.ratios import ratio_of
 from steropes.studies.disclosure.disclosive_digit_rounding import (
     Effect,
     effect_step,
@@ -18,7 +19,6 @@ from steropes.studies.disclosure.disclosive_digit_rounding import (
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.released_table_rows import column, each_row
 from steropes.studies.disclosure.small_cell_suppression import Bound
-from steropes.studies.values.ratios import ratio_of
 
 __all__ = [
     "EFFECT",

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.errors import DataError
-from steropes.federated import FederatedPlan, Message, RoundRecord
-from steropes.federated.federated_result import TELLS, ResultOfRounds
-from steropes.federated.resumable_lead_program import Profiles
-from steropes.studies.evidence import (
+from steropes.designs.evidence import (
     Combined,
     Profile,
     combine_normal,
     combine_profiles,
     random_effects,
 )
+from steropes.errors import DataError
+from steropes.federated import FederatedPlan, Message, RoundRecord
+from steropes.federated.federated_result import TELLS, ResultOfRounds
+from steropes.federated.resumable_lead_program import Profiles
 
 __all__ = ["FederatedProfiles", "combine_site_profiles"]
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from steropes.designs.values.normal_quantile import Z
 from steropes.studies.disclosure import Bound
 from steropes.studies.formatting.distinguishing_digits import (
     deciding,
@@ -14,7 +15,6 @@ from steropes.studies.formatting.distinguishing_digits import (
     decimals,
     limit_text,
 )
-from steropes.studies.values.normal_quantile import Z
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from steropes.designs.controls.performance_metrics import ControlEstimates, before_and_after
 from steropes.errors import DataError
-from steropes.studies.controls.performance_metrics import ControlEstimates, before_and_after
 
 if TYPE_CHECKING:
     from steropes.studies.grids.comparative_grid_run import GridResults

@@ -11,6 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
+from steropes.designs.effects.two_group_cox import TwoGroupCox
+from steropes.designs.propensity.propensity_model import Propensity
+from steropes.designs.propensity.tied_scores import TieOrders, try_tie_orders
 from steropes.models.fitting.progress import counted_steps
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepared
@@ -40,8 +43,6 @@ from steropes.studies.results.comparative_result_rows import (
     specification_tables,
 )
 from steropes.studies.results.tables_shared_by_outcomes import shared_tables
-from steropes.studies.score_methods.propensity_model import Propensity
-from steropes.studies.score_methods.tied_scores import TieOrders, try_tie_orders
 from steropes.studies.specifications.specification import GridSpec
 from steropes.studies.specifications.study_settings import StudySettings
 from steropes.studies.specifications.study_specification import (
@@ -52,7 +53,6 @@ from steropes.studies.specifications.study_specification import (
     OUTCOME,
     TARGET,
 )
-from steropes.studies.two_arms.two_group_cox import TwoGroupCox
 
 SHIFTS = ("target_smd", "comparator_smd", "both_smd")  # Differences of arms to before matching.
 DEMOGRAPHIC = {1: "sex", 3: "age", 6: "index year"}

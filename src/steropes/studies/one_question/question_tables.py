@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.effects.arm_summaries import DAYS_PER_YEAR, poisson_rate
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.disclosure.released_table_rows import cell
 from steropes.studies.disclosure.small_cell_suppression import Bound, small, total
@@ -20,7 +21,6 @@ from steropes.studies.specifications.study_specification import (
     OUTCOME,
     TARGET,
 )
-from steropes.studies.two_arms.arm_summaries import DAYS_PER_YEAR, poisson_rate
 
 __all__ = [
     "ARMS",

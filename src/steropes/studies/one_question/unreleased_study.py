@@ -9,6 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.effects.arm_summaries import arm_curves
+from steropes.designs.propensity.propensity_model import Propensity
+from steropes.designs.propensity.tied_scores import TieOrders
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.comparative.supplementary_results import SupplementaryResults
 from steropes.studies.database.data_quality_notes import DataNote
@@ -29,12 +32,9 @@ from steropes.studies.one_question.question_tables import (
     result_lines,
 )
 from steropes.studies.results.comparative_result_rows import read_diagnostics
-from steropes.studies.score_methods.propensity_model import Propensity
-from steropes.studies.score_methods.tied_scores import TieOrders
 from steropes.studies.settings.frozen_protocol import ProtocolStatement
 from steropes.studies.specifications.study_settings import StudySettings
 from steropes.studies.specifications.study_specification import CRUDE, MAIN
-from steropes.studies.two_arms.arm_summaries import arm_curves
 
 __all__ = ["ExactStudy"]
 

@@ -1,5 +1,12 @@
 """Outcome models, effect estimates and summaries of outcomes in two arms."""
 
+from steropes.designs.effects.absolute_effects import AbsoluteEffect, absolute_effect
+from steropes.designs.effects.outcome_summaries import (
+    arm_counts,
+    curve_table,
+    detectable_ratio,
+    follow_up,
+)
 from steropes.studies.outcomes.effect_estimate import Estimate, estimate_effect
 from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.outcomes.signal_injection import (
@@ -7,13 +14,6 @@ from steropes.studies.outcomes.signal_injection import (
     Synthesis,
     add_outcomes,
     outcome_rates,
-)
-from steropes.studies.two_arms.absolute_effects import AbsoluteEffect, absolute_effect
-from steropes.studies.two_arms.outcome_summaries import (
-    arm_counts,
-    curve_table,
-    detectable_ratio,
-    follow_up,
 )
 
 __all__ = [

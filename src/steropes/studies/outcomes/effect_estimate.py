@@ -10,6 +10,13 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.effects.outcome_summaries import arm_counts
+from steropes.designs.effects.two_group_cox import TwoGroupCox
+from steropes.designs.effects.two_group_tests import proportionality_p, robust_error
+from steropes.designs.values.arm_names import TREATED_ARMS
+from steropes.designs.values.input_checks import require_people, require_weights
+from steropes.designs.values.normal_quantile import Z
+from steropes.designs.values.stored_profile import store_profile
 from steropes.errors import DataError, SeparationError
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.outcomes.e_values import e_value, e_value_of_limit, is_common
@@ -21,13 +28,6 @@ from steropes.studies.outcomes.outcome_regression import (
     fit_period_effects,
 )
 from steropes.studies.outcomes.settings import Kind, OutcomeModel
-from steropes.studies.two_arms.outcome_summaries import arm_counts
-from steropes.studies.two_arms.two_group_cox import TwoGroupCox
-from steropes.studies.two_arms.two_group_tests import proportionality_p, robust_error
-from steropes.studies.values.arm_names import TREATED_ARMS
-from steropes.studies.values.input_checks import require_people, require_weights
-from steropes.studies.values.normal_quantile import Z
-from steropes.studies.values.stored_profile import store_profile
 
 __all__ = ["Estimate", "estimate_effect", "reason_without_estimate"]
 

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.effects.outcome_summaries import informative_events
+from steropes.designs.values.normal_quantile import Z
+from steropes.designs.values.stored_profile import store_profile
 from steropes.errors import DataError, SeparationError
 from steropes.models.inference.coefficient_profiles import CoefficientProfiles
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.outcomes.outcome_design import LEVELS, TREATMENT, outcome_columns, product
 from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.two_arms.outcome_summaries import informative_events
-from steropes.studies.values.normal_quantile import Z
-from steropes.studies.values.stored_profile import store_profile
 
 __all__ = ["PERIODS", "FittedEffect", "clusters_of", "fit_outcome_model", "fit_period_effects"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from steropes.designs.effects.two_group_cox import Ties
 from steropes.errors import DataError
 from steropes.studies.settings.settings_classes import Settings
 from steropes.studies.settings.validated_types import (
@@ -17,7 +18,6 @@ from steropes.studies.settings.validated_types import (
     Whole,
     YesNo,
 )
-from steropes.studies.two_arms.two_group_cox import Ties
 
 __all__ = ["Interval", "Kind", "OutcomeModel"]
 

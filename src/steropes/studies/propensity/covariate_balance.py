@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.backends.thread_pool import balanced_chunks
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.values.input_checks import require_arms
 
 __all__ = ["Balance", "CovariateSums", "balance_of_rows", "covariate_balance"]
 

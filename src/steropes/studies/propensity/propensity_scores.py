@@ -9,17 +9,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.errors import DataError
-from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.covariates.preprocessing import Tidied, TidyRules, tidy
-from steropes.studies.propensity.covariate_balance import CovariateSums
-from steropes.studies.score_methods.propensity_model import (
+from steropes.designs.propensity.propensity_model import (
     ScoredPeople,
     auc,
     preference_score,
     too_few,
 )
-from steropes.studies.score_methods.tied_scores import tie_keys
+from steropes.designs.propensity.tied_scores import tie_keys
+from steropes.designs.values.input_checks import require_arms
+from steropes.errors import DataError
+from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.covariates.preprocessing import Tidied, TidyRules, tidy
+from steropes.studies.propensity.covariate_balance import CovariateSums
 from steropes.studies.settings.settings_classes import Settings
 from steropes.studies.settings.validated_types import (
     Count,
@@ -29,7 +30,6 @@ from steropes.studies.settings.validated_types import (
     Share,
     Whole,
 )
-from steropes.studies.values.input_checks import require_arms
 
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression

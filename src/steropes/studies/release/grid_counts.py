@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.designs.values.arm_names import ARMS
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.person_time import released_sums
 from steropes.studies.disclosure.released_table_rows import column
 from steropes.studies.disclosure.small_cell_suppression import Bound, small
-from steropes.studies.values.arm_names import ARMS
 
 __all__ = ["GridCounts", "released_counts"]
 

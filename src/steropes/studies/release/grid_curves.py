@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.values.arm_names import ARMS
 from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, log_unit, whole_days
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import Secrecy
 from steropes.studies.disclosure.released_curves import coarse_steps, time_unit
 from steropes.studies.disclosure.released_table_rows import signed
 from steropes.studies.release.grid_counts import KEY, GridCounts
-from steropes.studies.values.arm_names import ARMS
 
 __all__ = ["released_curves", "released_follow_up"]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.designs.values.arm_names import ARMS
 from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import (
@@ -23,7 +24,6 @@ from steropes.studies.disclosure.person_time import released_sums
 from steropes.studies.disclosure.released_table_rows import column, each_row
 from steropes.studies.release.grid_counts import KEY, GridCounts
 from steropes.studies.release.grid_effects_by_period import released_periods
-from steropes.studies.values.arm_names import ARMS
 
 __all__ = ["GridEffects", "released_grid_effects"]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.values.arm_names import ARMS
 from steropes.studies.disclosure.disclosive_digit_rounding import log_unit
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import Secrecy, effect_columns
 from steropes.studies.disclosure.released_table_rows import column, each_row
 from steropes.studies.release.grid_counts import KEY
-from steropes.studies.values.arm_names import ARMS
 
 __all__ = ["released_periods"]
 

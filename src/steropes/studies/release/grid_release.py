@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.values.arm_names import ARMS
 from steropes.studies.database.data_quality_notes import released_notes
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.disclosure.counts_in_text import released_notes_column
@@ -32,7 +33,6 @@ from steropes.studies.release.grid_curves import released_curves, released_follo
 from steropes.studies.release.grid_effects import GridEffects, released_grid_effects
 from steropes.studies.result_files.table_layouts import TABLES
 from steropes.studies.results.calibrated_results import calibrated_tables
-from steropes.studies.values.arm_names import ARMS
 
 __all__ = ["release_grid"]
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from steropes.designs.effects.outcome_summaries import informative_events
+from steropes.designs.propensity.tied_scores import MANY_TIED
 from steropes.studies.comparative.supplementary_results import e_values
 from steropes.studies.database.data_quality_notes import published_notes
 from steropes.studies.diagnostics.result_blinding import (
@@ -47,9 +49,7 @@ from steropes.studies.one_question.question_tables import (
 from steropes.studies.one_question.unreleased_study import ExactStudy
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.release.grid_release import release_grid
-from steropes.studies.score_methods.tied_scores import MANY_TIED
 from steropes.studies.specifications.study_specification import ALTERNATIVES, CRUDE, MAIN, MATCHED
-from steropes.studies.two_arms.outcome_summaries import informative_events
 
 if TYPE_CHECKING:
     from steropes.studies.settings.frozen_protocol import ProtocolStatement

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from steropes.designs.values.ratios import ratio_of
 from steropes.studies.disclosure.disclosive_digit_rounding import (
     Effect,
     in_ratio,
@@ -39,7 +40,6 @@ from steropes.studies.sccs.results.sccs_diagnostics import (
 )
 from steropes.studies.sccs.results.sccs_result_tables import ESTIMATE, covariate_ids, exact_tables
 from steropes.studies.sccs.results.unreleased_series import ExactSeries
-from steropes.studies.values.ratios import ratio_of
 
 __all__ = ["ReleasedSeries", "SeriesRelease", "release_study"]
 

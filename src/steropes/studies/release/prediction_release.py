@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from steropes.designs.prediction_measures.prediction_calibration import STRATA, calibration_line
+from steropes.designs.prediction_measures.prediction_thresholds import classification_measures
 from steropes.studies.disclosure.disclosive_digit_rounding import significant, to_unit
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.person_time import released_means
 from steropes.studies.prediction.prediction_models import PredictionResult, standardized
-from steropes.studies.prediction_measures.prediction_calibration import STRATA, calibration_line
-from steropes.studies.prediction_measures.prediction_thresholds import classification_measures
 from steropes.studies.release.prediction_people import (
     COUNTED,
     TRAIN,

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.disclosure.complementary_suppression import (
     beside,
     limit_of_part,
@@ -24,7 +25,6 @@ from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.inclusion_counts import withheld_statistics
 from steropes.studies.disclosure.person_time import released_means, released_sums
-from steropes.studies.values.dates_and_ages import DAYS_PER_YEAR
 
 __all__ = [
     "released_baseline",

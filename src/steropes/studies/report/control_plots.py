@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pandas as pd
 
+from steropes.designs.values.normal_quantile import Z
 from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
-from steropes.studies.values.normal_quantile import Z
 
 __all__ = ["calibration_plot"]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.values.ratios import ratio_name
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.diagnostics.result_blinding import redacted_tables
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.grids.comparative_grid_run import GridResults
 from steropes.studies.report.svg_canvas import Picture
-from steropes.studies.values.ratios import ratio_name
 
 __all__ = ["KEY", "Comparison", "View"]
 

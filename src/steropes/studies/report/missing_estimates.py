@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from steropes.designs.evidence.evidence_synthesis import NO_FINITE, ONE_HIDDEN
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.evidence.evidence_synthesis import NO_FINITE, ONE_HIDDEN
 from steropes.studies.formatting.plain_text import plain_text
 from steropes.studies.formatting.released_numbers import analysis_name, title_case
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.values.estimands import estimand_name
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
@@ -21,7 +22,6 @@ from steropes.studies.report.page_parts import Cell, Rows, verdict_cell
 from steropes.studies.report.subgroups_section import Subgroups, subgroups
 from steropes.studies.report.survival_figure import survival_curves
 from steropes.studies.report.svg_canvas import Picture
-from steropes.studies.values.estimands import estimand_name
 
 __all__ = ["AnalysisDetails", "OutcomeSection", "outcome_section"]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steropes.designs.values.estimands import estimand_name
 from steropes.studies.diagnostics.diagnostic_catalogue import diagnostic
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
@@ -25,7 +26,6 @@ from steropes.studies.formatting.released_numbers import (
 from steropes.studies.one_question.question_tables import ARMS
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.specifications.study_specification import MAIN
-from steropes.studies.values.estimands import estimand_name
 
 __all__ = ["Check", "checks", "hidden"]
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.controls.empirical_calibration import fit_systematic_error
+from steropes.designs.controls.empirical_calibration import fit_systematic_error
+from steropes.designs.values.normal_quantile import Z
 from steropes.studies.disclosure.released_table_rows import signed
 from steropes.studies.formatting.released_numbers import analysis_name, title_case
 from steropes.studies.one_question.question_tables import ARMS
@@ -19,7 +20,6 @@ from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.overlap_figure import score_overlap
 from steropes.studies.report.survival_figure import survival_curves
 from steropes.studies.report.svg_canvas import Picture
-from steropes.studies.values.normal_quantile import Z
 
 __all__ = ["PICTURES", "study_pictures"]
 

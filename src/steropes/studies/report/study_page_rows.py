@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from steropes.designs.values.arm_names import ARMS
+from steropes.designs.values.estimands import estimand_name
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.formatting.distinguishing_digits import effect
@@ -22,8 +24,6 @@ from steropes.studies.formatting.released_numbers import (
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.page_parts import Cell, Rows, verdict_word
 from steropes.studies.specifications.study_settings import StudySettings
-from steropes.studies.values.arm_names import ARMS
-from steropes.studies.values.estimands import estimand_name
 
 __all__ = [
     "adjustment_rows",

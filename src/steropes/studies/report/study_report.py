@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steropes.designs.values.estimands import estimand_name
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.disclosure.release_folder import write_release
@@ -45,7 +46,6 @@ from steropes.studies.report.study_page_rows import (
     risk_period,
 )
 from steropes.studies.specifications.study_specification import LARGEST_WEIGHT
-from steropes.studies.values.estimands import estimand_name
 from steropes.version import __version__
 
 if TYPE_CHECKING:

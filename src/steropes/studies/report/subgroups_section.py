@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from steropes.designs.values.arm_names import ARMS
 from steropes.studies.formatting.distinguishing_digits import counted, effect
 from steropes.studies.formatting.released_numbers import p_value
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.grid_report_view import KEY, Comparison, View
 from steropes.studies.report.page_parts import Rows
 from steropes.studies.report.svg_canvas import Picture
-from steropes.studies.values.arm_names import ARMS
 
 __all__ = ["Subgroups", "subgroup_table", "subgroups"]
 

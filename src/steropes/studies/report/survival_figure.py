@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.values.arm_names import ARMS
 from steropes.studies.formatting.distinguishing_digits import counted
 from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
-from steropes.studies.values.arm_names import ARMS
 
 __all__ = ["survival_curves"]
 

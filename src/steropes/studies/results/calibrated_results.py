@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from steropes.studies.controls.empirical_calibration import LEAST_CONTROLS, fit_systematic_error
-from steropes.studies.controls.systematic_error_model import (
+from steropes.designs.controls.empirical_calibration import LEAST_CONTROLS, fit_systematic_error
+from steropes.designs.controls.systematic_error_model import (
     ErrorModel,
     calibrate_interval,
     fit_error_model,
 )
+from steropes.designs.values.ratios import ratio_of
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.results.comparative_result_rows import diagnostics_row, read_diagnostics
-from steropes.studies.values.ratios import ratio_of
 
 __all__ = ["Calibrated", "calibrate_grid", "calibrate_group", "calibrated_tables"]
 

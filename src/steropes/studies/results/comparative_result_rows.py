@@ -15,6 +15,8 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.effects.two_group_tests import TRANSFORM
+from steropes.designs.values.ratios import ratio_of
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
@@ -22,8 +24,6 @@ from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnosti
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.result_files.table_layouts import TABLES
 from steropes.studies.results.tables_shared_by_outcomes import Rows, balance_rows, comparison_id
-from steropes.studies.two_arms.two_group_tests import TRANSFORM
-from steropes.studies.values.ratios import ratio_of
 
 __all__ = [
     "outcome_tables",

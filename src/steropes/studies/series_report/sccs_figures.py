@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.release.exposure_blinding import hidden_covariates
 from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
 from steropes.studies.sccs.models.calendar_time_splines import TimeEffect
-from steropes.studies.values.dates_and_ages import DAYS_PER_YEAR
 
 if TYPE_CHECKING:
     from steropes.studies.release.one_series_release import ReleasedSeries

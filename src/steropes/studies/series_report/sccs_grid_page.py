@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from steropes.studies.controls.performance_metrics import ControlEstimates, before_and_after
+from steropes.designs.controls.performance_metrics import ControlEstimates, before_and_after
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.release_folder import write_release

@@ -14,8 +14,8 @@ from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, Stri
 from pydantic import ValidationInfo as Info
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from steropes.designs.values.dates_and_ages import calendar_date, require_time_zone
 from steropes.errors import DataError
-from steropes.studies.values.dates_and_ages import calendar_date, require_time_zone
 
 __all__ = [
     "LARGEST", "LONGEST", "READING", "Age", "ById", "ConceptId", "ConceptIdNumber", "Count",

@@ -16,7 +16,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from steropes.studies.evidence.profile_interpolation import spline_slopes
+from steropes.designs.evidence.profile_interpolation import spline_slopes
 from steropes.studies.formatting.plain_text import csv_text
 
 __all__ = ["FILE_PREFIXES", "module_files", "module_tables", "results_model"]

@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from steropes.designs.evidence.evidence_synthesis import DatabaseResult, is_of_one_hidden
+from steropes.designs.evidence.meta_analysis import combine_normal, combine_profiles
+from steropes.designs.evidence.random_effects import random_effects
+from steropes.designs.values.ratios import ratio_of
 from steropes.errors import DataError
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_results
-from steropes.studies.evidence.evidence_synthesis import DatabaseResult, is_of_one_hidden
-from steropes.studies.evidence.meta_analysis import combine_normal, combine_profiles
-from steropes.studies.evidence.random_effects import random_effects
 from steropes.studies.result_files.result_csv import read_result_csv
 from steropes.studies.results.calibrated_results import calibrate_group
 from steropes.studies.strategus_plans.synthesis_plan import (
@@ -25,7 +26,6 @@ from steropes.studies.strategus_plans.synthesis_plan import (
     SynthesisPlan,
     SynthesisThresholds,
 )
-from steropes.studies.values.ratios import ratio_of
 
 __all__ = ["synthesis_tables"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
+from steropes.designs.values.ratios import ratio_name
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.values.ratios import ratio_name
 from steropes.studies.viewer.result_sources import ResultSource
 
 __all__ = ["ResultNames", "database_labels", "ratio_kinds"]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.values.arm_names import ARMS
 from steropes.errors import DataError
 from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.formatting.released_numbers import analysis_name
 from steropes.studies.result_files.hashed_ids import hashed_id
-from steropes.studies.values.arm_names import ARMS
 
 __all__ = ["STUDY_FILE", "study_file_tables"]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.designs.evidence.evidence_synthesis import NO_FINITE
 from steropes.errors import DataError
 from steropes.studies.archives.archive_synthesis import combine_tables
 from steropes.studies.archives.series_synthesis import combine_series_tables
@@ -17,7 +18,6 @@ from steropes.studies.diagnostics.archive_blinding import (
     flagged_results,
     without_derivable_syntheses,
 )
-from steropes.studies.evidence.evidence_synthesis import NO_FINITE
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kinds

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR, birthday_sql
 from steropes.errors import DataError
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.irregular_rows import repeated_people
@@ -30,7 +31,6 @@ from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.disclosure import DisclosureRules, rules_in_force, shown_count
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.specification.settings import CaseRules
-from steropes.studies.values.dates_and_ages import DAYS_PER_YEAR, birthday_sql
 
 __all__ = ["Population", "find_cases"]
 

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import gammaincc, gammaln, log_expit
 
+from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.errors import DataError
 from steropes.studies.disclosure import shown_count
 from steropes.studies.sccs.cases.case_population import Population
-from steropes.studies.values.dates_and_ages import DAYS_PER_YEAR
 
 __all__ = ["MODELS", "CensorModel", "fit_censoring"]
 

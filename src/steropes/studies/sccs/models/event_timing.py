@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.sccs.cases.case_population import Population
 from steropes.studies.sccs.models.calendar_time_splines import TimeEffect, first_day, month_of
 from steropes.studies.sccs.models.interval_splitting import case_day_key
-from steropes.studies.values.dates_and_ages import DAYS_PER_YEAR
 
 __all__ = [
     "Exposures",

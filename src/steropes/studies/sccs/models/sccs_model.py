@@ -19,14 +19,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from steropes.designs.values.ratios import ratio_of
+from steropes.designs.values.stored_profile import Evaluate, evaluated, store_profile
 from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
 from steropes.models.inference.coefficient_profiles import CoefficientProfiles
 from steropes.studies.sccs.models.infinite_estimates import find_infinite_estimates
 from steropes.studies.sccs.models.intervals import Intervals
 from steropes.studies.sccs.models.series_fits_and_profiles import Profile
 from steropes.studies.sccs.specification.settings import CaseSeriesSettings
-from steropes.studies.values.ratios import ratio_of
-from steropes.studies.values.stored_profile import Evaluate, evaluated, store_profile
 
 __all__ = ["CaseSeriesModel", "fit_model"]
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
+from steropes.designs.values.dates_and_ages import AgeRule, calendar_date
 from steropes.errors import DataError
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 from steropes.studies.settings.settings_classes import Settings
@@ -28,7 +29,6 @@ from steropes.studies.settings.validated_types import (
     Whole,
     YesNo,
 )
-from steropes.studies.values.dates_and_ages import AgeRule, calendar_date
 
 __all__ = ["CaseRules", "CaseSeriesSettings", "ExposureWindow", "Spline", "control_window"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
-from steropes.studies.values.input_checks import require_arms
 
 __all__ = ["match_pairs", "match_sorted"]
 

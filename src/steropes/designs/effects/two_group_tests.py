@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.distinct_values import rank_values
 from steropes.data.kaplan_meier import product_limit
-from steropes.studies.two_arms.two_group_cox import TwoGroupCox
+from steropes.designs.effects.two_group_cox import TwoGroupCox
 
 __all__ = ["TRANSFORM", "proportionality_p", "robust_error"]
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.distinct_values import rank_values
 from steropes.data.kaplan_meier import product_limit
-from steropes.studies.values.arm_names import TREATED_ARMS
-from steropes.studies.values.input_checks import require_people, require_weights
-from steropes.studies.values.normal_quantile import Z
+from steropes.designs.values.arm_names import TREATED_ARMS
+from steropes.designs.values.input_checks import require_people, require_weights
+from steropes.designs.values.normal_quantile import Z
 
 __all__ = ["arm_counts", "curve_table", "detectable_ratio", "follow_up", "informative_events"]
 

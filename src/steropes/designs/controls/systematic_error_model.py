@@ -16,15 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_representations import FieldsInHtml
-from steropes.errors import DataError
-from steropes.studies.controls.empirical_calibration import (
+from steropes.designs.controls.empirical_calibration import (
     LEAST_CONTROLS,
     Calibrated,
     SystematicError,
     calibrate,
     fit_systematic_error,
 )
-from steropes.studies.values.normal_quantile import Z
+from steropes.designs.values.normal_quantile import Z
+from steropes.errors import DataError
 
 __all__ = ["ErrorModel", "calibrate_interval", "fit_error_model", "leave_one_group_out"]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.designs.evidence.profile_interpolation import Profile
 from steropes.errors import DataError
-from steropes.studies.evidence.profile_interpolation import Profile
 
 __all__ = [
     "KnownLikelihood",

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.distinct_values import rank_values
 from steropes.data.html_representations import FieldsInHtml
-from steropes.studies.values.input_checks import require_people, require_weights
-from steropes.studies.values.normal_quantile import Z
+from steropes.designs.values.input_checks import require_people, require_weights
+from steropes.designs.values.normal_quantile import Z
 
 __all__ = ["AbsoluteEffect", "absolute_effect"]
 

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.values.input_checks import require_numbers
 from steropes.errors import DataError
-from steropes.studies.values.input_checks import require_numbers
 
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression

@@ -14,11 +14,11 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.evidence.meta_analysis import Combined, combine_normal, combine_profiles
+from steropes.designs.evidence.profile_interpolation import NormalProfile, Profile
+from steropes.designs.evidence.random_effects import RandomEffects, random_effects
+from steropes.designs.values.ratios import ratio_of
 from steropes.errors import DataError
-from steropes.studies.evidence.meta_analysis import Combined, combine_normal, combine_profiles
-from steropes.studies.evidence.profile_interpolation import NormalProfile, Profile
-from steropes.studies.evidence.random_effects import RandomEffects, random_effects
-from steropes.studies.values.ratios import ratio_of
 
 __all__ = ["COUNTS", "DatabaseResult", "is_of_one_hidden", "synthesis_rows"]
 

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.propensity.propensity_weights import Estimand, propensity_weights
 from steropes.errors import DataError
 from steropes.infer.independent_row_scores import outcome_and_predictor, row_scores
 from steropes.infer.inference_constants import BLOCKS
 from steropes.infer.survival_residuals import influences
 from steropes.models.estimators.logistic_regression import LogisticRegression
-from steropes.studies.score_methods.propensity_weights import Estimand, propensity_weights
 
 __all__ = ["EstimatedWeights"]
 

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
-from steropes.studies.values.input_checks import require_arms
 
 __all__ = ["Estimand", "propensity_weights", "set_weights"]
 

@@ -1,12 +1,12 @@
 """Evidence synthesis over databases: fixed and random effects."""
 
-from steropes.studies.evidence.meta_analysis import (
+from steropes.designs.evidence.meta_analysis import (
     Combined,
     Profile,
     combine_normal,
     combine_profiles,
 )
-from steropes.studies.evidence.random_effects import RandomEffects, random_effects
+from steropes.designs.evidence.random_effects import RandomEffects, random_effects
 
 __all__ = [
     "Combined",

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
-from steropes.errors import DataError
-from steropes.studies.evidence.profile_interpolation import Profile
-from steropes.studies.evidence.quadrature import (
+from steropes.designs.evidence.profile_interpolation import Profile
+from steropes.designs.evidence.quadrature import (
     KnownLikelihood,
     Likelihood,
     averaged_likelihood,
@@ -25,6 +24,7 @@ from steropes.studies.evidence.quadrature import (
     spreads_grid,
     trapezoid_weights,
 )
+from steropes.errors import DataError
 
 __all__ = ["RandomEffects", "random_effects"]
 

@@ -13,9 +13,9 @@ import pandas as pd
 
 from steropes.data.kaplan_meier import product_limit
 from steropes.data.survival_curve import KaplanMeier
-from steropes.studies.values.arm_names import TREATED_ARMS
-from steropes.studies.values.dates_and_ages import DAYS_PER_YEAR
-from steropes.studies.values.input_checks import require_people
+from steropes.designs.values.arm_names import TREATED_ARMS
+from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
+from steropes.designs.values.input_checks import require_people
 
 __all__ = ["DAYS_PER_YEAR", "ArmCurve", "arm_curves", "incidence_rates", "poisson_rate"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.designs.evidence.profile_interpolation import Profile
+from steropes.designs.values.normal_quantile import Z
 from steropes.errors import DataError
 from steropes.infer.inference_constants import PROFILE
-from steropes.studies.evidence.profile_interpolation import Profile
-from steropes.studies.values.normal_quantile import Z
 
 __all__ = ["Combined", "Profile", "combine_normal", "combine_profiles"]
 

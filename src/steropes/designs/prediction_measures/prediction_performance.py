@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.studies.prediction_measures.prediction_calibration import (
+from steropes.designs.prediction_measures.prediction_calibration import (
     calibration_line,
     calibration_table,
     recalibrated,
     risk_summary,
     smooth_calibration_errors,
 )
-from steropes.studies.values.normal_quantile import Z
+from steropes.designs.values.normal_quantile import Z
 
 __all__ = [
     "auc_interval",

@@ -1,18 +1,18 @@
 """Control outcomes: estimates of systematic error, calibration and evaluation of analyses."""
 
-from steropes.studies.controls.empirical_calibration import (
+from steropes.designs.controls.empirical_calibration import (
     Calibrated,
     SystematicError,
     calibrate,
     fit_systematic_error,
     leave_one_out,
 )
-from steropes.studies.controls.performance_metrics import (
+from steropes.designs.controls.performance_metrics import (
     ControlEstimates,
     control_performance,
     performance_by_ratio,
 )
-from steropes.studies.controls.systematic_error_model import (
+from steropes.designs.controls.systematic_error_model import (
     ErrorModel,
     calibrate_interval,
     fit_error_model,

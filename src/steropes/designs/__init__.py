@@ -1,0 +1,1 @@
+"""Study designs on tables in memory, without a database."""
