@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.data.number_text import counted, effect
 from steropes.errors import DataError
-from steropes.studies.formatting.distinguishing_digits import counted, effect
 from steropes.studies.formatting.released_numbers import family_name
 from steropes.studies.report.balance_figures import balance_scatter, love_plot
 from steropes.studies.report.control_plots import calibration_plot

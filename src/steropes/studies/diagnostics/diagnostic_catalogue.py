@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from steropes.data.number_text import Relation, crossing, limit_text, passes
 from steropes.studies.disclosure.small_cell_suppression import Bound
-from steropes.studies.formatting.distinguishing_digits import Relation, crossing, limit_text, passes
 
 if TYPE_CHECKING:
     import pandas as pd

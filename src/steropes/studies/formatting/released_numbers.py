@@ -7,14 +7,14 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from steropes.designs.values.normal_quantile import Z
-from steropes.studies.disclosure import Bound
-from steropes.studies.formatting.distinguishing_digits import (
+from steropes.data.number_text import (
     deciding,
     deciding_p,
     decimals,
     limit_text,
 )
+from steropes.designs.values.normal_quantile import Z
+from steropes.studies.disclosure import Bound
 
 if TYPE_CHECKING:
     import pandas as pd

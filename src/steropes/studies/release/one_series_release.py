@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from steropes.data.number_text import decimals, limit_text
 from steropes.designs.values.ratios import ratio_of
 from steropes.studies.disclosure.disclosive_digit_rounding import (
     Effect,
@@ -19,7 +20,6 @@ from steropes.studies.disclosure.disclosive_digit_rounding import (
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import WITHHELD, Secrecy, effect_columns
 from steropes.studies.disclosure.small_cell_suppression import Bound
-from steropes.studies.formatting.distinguishing_digits import decimals, limit_text
 from steropes.studies.release.series_counts import OUTCOMES, CovariateCounts, released_covariates
 from steropes.studies.release.series_table_release import (
     binned,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
-from steropes.studies.covariates.analysis_catalogue import ANALYSES
-from steropes.studies.formatting.distinguishing_digits import (
+from steropes.data.number_text import (
     deciding,
     deciding_p,
     limit_text,
     number,
 )
+from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
+from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.formatting.released_numbers import family_name
 from steropes.studies.report.balance_figures import balance_scatter, love_plot
 from steropes.studies.report.characteristics_section import characteristics_of_arms

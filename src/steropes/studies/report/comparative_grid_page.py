@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from steropes.data.number_text import limit_text
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.formatting.distinguishing_digits import limit_text
 from steropes.studies.formatting.plain_text import csv_text
 from steropes.studies.formatting.released_numbers import TEST_OF_HAZARDS, database_versions
 from steropes.studies.grids.comparative_grid_run import GridResults

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from steropes.data.number_text import number
 from steropes.designs.controls.empirical_calibration import fit_systematic_error
 from steropes.designs.controls.performance_metrics import ControlEstimates
 from steropes.designs.values.normal_quantile import Z
-from steropes.studies.formatting.distinguishing_digits import number
 from steropes.studies.report.control_plots import calibration_plot
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.page_parts import Rows

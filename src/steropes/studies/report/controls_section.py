@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from steropes.data.number_text import counted, deciding, effect, number
 from steropes.designs.controls.empirical_calibration import fit_systematic_error, leave_one_out
-from steropes.studies.formatting.distinguishing_digits import counted, deciding, effect, number
 from steropes.studies.formatting.released_numbers import p_value
 from steropes.studies.report.control_plots import calibration_plot
 from steropes.studies.report.grid_report_view import KEY, Comparison, View

@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.data.number_text import counted, effect, number
 from steropes.designs.values.estimands import estimand_name
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.formatting.distinguishing_digits import counted, effect, number
 from steropes.studies.formatting.released_numbers import decimals, p_value, percent, title_case
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
-from steropes.studies.database.data_quality_notes import table_sentences
-from steropes.studies.formatting.distinguishing_digits import (
+from steropes.data.number_text import (
     Relation,
     crossing,
     deciding,
     limit_text,
 )
+from steropes.studies.database.data_quality_notes import table_sentences
 
 if TYPE_CHECKING:
     from steropes.studies.execution.study_run import DesignResults

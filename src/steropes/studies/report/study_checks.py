@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steropes.data.number_text import decimals, limit_text
 from steropes.designs.values.estimands import estimand_name
 from steropes.studies.diagnostics.diagnostic_catalogue import diagnostic
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.disclosure.small_cell_suppression import Bound, largest_count
-from steropes.studies.formatting.distinguishing_digits import decimals, limit_text
 from steropes.studies.formatting.released_numbers import (
     analysis_name,
     count,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from steropes.data.number_text import effect
 from steropes.designs.values.arm_names import ARMS
 from steropes.designs.values.estimands import estimand_name
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
-from steropes.studies.formatting.distinguishing_digits import effect
 from steropes.studies.formatting.released_numbers import (
     analysis_name,
     count,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from steropes.data.number_text import counted, effect
 from steropes.designs.values.arm_names import ARMS
-from steropes.studies.formatting.distinguishing_digits import counted, effect
 from steropes.studies.formatting.released_numbers import p_value
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.grid_report_view import KEY, Comparison, View

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from steropes.studies.formatting.distinguishing_digits import deciding
+from steropes.data.number_text import deciding
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.report.page_parts import Rows, verdict_word
 from steropes.studies.sccs.results.sccs_diagnostics import Diagnostics, Verdict, own_verdicts

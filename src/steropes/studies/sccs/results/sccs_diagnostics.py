@@ -17,9 +17,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, xlogy
 from scipy.stats import chi2
 
+from steropes.data.number_text import deciding, deciding_p, limit_text
 from steropes.studies.diagnostics.convergence_diagnostic import convergence
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
-from steropes.studies.formatting.distinguishing_digits import deciding, deciding_p, limit_text
 from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.sccs.cases.case_population import Population
 from steropes.studies.sccs.cases.era_covariates import Column

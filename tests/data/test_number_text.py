@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from steropes.studies.formatting.distinguishing_digits import deciding, deciding_p, limit_text
+from steropes.data.number_text import deciding, deciding_p, limit_text
 
 
 @pytest.mark.parametrize(
