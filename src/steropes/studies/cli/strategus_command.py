@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -46,6 +47,14 @@ def strategus(
         str | None, typer.Option(help="Name of the database in the results.", show_default=False)
     ] = None,
     schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
+    observed_until: Annotated[
+        str | None,
+        typer.Option(
+            help="Last day of observation, such as 2023-12-31, on which all observation ends that "
+            "goes on.",
+            show_default=False,
+        ),
+    ] = None,
     jobs: Jobs = 1,
     memory: Memory = None,
     disclosure: Disclosure = None,
@@ -61,7 +70,15 @@ def strategus(
     from steropes.studies.result_files.atomic_files import output_folder
     from steropes.studies.strategus.specification_run import run_synthesis
     from steropes.studies.strategus_plans.specification_plan import read_specification_plan
+    from steropes.studies.values.dates_and_ages import calendar_date
 
+    until = None
+    if observed_until is not None:
+        until = calendar_date("--observed-until", observed_until, text=True)
+        if check or results:
+            raise DataError(
+                "--observed-until needs a run on a database: leave out --check and --results"
+            )
     plan = read_specification_plan(spec)
     if check:
         _check(plan, database, schema, quiet)
@@ -73,7 +90,16 @@ def strategus(
         raise DataError("give --database to run the specification, or --check to check it")
     require_database(database)
     found = _run(
-        plan, database, output_folder(output), database_id, schema, jobs, memory, disclosure, quiet
+        plan,
+        database,
+        output_folder(output),
+        database_id,
+        schema,
+        until,
+        jobs,
+        memory,
+        disclosure,
+        quiet,
     )
     _print_summary(found, quiet)
     raise typer.Exit(0 if found.complete else INCOMPLETE)
@@ -81,7 +107,7 @@ def strategus(
 
 def _run(
     plan: SpecificationPlan, database: str, folder: Path, database_id: str | None, schema: str,
-    jobs: int, memory: Memory, disclosure: Disclosure, quiet: bool,
+    until: dt.date | None, jobs: int, memory: Memory, disclosure: Disclosure, quiet: bool,
 ) -> SpecificationResults:  # fmt: skip
     """Open the database and run a specification, with its progress on standard error."""
     from steropes.studies.cli.progress_display import Progress
@@ -92,7 +118,7 @@ def _run(
     with (
         Progress(quiet) as progress,
         applied_rules(site_rules(disclosure)),
-        opened(database, schema, "UTC", memory) as db,
+        opened(database, schema, "UTC", memory, until) as db,
     ):
         return run_specification(
             db,
@@ -101,6 +127,7 @@ def _run(
             database_id=database_id,
             schema=schema,
             jobs=jobs,
+            observed_until=until,
             disclosure=disclosure,
             progress=progress,
         )
@@ -119,10 +146,13 @@ def _check(plan: SpecificationPlan, database: str | None, schema: str, quiet: bo
 
 
 def _print_summary(results: SpecificationResults, quiet: bool) -> None:
-    """Print parts that did not run, missing estimates, and the folders of the results.
+    """Print parts that did not run, missing estimates, notes on the data, and result folders.
 
-    If only errors are asked for, the folders are left out and the rest goes to standard error.
+    If only errors are asked for, parts and missing estimates go to standard error.
     """
+    import pandas as pd
+
+    from steropes.studies.database.data_quality_notes import table_sentences
     from steropes.studies.report.missing_estimates import (
         missing_of_specification,
         missing_sentences,
@@ -135,6 +165,9 @@ def _print_summary(results: SpecificationResults, quiet: bool) -> None:
         for line in lines:
             print(f"steropes: {line}", file=sys.stderr)
         return
+    notes = [of["data_note"] for of in results.tables.values() if "data_note" in of]
+    if notes:
+        lines += [sentence for sentence, _ in table_sentences(pd.concat(notes))]
     for module, tables in results.tables.items():
         rows = sum(len(table) for table in tables.values())
         lines.append(f"{results.folder / module}: {rows:,} rows")

@@ -51,7 +51,7 @@ def regular_tables(
     if "observation_period" in names:
         work.run(f"CREATE TEMP TABLE joined_periods AS {joined_periods(db)}")
         notes += joined_periods_note(work, "FROM joined_periods")
-        if notes:
+        if notes or db.observed_until is not None:
             work.run(
                 "CREATE TEMP TABLE regular_periods AS "
                 "SELECT row_number() OVER (ORDER BY person_id, first) AS observation_period_id, "

@@ -17,11 +17,9 @@ from steropes.designs.propensity.tied_scores import tie_keys
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR, AgeRule, birthday
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.data_quality_notes import DataNote
-from steropes.studies.database.irregular_rows import repeated_people
 from steropes.studies.database.observation_periods import (
     joined_periods,
-    joined_periods_note,
-    late_observation_notes,
+    people_notes,
     undated_periods,
 )
 from steropes.studies.database.omop import OmopDatabase
@@ -103,11 +101,7 @@ class PersonData:
                 f"FROM ({periods})"
             )
             self.undated = work.frame(undated_periods(db, "SELECT person_id FROM wanted"))
-            self.notes = (
-                *joined_periods_note(work, periods),
-                *late_observation_notes(db, work, periods),
-                *repeated_people(db, work, "SELECT person_id FROM wanted"),
-            )
+            self.notes = people_notes(db, work, "SELECT person_id FROM wanted", periods)
             work.connection.unregister("wanted")
 
     def birth(self, person: NDArray) -> tuple[NDArray, NDArray]:

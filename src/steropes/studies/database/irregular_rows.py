@@ -4,6 +4,7 @@
 - An era that ends before it starts, or has no last day, is read as one day, its first.
 - A person with several rows in ``person`` counts once, with the smallest value of each column.
 - A visit with several rows of one ``visit_occurrence_id`` counts once.
+- A person without a row in ``person`` is left out.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ __all__ = [
     "distinct_people",
     "irregular_eras",
     "last_day",
+    "leave_out_unknown_people",
     "repeated_people",
     "repeated_visits",
     "unknown_ages",
+    "unknown_people",
 ]
 
 
@@ -129,6 +132,31 @@ def repeated_people(db: OmopDatabase, work: Workspace, people: str) -> tuple[Dat
         "column"
     )
     return (DataNote("repeated_people", text, int(count)),) if count else ()
+
+
+def unknown_people(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:
+    """Count the people without a row in ``person``, who are left out.
+
+    Parameters
+    ----------
+    people : str
+        As in `repeated_people`.
+    """
+    [(count,)] = work.rows(
+        f"SELECT count(DISTINCT id) FROM ({people}) AS p (id) WHERE id NOT IN ({_known(db)})"
+    )
+    text = "People without a row in the table person are left out"
+    return (DataNote("unknown_people", text, int(count), warning=True),) if count else ()
+
+
+def leave_out_unknown_people(db: OmopDatabase, work: Workspace, entries: str) -> None:
+    """Delete the cohort entries of people without a row in ``person`` from a temporary table."""
+    work.run(f"DELETE FROM {entries} WHERE subject_id NOT IN ({_known(db)})")
+
+
+def _known(db: OmopDatabase) -> str:
+    """Return a SELECT of the ids of all people with a row in ``person``."""
+    return f"SELECT person_id::BIGINT FROM {db.table('person')} WHERE person_id IS NOT NULL"
 
 
 def repeated_visits(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:

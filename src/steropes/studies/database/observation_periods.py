@@ -8,6 +8,7 @@ day counts twice.
 from __future__ import annotations
 
 from steropes.studies.database.data_quality_notes import DataNote
+from steropes.studies.database.irregular_rows import repeated_people
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "joined_spells",
     "late_observation_notes",
     "observation_periods",
+    "people_notes",
     "undated_periods",
 ]
 
@@ -132,6 +134,25 @@ def joined_periods_note(work: Workspace, periods: str) -> tuple[DataNote, ...]:
         return ()
     text = "Observation periods that overlap or touch were joined, so that no day counts twice"
     return (DataNote("joined_periods", text, int(count)),)
+
+
+def people_notes(
+    db: OmopDatabase, work: Workspace, people: str, periods: str
+) -> tuple[DataNote, ...]:
+    """Count people with irregular observation, and those with several rows in ``person``.
+
+    Parameters
+    ----------
+    people : str
+        A SELECT of one column, the ids of the people.
+    periods : str
+        A SELECT of their joined periods.
+    """
+    return (
+        *joined_periods_note(work, periods),
+        *late_observation_notes(db, work, periods),
+        *repeated_people(db, work, people),
+    )
 
 
 def late_observation_notes(db: OmopDatabase, work: Workspace, periods: str) -> tuple[DataNote, ...]:

@@ -145,6 +145,6 @@ def _signature(db: OmopDatabase, spec: Any, more: Sequence[Any]) -> str:
     from steropes.version import __version__
 
     settings = {k: v for k, v in asdict(spec).items() if k != "min_cell"}
-    parts = [__version__, db.identity, db.time_zone, settings, *more]
+    parts = [__version__, db.identity, db.time_zone, db.observed_until, settings, *more]
     text = json.dumps(parts, default=str, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.irregular_rows import distinct_people
-from steropes.studies.database.observation_periods import observation_periods
+from steropes.studies.database.observation_periods import WITH_PERSON, observation_periods
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.strategus_plans.prediction_plan import PredictionDesign
 from steropes.studies.strategus_plans.prediction_settings import (
@@ -55,7 +55,11 @@ def population(db: OmopDatabase, design: PredictionDesign, cohorts: CohortTable)
     with db.workspace() as work:
         cohorts.only({design.target, design.outcome}).place(work, ENTRIES)
         rows = work.frame(_entries_sql(db, design))
-        rows = _sampled(rows, design.restriction.sample_size)
+        # People without a row in person take no place in the sample, but are counted before it.
+        unknown = rows[~rows["known"]]
+        rows = _sampled(rows[rows["known"]], design.restriction.sample_size)
+        if len(unknown):
+            rows = pd.concat([rows, unknown]).sort_values("row_id", ignore_index=True)
         work.connection.register("prediction_given", rows[["row_id", "person_id", "start"]])
         events = work.frame(f"""
             SELECT DISTINCT row_id, (o.cohort_start_date - g.start::DATE)::BIGINT AS day
@@ -153,7 +157,8 @@ def _entries_sql(db: OmopDatabase, design: PredictionDesign) -> str:
     SELECT row_number() OVER (ORDER BY subject_id, first, last) AS row_id, subject_id AS person_id,
         first AS start, (first - op.observation_period_start_date::DATE)::BIGINT AS before,
         ({until} - first)::BIGINT AS cohort_days, ({observed} - first)::BIGINT AS observed,
-        (year(first) - p.year_of_birth)::DOUBLE AS age, p.gender_concept_id::DOUBLE AS gender_id
+        (year(first) - p.year_of_birth)::DOUBLE AS age, p.gender_concept_id::DOUBLE AS gender_id,
+        p.person_id IS NOT NULL AS known
     FROM ({source}) e LEFT JOIN {people} p ON p.person_id = e.subject_id
     JOIN {observation_periods(db)} op ON op.person_id = e.subject_id
         AND first BETWEEN op.observation_period_start_date AND op.observation_period_end_date
@@ -195,6 +200,8 @@ def _selected(
         steps.append(_counted(description, left))
         return left
 
+    if not rows["known"].all():
+        rows = keep(WITH_PERSON, rows["known"])
     if settings.first_exposure_only:
         rows = keep("First Exposure", ~rows["person_id"].duplicated())
     if settings.washout_period:

@@ -13,6 +13,7 @@ from dataclasses import astuple
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.irregular_rows import leave_out_unknown_people
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.strategus_plans.characterization_plan import Challenge
 
@@ -46,6 +47,7 @@ def challenge_counts(
     """
     with db.workspace() as work:
         cohorts.only({c for x in challenges for c in (x.target, x.outcome)}).place(work, ENTRIES)
+        leave_out_unknown_people(db, work, ENTRIES)
         asked = pd.DataFrame([astuple(c) for c in challenges], columns=list(KEYS))
         work.connection.register("challenge_given", asked)
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.database.irregular_rows import distinct_people
+from steropes.studies.database.irregular_rows import distinct_people, leave_out_unknown_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.strategus_plans.incidence_plan import IncidencePlan
@@ -40,6 +40,7 @@ def incidence_tables(
     """
     with db.workspace() as work:
         cohorts.place(work, ENTRIES)
+        leave_out_unknown_people(db, work, ENTRIES)
         _definitions(work, plan)
         _time_at_risk(db, work, plan)
         _excluded(work)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -13,6 +15,7 @@ from steropes.data.html_representations import TextInHtml
 from steropes.errors import DataError
 from steropes.private_files import private_folder
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
+from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import DisclosureRules, applied_rules, site_rules
 from steropes.studies.disclosure.counts_in_text import released_text
@@ -34,6 +37,7 @@ from steropes.studies.strategus.cohort_outputs import cohort_tables
 from steropes.studies.strategus.database_description import DATABASE, database_tables
 from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
 from steropes.studies.strategus.incidence_rates import incidence_tables
+from steropes.studies.strategus.module_notes import module_notes
 from steropes.studies.strategus.prediction_result_tables import prediction_tables
 from steropes.studies.strategus.results_model import module_files
 from steropes.studies.strategus.synthesis_run import synthesis_tables
@@ -47,6 +51,7 @@ from steropes.studies.strategus_plans.prediction_plan import PREDICTION
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES
 from steropes.studies.strategus_plans.specification_plan import COHORTS, SpecificationPlan
 from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS
+from steropes.studies.values.dates_and_ages import calendar_date
 
 __all__ = ["SpecificationResults", "run_specification", "run_synthesis"]
 
@@ -111,6 +116,7 @@ def run_specification(
     database_id: str | None = None,
     schema: str = "main",
     jobs: int = 1,
+    observed_until: dt.date | None = None,
     disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> SpecificationResults:
@@ -131,6 +137,9 @@ def run_specification(
         Schema of the CDM tables.
     jobs : int, default 1
         Number of processes that estimate outcomes and fit case series.
+    observed_until : date, optional
+        The last day of observation, on which all observation ends that goes on. Default: the ends
+        of the observation periods.
     disclosure : str, optional
         Disclosure rules; see `site_rules`.
     progress : callable, optional
@@ -144,7 +153,8 @@ def run_specification(
     Raises
     ------
     DataError
-        The database cannot be used, or the folder has results of another specification. A module
+        The database cannot be used, or the folder has results of another specification or of
+        another last day of observation. A module
         that fails is in ``failed``, and the others run.
     ImportError
         A package that generates the cohorts is missing.
@@ -170,11 +180,13 @@ def run_specification(
     say = progress or (lambda _: None)
     plan.cohorts.need_packages()
     folder = private_folder(output, CLAIM)
-    _claim(folder, plan, database_id, schema)
+    if observed_until is not None:
+        observed_until = calendar_date("observed_until", observed_until)
     rules = site_rules(disclosure, None)
     tables: dict[str, Tables] = {}
     failed: dict[str, str] = {}
-    with applied_rules(rules), opened(database, schema, "UTC") as db:
+    with applied_rules(rules), opened(database, schema, "UTC", observed_until=observed_until) as db:
+        _claim(folder, plan, database_id, schema, db.observed_until)
         database_id, tables[DATABASE] = database_tables(db, database_id)
         made, counted = generate_cohorts(db, plan.cohorts, say, plan.statistics)
         failed |= _new_faults(plan, made)
@@ -272,7 +284,13 @@ def run_synthesis(
     return SpecificationResults(folder / RELEASE, tables, {}, plan)
 
 
-def _claim(folder: Path, plan: SpecificationPlan, database_id: str | None, schema: str) -> None:
+def _claim(
+    folder: Path,
+    plan: SpecificationPlan,
+    database_id: str | None,
+    schema: str,
+    observed_until: dt.date | None,
+) -> None:
     """Mark a folder as that of a plan.
 
     Raises
@@ -280,11 +298,15 @@ def _claim(folder: Path, plan: SpecificationPlan, database_id: str | None, schem
     DataError
         The folder has results of another plan.
     """
-    text = hashlib.sha256(repr((plan, database_id, schema)).encode()).hexdigest() + "\n"
+    text = (
+        hashlib.sha256(repr((plan, database_id, schema, observed_until)).encode()).hexdigest()
+        + "\n"
+    )
     path = folder / CLAIM
     if path.exists() and path.read_text(encoding="utf-8") != text:
         raise DataError(
-            f"{folder} holds results of another specification; choose another folder, or remove it"
+            f"{folder} holds results of another specification, database or last day of "
+            "observation; choose another folder, or remove it"
         )
     path.write_text(text, encoding="utf-8")
 
@@ -296,7 +318,10 @@ def _new_faults(plan: SpecificationPlan, made: MadeCohorts) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Run:
-    """The modules of a specification on one database; each is None if nothing of it runs."""
+    """The modules of a specification on one database; each is None if nothing of it runs.
+
+    Modules without the tables of a grid note irregularities of the database in ``data_note``.
+    """
 
     db: OmopDatabase
     plan: SpecificationPlan
@@ -308,10 +333,22 @@ class _Run:
     rules: DisclosureRules
     say: Callable[[str], None]
 
+    def _of_grid(self) -> dict[str, Any]:
+        """Return the settings that both grids share."""
+        return {
+            "database_id": self.database_id,
+            "schema": self.schema,
+            "observed_until": self.db.observed_until,
+        }
+
+    def _notes(self, targets: Iterable[int], cohorts: CohortTable) -> pd.DataFrame:
+        """Return the released notes on the people in some cohorts."""
+        return module_notes(self.db, cohorts, targets, self.rules, self.database_id)
+
     def comparative(self) -> Tables | None:
         """Run CohortMethodModule."""
         plan = self.plan.comparative
-        spec = None if plan is None else plan.spec(database_id=self.database_id, schema=self.schema)
+        spec = None if plan is None else plan.spec(**self._of_grid())
         if spec is None:
             return None
         self.say(COHORT_METHOD)
@@ -331,6 +368,7 @@ class _Run:
         self.say(CHARACTERIZATION)
         released = self.rules, self.database_id
         found = released_baseline(baseline_tables(self.db, described, cohorts), *released)
+        found["data_note"] = self._notes(described.targets, cohorts)
         if described.pairs:
             times = times_to_events(self.db, described.pairs, cohorts)
             found["c_time_to_event"] = released_times(times, *released)
@@ -345,14 +383,16 @@ class _Run:
         if plan is None or not plan.combinations or self.made.table is None:
             return None
         self.say(INCIDENCE)
-        tables = incidence_tables(self.db, plan.without(self.made.refused), self.made.table)
+        plan = plan.without(self.made.refused)
+        tables = incidence_tables(self.db, plan, self.made.table)
+        tables["data_note"] = self._notes(plan.targets, self.made.table)
         rates = released_rates(tables["ci_incidence_summary"], self.rules, self.database_id)
         return {**tables, "ci_incidence_summary": rates}
 
     def series(self) -> Tables | None:
         """Run SelfControlledCaseSeriesModule."""
         plan = self.plan.series
-        spec = None if plan is None else plan.spec(database_id=self.database_id, schema=self.schema)
+        spec = None if plan is None else plan.spec(**self._of_grid())
         if spec is None:
             return None
         self.say(CASE_SERIES)
@@ -374,7 +414,8 @@ class _Run:
         results = predicted_designs(self.db, plan, cohorts, failed, self.say)
         if not results:
             return None
-        return prediction_tables(results, self.plan.cohorts, database, self.rules)
+        found = prediction_tables(results, self.plan.cohorts, database, self.rules)
+        return {**found, "data_note": self._notes(plan.targets, cohorts)}
 
 
 def _should_run(plan: SpecificationPlan, module: str) -> bool:

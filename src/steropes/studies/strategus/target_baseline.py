@@ -100,7 +100,7 @@ def _entries(
             JOIN {observation_periods(db)} op ON op.person_id = e.subject_id
                 AND e.cohort_start_date BETWEEN op.observation_period_start_date
                 AND op.observation_period_end_date
-            LEFT JOIN {people} p ON p.person_id = e.subject_id
+            JOIN {people} p ON p.person_id = e.subject_id
             WHERE (gap IS NULL OR gap >= {baseline.first_in_days})
                 AND e.cohort_start_date - op.observation_period_start_date::DATE
                     >= {baseline.prior_days}

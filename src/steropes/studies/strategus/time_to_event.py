@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.irregular_rows import leave_out_unknown_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase
 
@@ -38,6 +39,7 @@ def times_to_events(
     """
     with db.workspace() as work:
         cohorts.only({c for pair in pairs for c in pair}).place(work, ENTRIES)
+        leave_out_unknown_people(db, work, ENTRIES)
         asked = pd.DataFrame(pairs, columns=["target", "outcome"])
         work.connection.register("event_given", asked)
         work.run("CREATE OR REPLACE TEMP TABLE event_pairs AS SELECT * FROM event_given")

@@ -127,6 +127,15 @@ class CharacterizationPlan:
     least_count: int
     verdicts: tuple[PartVerdict, ...]
 
+    @property
+    def targets(self) -> frozenset[int]:
+        """The cohorts that are described."""
+        pairs, described = (
+            (t for t, _ in self.pairs),
+            (t for b in self.baselines for t in b.targets),
+        )
+        return frozenset((*pairs, *described, *(c.target for c in self.challenges)))
+
     def without(self, refused: Mapping[int, str]) -> CharacterizationPlan:
         """Return the plan without cohorts that could not be made."""
         left = [

@@ -66,6 +66,11 @@ class IncidencePlan:
         """The characteristics of the strata."""
         return self.design.strata_settings or StrataSettings()
 
+    @property
+    def targets(self) -> frozenset[int]:
+        """The cohorts whose rates are computed."""
+        return frozenset(c.target for c in self.combinations)
+
     def without(self, refused: Mapping[int, str]) -> IncidencePlan:
         """Return the plan without rates of cohorts that could not be made.
 

@@ -90,6 +90,11 @@ class PredictionPlan:
     designs: tuple[PredictionDesign, ...]
     verdicts: tuple[PartVerdict, ...]
 
+    @property
+    def targets(self) -> frozenset[int]:
+        """The cohorts whose outcomes are predicted."""
+        return frozenset(d.target for d in self.designs)
+
     def without(self, refused: Mapping[int, str]) -> PredictionPlan:
         """Return the plan without designs of cohorts that could not be made."""
         left = tuple(d for d in self.designs if not {d.target, d.outcome} & {*refused})

@@ -42,6 +42,10 @@ IDS = (
 SHARED = ("note", "data_note")
 # The verdicts on the parts of a specification, with the reasons why some did not run.
 VERDICTS = dict.fromkeys(("module", "part", "verdict", "text"), "VARCHAR")
+# The notes of modules of a specification that have no analyses.
+OF_MODULE = {name: COMPARATIVE["data_note"][name] for name in (
+    "topic", "note", "counted", "count", "warning", "database_id",
+)}  # fmt: skip
 Tables = dict[str, pd.DataFrame]
 
 
@@ -161,7 +165,7 @@ def _table_of(folder: str, stem: str) -> str:
     Up to version 0.x, Strategus appends a number to the names of modules' folders.
     """
     prefix = FILE_PREFIXES.get(folder.split("_")[0], "")
-    return stem if stem.startswith(prefix) else prefix + stem
+    return stem if stem.startswith(prefix) or stem in SHARED else prefix + stem
 
 
 def _name_of(path: Path) -> str:
@@ -260,4 +264,5 @@ def _layouts() -> dict[str, list[dict[str, str]]]:
         for table, columns in layouts.items():
             found.setdefault(table, []).append(columns)
     found["verdicts"] = [VERDICTS]
+    found["data_note"].append(OF_MODULE)
     return found

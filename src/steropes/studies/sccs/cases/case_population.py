@@ -17,14 +17,12 @@ from numpy.typing import NDArray
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR, birthday_sql
 from steropes.errors import DataError
 from steropes.studies.database.data_quality_notes import DataNote
-from steropes.studies.database.irregular_rows import repeated_people
 from steropes.studies.database.observation_periods import (
     DATED,
     WITH_PERSON,
     joined_periods,
-    joined_periods_note,
     joined_spells,
-    late_observation_notes,
+    people_notes,
     undated_periods,
 )
 from steropes.studies.database.omop import OmopDatabase, Workspace
@@ -116,9 +114,7 @@ def find_cases(
     work.run(f"CREATE TEMP TABLE IF NOT EXISTS periods AS {joined_periods(db)}")
     of_cases = "SELECT * FROM periods WHERE person_id IN (SELECT person_id FROM outcomes)"
     notes = (
-        *joined_periods_note(work, of_cases),
-        *late_observation_notes(db, work, of_cases),
-        *repeated_people(db, work, "SELECT person_id FROM outcomes"),
+        *people_notes(db, work, "SELECT person_id FROM outcomes", of_cases),
         *sources.undated_outcomes(),
     )
     _first_cases(db, work)
