@@ -66,11 +66,11 @@ def strategus(
     the specification or the database cannot be used. An interrupted run is resumed when the same
     command is given again.
     """
+    from steropes.designs.values.dates_and_ages import calendar_date
     from steropes.studies.database.open_database import require_database
     from steropes.studies.result_files.atomic_files import output_folder
     from steropes.studies.strategus.specification_run import run_synthesis
     from steropes.studies.strategus_plans.specification_plan import read_specification_plan
-    from steropes.studies.values.dates_and_ages import calendar_date
 
     until = None
     if observed_until is not None:

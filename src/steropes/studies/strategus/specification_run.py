@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.values.dates_and_ages import calendar_date
 from steropes.errors import DataError
 from steropes.private_files import private_folder
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
@@ -51,7 +52,6 @@ from steropes.studies.strategus_plans.prediction_plan import PREDICTION
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES
 from steropes.studies.strategus_plans.specification_plan import COHORTS, SpecificationPlan
 from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS
-from steropes.studies.values.dates_and_ages import calendar_date
 
 __all__ = ["SpecificationResults", "run_specification", "run_synthesis"]
 
