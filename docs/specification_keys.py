@@ -12,6 +12,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import Number
 from steropes.federated import FederatedPlan
 from steropes.studies import StudyAnalysis, StudySettings
 from steropes.studies.sccs.specification.sccs_specification import CaseSeriesSpecification
@@ -20,8 +22,6 @@ from steropes.studies.settings.setting_fields import (
     first_paragraph,
     setting_fields,
 )
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import Number
 from steropes.studies.specifications.specification import GridSpec
 from steropes.studies.specifications.specification_file import PRESET
 

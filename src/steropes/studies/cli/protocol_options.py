@@ -11,9 +11,9 @@ import typer
 from steropes.errors import DataError
 
 if TYPE_CHECKING:
+    from steropes.designs.settings.settings_classes import Settings
     from steropes.studies.grids.comparative_grid_run import GridResults
     from steropes.studies.grids.sccs_grid import CaseSeriesGridResults
-    from steropes.studies.settings.settings_classes import Settings
 
 __all__ = ["Freeze", "Paper", "ProtocolBy", "ProtocolFile", "print_frozen", "with_unblinding"]
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from steropes.designs.settings.validated_types import LARGEST, Number
 from steropes.studies.settings.setting_fields import SettingField
-from steropes.studies.settings.validated_types import LARGEST, Number
 
 __all__ = ["options_of"]
 

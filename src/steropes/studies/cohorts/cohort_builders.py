@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from steropes.errors import DataError
-from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_id
-from steropes.studies.database.concept_descendants import Descendants, recorded_tables
-from steropes.studies.database.concept_domain_hints import domain_hint
-from steropes.studies.database.data_quality_notes import DataNote, distinct
-from steropes.studies.database.irregular_rows import irregular_eras, last_day
-from steropes.studies.database.omop import OmopDatabase, RecordsOf
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import (
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import (
     ConceptId,
     Days,
     Listed,
@@ -21,6 +14,13 @@ from steropes.studies.settings.validated_types import (
     Whole,
     YesNo,
 )
+from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_id
+from steropes.studies.database.concept_descendants import Descendants, recorded_tables
+from steropes.studies.database.concept_domain_hints import domain_hint
+from steropes.studies.database.data_quality_notes import DataNote, distinct
+from steropes.studies.database.irregular_rows import irregular_eras, last_day
+from steropes.studies.database.omop import OmopDatabase, RecordsOf
 
 __all__ = ["ConceptSet", "Indication", "condition_cohorts", "drug_era_cohorts", "read_cohorts"]
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import BeforeValidator
-
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import ById, Count
+from steropes.designs.settings.value_checks import Before
 from steropes.errors import DataError
 from steropes.studies.cohorts.circe import circe_cohorts, definition_text, entry_records
 from steropes.studies.cohorts.cohort_builders import (
@@ -23,9 +24,7 @@ from steropes.studies.cohorts.cohort_builders import (
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
-from steropes.studies.settings.settings_classes import Settings
 from steropes.studies.settings.settings_reader import Source
-from steropes.studies.settings.validated_types import ById, Count
 
 __all__ = ["CohortSources", "MadeCohorts", "file_names", "with_texts"]
 
@@ -68,7 +67,7 @@ class MadeCohorts:
 
 
 # A definition as JSON; a file is read when the settings are created.
-Definition = Annotated[str, BeforeValidator(definition_text)]
+Definition = Annotated[str, Before(definition_text)]
 
 
 class CohortSources(Settings):

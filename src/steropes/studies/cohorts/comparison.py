@@ -10,6 +10,16 @@ import numpy as np
 import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import (
+    Age,
+    ConceptId,
+    Count,
+    Day,
+    Days,
+    Listed,
+    YesNo,
+)
 from steropes.designs.values.dates_and_ages import AgeRule
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
@@ -36,16 +46,6 @@ from steropes.studies.cohorts.private_people_frame import People, rules_of_run
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.observation_periods import DATED, WITH_PERSON
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import (
-    Age,
-    ConceptId,
-    Count,
-    Day,
-    Days,
-    Listed,
-    YesNo,
-)
 
 __all__ = ["Comparison", "ComparisonRules", "compare_cohorts"]
 

@@ -8,20 +8,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BeforeValidator
 
 from steropes.designs.propensity.propensity_weights import Estimand
-from steropes.errors import DataError
-from steropes.studies.cohorts.comparison import ComparisonRules
-from steropes.studies.cohorts.study_population import Anchor, PopulationRules, TimeAtRisk
-from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.propensity.propensity_scores import PropensityRules
-from steropes.studies.propensity.score_matching import Match
-from steropes.studies.propensity.score_strata import Stratify
-from steropes.studies.propensity.score_trimming import Trim
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import (
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import (
     ConceptId,
     Count,
     CovariateIds,
@@ -33,6 +23,16 @@ from steropes.studies.settings.validated_types import (
     TrueRatio,
     YesNo,
 )
+from steropes.designs.settings.value_checks import Before
+from steropes.errors import DataError
+from steropes.studies.cohorts.comparison import ComparisonRules
+from steropes.studies.cohorts.study_population import Anchor, PopulationRules, TimeAtRisk
+from steropes.studies.covariates.feature_extraction import FeatureRules
+from steropes.studies.outcomes.settings import OutcomeModel
+from steropes.studies.propensity.propensity_scores import PropensityRules
+from steropes.studies.propensity.score_matching import Match
+from steropes.studies.propensity.score_strata import Stratify
+from steropes.studies.propensity.score_trimming import Trim
 
 __all__ = ["BalanceFilter", "Outcome", "Question", "StudyAnalysis"]
 
@@ -120,7 +120,7 @@ class Question(Settings):
 
     target: Count
     comparator: Count
-    outcomes: OneOrMore[Annotated[Outcome, BeforeValidator(_outcome)]]
+    outcomes: OneOrMore[Annotated[Outcome, Before(_outcome)]]
     nesting: Count | None = None
     exclude: Listed[ConceptId] = ()
 

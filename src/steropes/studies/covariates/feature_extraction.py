@@ -16,6 +16,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import (
+    LONGEST,
+    ConceptId,
+    CovariateIds,
+    Days,
+    Listed,
+    Whole,
+    YesNo,
+)
 from steropes.designs.values.dates_and_ages import as_days
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, whole_numbers
@@ -33,16 +43,6 @@ from steropes.studies.database.irregular_rows import (
     unknown_ages,
 )
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import (
-    LONGEST,
-    ConceptId,
-    CovariateIds,
-    Days,
-    Listed,
-    Whole,
-    YesNo,
-)
 
 __all__ = ["FeatureRules", "Features", "extract_features"]
 

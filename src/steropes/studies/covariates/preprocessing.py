@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import Count, Share, YesNo
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import Count, Share, YesNo
 
 __all__ = ["Tidied", "TidyRules", "tidy"]
 

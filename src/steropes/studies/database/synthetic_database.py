@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.designs.settings.validated_types import Whole
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.settings.validated_types import Whole
 
 __all__ = ["load_tables", "synthetic_database"]
 

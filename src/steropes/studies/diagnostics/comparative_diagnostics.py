@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from steropes.data.html_representations import FieldsInHtml
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import Positive
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.diagnostic_catalogue import Verdict
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import Positive
 
 __all__ = ["DiagnosticThresholds", "Diagnostics", "Verdict"]
 

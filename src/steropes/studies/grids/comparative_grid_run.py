@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from steropes.designs.settings.validated_types import Whole
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.study_run import DesignResults, run_design
 from steropes.studies.grids.grid_steps import ComparativeDesign
 from steropes.studies.settings.frozen_protocol import ProtocolStatement, open_protocol
-from steropes.studies.settings.validated_types import Whole
 from steropes.studies.specifications.specification import GridSpec
 
 __all__ = ["GridResults", "run_grid"]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.settings.validated_types import Whole
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.concept_descendants import Descendants
@@ -49,7 +50,6 @@ from steropes.studies.sccs.specification.sccs_cohorts import attempted_cohorts
 from steropes.studies.sccs.specification.sccs_specification import read_case_series_grid
 from steropes.studies.sccs.specification.settings import CaseRules
 from steropes.studies.settings.frozen_protocol import ProtocolStatement, open_protocol
-from steropes.studies.settings.validated_types import Whole
 
 __all__ = [
     "CaseSeriesGrid",

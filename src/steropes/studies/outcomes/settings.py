@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from steropes.designs.effects.two_group_cox import Ties
-from steropes.errors import DataError
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import (
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import (
     Count,
     CovariateIds,
     Folds,
@@ -18,6 +17,7 @@ from steropes.studies.settings.validated_types import (
     Whole,
     YesNo,
 )
+from steropes.errors import DataError
 
 __all__ = ["Interval", "Kind", "OutcomeModel"]
 

@@ -16,13 +16,13 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from pydantic import AfterValidator
 
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import Count, Folds, Listed, Number, Positive, Whole
+from steropes.designs.settings.value_checks import After
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import NothingLeftError, tidy
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import Count, Folds, Listed, Number, Positive, Whole
 
 __all__ = [
     "InjectedOutcomes",
@@ -44,7 +44,7 @@ def _distinct_ratios(ratios: tuple[float, ...]) -> tuple[float, ...]:
     return ratios
 
 
-Ratios = Annotated[Listed[Annotated[float, Number(1.0, 100.0)]], AfterValidator(_distinct_ratios)]
+Ratios = Annotated[Listed[Annotated[float, Number(1.0, 100.0)]], After(_distinct_ratios)]
 Tries = Annotated[int, Whole(1, 100_000)]
 
 

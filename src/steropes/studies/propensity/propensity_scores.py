@@ -16,13 +16,8 @@ from steropes.designs.propensity.propensity_model import (
     too_few,
 )
 from steropes.designs.propensity.tied_scores import tie_keys
-from steropes.designs.values.input_checks import require_arms
-from steropes.errors import DataError
-from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.covariates.preprocessing import Tidied, TidyRules, tidy
-from steropes.studies.propensity.covariate_balance import CovariateSums
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import (
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import (
     Count,
     CovariateIds,
     Folds,
@@ -30,6 +25,11 @@ from steropes.studies.settings.validated_types import (
     Share,
     Whole,
 )
+from steropes.designs.values.input_checks import require_arms
+from steropes.errors import DataError
+from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.covariates.preprocessing import Tidied, TidyRules, tidy
+from steropes.studies.propensity.covariate_balance import CovariateSums
 
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression

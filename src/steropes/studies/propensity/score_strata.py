@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import CovariateIds, Whole
 from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.errors import DataError
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import CovariateIds, Whole
 
 __all__ = ["Stratify", "score_strata"]
 

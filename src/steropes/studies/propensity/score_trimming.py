@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import Number, Positive, Share
 from steropes.designs.values.input_checks import require_arms, require_numbers, require_weights
 from steropes.errors import DataError
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import Number, Positive, Share
 
 __all__ = ["Trim", "trim"]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from steropes.data.html_representations import FieldsInHtml
+from steropes.designs.settings.settings_classes import Settings
 from steropes.errors import DataError
 from steropes.studies.result_files.atomic_files import write_files
-from steropes.studies.settings.settings_classes import Settings
 from steropes.version import __version__
 
 __all__ = ["Protocol", "ProtocolStatement", "freeze_protocol", "open_protocol", "read_protocol"]

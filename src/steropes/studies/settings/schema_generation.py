@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import datetime as dt
+import types
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import core_schema
-
-from steropes.studies.settings.setting_fields import field_descriptions, first_paragraph
+from steropes.designs.settings.validated_types import LARGEST, Number
+from steropes.studies.settings.setting_fields import first_paragraph, setting_fields
 
 __all__ = ["schema_of"]
 
-NO_DEFAULT = ("default", None)
+PLAIN: dict[Any, dict[str, object]] = {
+    bool: {"type": "boolean"},
+    dt.date: {"type": "string", "format": "date"},
+    float: {"type": "number"},
+    int: {"type": "integer"},
+    str: {"type": "string"},
+    Any: {},
+}
 
 
 def schema_of(cls: type) -> dict[str, object]:
@@ -20,45 +28,97 @@ def schema_of(cls: type) -> dict[str, object]:
 
     Instead of a table the value of its first field alone is valid, and ``false`` instead of null.
     """
-    made = TypeAdapter(cls).json_schema(schema_generator=_DescribedSchema)
-    definitions = made.pop("$defs", {})
-    if "$ref" in made:
-        made = definitions.pop(cls.__name__)
-    parts = {name: _with_short_forms(part, definitions) for name, part in definitions.items()}
+    definitions: dict[str, dict[str, object]] = {}
+    made = _class_schema(cls, definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **_with_short_forms(made, definitions),
+        **made,
         "title": cls.__name__,
-        "$defs": parts,
+        "$defs": {k: v for k, v in sorted(definitions.items()) if k != cls.__name__},
     }
 
 
-class _DescribedSchema(GenerateJsonSchema):
-    """A generator of schemas that describes classes and fields by their docstrings."""
+def _class_schema(cls: Any, definitions: dict[str, dict[str, object]]) -> dict[str, object]:
+    """Create the schema of the tables of a class, and those of the classes in its fields."""
+    properties, required = {}, []
+    for name, field in setting_fields(cls).items():
+        made = _schema(field.hint, definitions)
+        if _has_default(cls, name):
+            if field.default is not None:
+                made = made | {"default": _json(field.default)}
+        elif field.default is dataclasses.MISSING:
+            required.append(name)
+        if field.description:
+            made = made | {"description": field.description}
+        properties[name] = made
+    needed = {"required": required} if required else {}
+    known = {"additionalProperties": False} if hasattr(cls, "checked") else {}
+    return {
+        **known,
+        "properties": properties,
+        **needed,
+        "type": "object",
+        "description": first_paragraph(cls),
+    }
 
-    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, object]:
-        """Add the descriptions to the schema of a dataclass."""
-        made, described = super().dataclass_schema(schema), field_descriptions(schema["cls"])
-        for name, part in made["properties"].items():
-            part.pop("title", None)
-            if described.get(name):
-                part["description"] = described[name]
-        made.pop("title", None)
-        return made | {"description": first_paragraph(schema["cls"])}
+
+def _schema(hint: Any, definitions: dict[str, dict[str, object]]) -> dict[str, object]:
+    """Create the schema of the values of a type, with the short forms that files may have."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        number = next((m for m in hint.__metadata__ if isinstance(m, Number)), None)
+        return _schema(parts[0], definitions) if number is None else _number(number)
+    if origin in (Union, types.UnionType):
+        made = [_schema(p, definitions) for p in parts if p is not type(None)]
+        if type(None) not in parts:
+            return {"anyOf": made}
+        none: list[dict[str, object]] = [{"type": "null"}]
+        return {"anyOf": made + none + [{"const": False}] * ({"type": "boolean"} not in made)}
+    if origin is Literal:
+        return {"enum": [*parts], "type": "string" if isinstance(parts[0], str) else "integer"}
+    if origin is tuple and parts[-1] is ...:
+        return {"items": _schema(parts[0], definitions), "type": "array"}
+    if origin is tuple:
+        items = [_schema(p, definitions) for p in parts]
+        return {
+            "maxItems": len(items), "minItems": len(items), "prefixItems": items, "type": "array",
+        }  # fmt: skip
+    if origin in (dict, Mapping):
+        of_values = _schema(parts[1], definitions)
+        return {"additionalProperties": of_values or True, "type": "object"}
+    if hint in PLAIN:
+        return PLAIN[hint]
+    if hint.__name__ not in definitions:
+        definitions[hint.__name__] = {}  # It may contain itself.
+        definitions[hint.__name__] = _class_schema(hint, definitions)
+    first = next(iter(setting_fields(hint).values()))
+    alone = _schema(first.hint, definitions)
+    if "anyOf" in alone:  # A value alone is not false, which stands for no object at all.
+        alone = alone | {"anyOf": [part for part in _parts(alone) if part != {"const": False}]}
+    if first.description:
+        alone = alone | {"description": first.description}
+    return {"anyOf": [{"$ref": f"#/$defs/{hint.__name__}"}, alone]}
 
 
-def _with_short_forms(node: object, definitions: dict[str, Any]) -> Any:
-    """Add the forms that files may have: a first field alone, and false for null."""
-    if isinstance(node, list):
-        return [_with_short_forms(part, definitions) for part in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        properties = definitions[node["$ref"].rsplit("/", 1)[1]]["properties"]
-        first = {k: v for k, v in next(iter(properties.values())).items() if k != "default"}
-        others = {k: v for k, v in node.items() if k != "$ref"}
-        return {"anyOf": [{"$ref": node["$ref"]}, first], **others}
-    made = {k: _with_short_forms(v, definitions) for k, v in node.items() if (k, v) != NO_DEFAULT}
-    if {"type": "null"} in made.get("anyOf", ()) and {"type": "boolean"} not in made["anyOf"]:
-        made["anyOf"].append({"const": False})
-    return made
+def _parts(schema: dict[str, Any]) -> list[dict[str, object]]:
+    """Return the alternatives of a schema."""
+    return list(schema["anyOf"])
+
+
+def _number(number: Number) -> dict[str, object]:
+    """Create the schema of a number within limits."""
+    limits = {"minimum": number.low, "maximum": number.high}
+    kind = "integer" if number.kind is int else "number"
+    return {"type": kind} | {k: v for k, v in limits.items() if abs(v) < LARGEST}
+
+
+def _has_default(cls: Any, name: str) -> bool:
+    """Check whether a field has a default that is not created for each object."""
+    return {f.name: f.default for f in dataclasses.fields(cls)}[name] is not dataclasses.MISSING
+
+
+def _json(value: Any) -> Any:
+    """Convert a default to values of JSON."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: _json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return [_json(v) for v in value] if isinstance(value, tuple) else value

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from steropes.designs.settings.value_checks import Place, place_name
 from steropes.errors import DataError
 from steropes.studies.formatting.plain_text import plain_text
 
-__all__ = ["Place", "Source", "place_name"]
+__all__ = ["Source"]
 
-Place = tuple[str | int, ...]
 # The largest size of a specification; large published ones have two million bytes.
 MOST_BYTES = 20_000_000
 # The largest number of parts of a dotted name; settings are nested five deep.
@@ -118,11 +118,6 @@ class Source:
         named = place_name(tuple(known))
         line = f", line {self._lines[at]}" if at else ""
         return f"{self.name}{line}{f' ({named})' if named else ''}"
-
-
-def place_name(place: Place) -> str:
-    """Format a place, such as ``question.[1].target``; items of lists are counted from 1."""
-    return ".".join(str(p) if isinstance(p, str) else f"[{p + 1}]" for p in place)
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:

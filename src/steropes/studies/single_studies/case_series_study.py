@@ -9,6 +9,7 @@ from pathlib import Path
 
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.settings.validated_types import Whole
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
@@ -20,7 +21,6 @@ from steropes.studies.sccs.results.series_fit import fit_series
 from steropes.studies.sccs.results.series_preparation import prepare_series
 from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 from steropes.studies.settings.frozen_protocol import open_protocol
-from steropes.studies.settings.validated_types import Whole
 
 __all__ = ["CaseSeries", "case_series"]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.settings.validated_types import Whole
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
@@ -20,7 +21,6 @@ from steropes.studies.one_question.question_analyses import (
 )
 from steropes.studies.one_question.unreleased_study import ExactStudy
 from steropes.studies.settings.frozen_protocol import open_protocol
-from steropes.studies.settings.validated_types import Whole
 from steropes.studies.specifications.study_settings import StudySettings
 from steropes.studies.specifications.study_specification import MAIN, ROLES
 

@@ -8,6 +8,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, field, replace
 from typing import Annotated
 
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import (
+    ConceptId,
+    Count,
+    Day,
+    Listed,
+    Name,
+    TimeZone,
+    Whole,
+)
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet
 from steropes.studies.cohorts.cohort_sources import CohortSources, MadeCohorts
@@ -20,16 +30,6 @@ from steropes.studies.comparative.grid_questions_and_analyses import (
 )
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import (
-    ConceptId,
-    Count,
-    Day,
-    Listed,
-    Name,
-    TimeZone,
-    Whole,
-)
 from steropes.studies.specifications.positive_controls import PositiveControls
 
 __all__ = ["CohortSources", "ControlSet", "Exclusion", "GridSpec", "RiskWindow"]

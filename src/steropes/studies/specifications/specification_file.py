@@ -8,11 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from steropes.designs.settings.value_checks import Place
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import with_texts
 from steropes.studies.comparative.cohort_method_presets import cohort_method
 from steropes.studies.settings.schema_generation import schema_of
-from steropes.studies.settings.settings_reader import Place, Source
+from steropes.studies.settings.settings_reader import Source
 from steropes.studies.specifications.specification import GridSpec
 
 __all__ = ["PRESET", "grid_schema", "read_spec", "require_database_id"]

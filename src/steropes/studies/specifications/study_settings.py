@@ -8,14 +8,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
-from steropes.errors import DataError
-from steropes.studies.cohorts.cohort_sources import CohortSources, with_texts
-from steropes.studies.cohorts.study_population import TimeAtRisk
-from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
-from steropes.studies.settings.schema_generation import schema_of
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.settings_reader import Source
-from steropes.studies.settings.validated_types import (
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import (
     ConceptId,
     Count,
     Day,
@@ -30,6 +24,12 @@ from steropes.studies.settings.validated_types import (
     Whole,
     YesNo,
 )
+from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_sources import CohortSources, with_texts
+from steropes.studies.cohorts.study_population import TimeAtRisk
+from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
+from steropes.studies.settings.schema_generation import schema_of
+from steropes.studies.settings.settings_reader import Source
 from steropes.studies.specifications.specification import ControlSet
 
 __all__ = ["StudySettings", "read_study", "study_schema"]

@@ -18,9 +18,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, mo
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
+from steropes.designs.settings.validated_types import LARGEST, LONGEST
 from steropes.errors import DataError
 from steropes.studies.formatting.plain_text import plain_text
-from steropes.studies.settings.validated_types import LARGEST, LONGEST
 
 __all__ = [
     "ATTRIBUTES",

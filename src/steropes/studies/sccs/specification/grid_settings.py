@@ -6,6 +6,19 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Annotated, Any
 
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import (
+    ConceptId,
+    Count,
+    Day,
+    Listed,
+    Name,
+    Positive,
+    TimeZone,
+    TrueRatio,
+    Whole,
+    YesNo,
+)
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.outcomes.signal_injection import Ratios, Tries
@@ -19,19 +32,6 @@ from steropes.studies.sccs.specification.settings import (
     CaseSeriesSettings,
     ExposureWindow,
     Spline,
-)
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import (
-    ConceptId,
-    Count,
-    Day,
-    Listed,
-    Name,
-    Positive,
-    TimeZone,
-    TrueRatio,
-    Whole,
-    YesNo,
 )
 
 __all__ = [

@@ -6,6 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from steropes.designs.settings.validated_types import (
+    LONGEST,
+    ConceptId,
+    ConceptIdNumber,
+    Days,
+    Offset,
+    Whole,
+    YesNo,
+)
 from steropes.errors import DataError
 from steropes.studies.sccs.specification.settings import (
     Anchor,
@@ -15,15 +24,6 @@ from steropes.studies.sccs.specification.settings import (
     control_window,
 )
 from steropes.studies.settings.setting_fields import SettingField, setting_fields
-from steropes.studies.settings.validated_types import (
-    LONGEST,
-    ConceptId,
-    ConceptIdNumber,
-    Days,
-    Offset,
-    Whole,
-    YesNo,
-)
 
 __all__ = [
     "ALL_DRUGS",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator
-
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import Number, Positive, Share
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import Number, Positive, Share
+from steropes.designs.settings.value_checks import After
 
 __all__ = ["Thresholds"]
 
@@ -19,7 +18,7 @@ def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
     return bounds
 
 
-Bounds = Annotated[tuple[Positive, Positive], AfterValidator(_ordered)]
+Bounds = Annotated[tuple[Positive, Positive], After(_ordered)]
 AtLeastOne = Annotated[float, Number(1.0)]
 
 

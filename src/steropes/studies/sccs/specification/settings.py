@@ -8,13 +8,8 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
-
-from steropes.designs.values.dates_and_ages import AgeRule, calendar_date
-from steropes.errors import DataError
-from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
-from steropes.studies.settings.settings_classes import Settings
-from steropes.studies.settings.validated_types import (
+from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.validated_types import (
     Age,
     ConceptId,
     Count,
@@ -29,6 +24,10 @@ from steropes.studies.settings.validated_types import (
     Whole,
     YesNo,
 )
+from steropes.designs.settings.value_checks import Before
+from steropes.designs.values.dates_and_ages import AgeRule, calendar_date
+from steropes.errors import DataError
+from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 
 __all__ = ["CaseRules", "CaseSeriesSettings", "ExposureWindow", "Spline", "control_window"]
 
@@ -74,7 +73,7 @@ def _knots(knots: object) -> Any:
     return found
 
 
-Periods = Annotated[tuple[tuple[dt.date | None, dt.date | None], ...], BeforeValidator(_periods)]
+Periods = Annotated[tuple[tuple[dt.date | None, dt.date | None], ...], Before(_periods)]
 Variance = Annotated[float, Number(1e-12)]
 
 
@@ -212,7 +211,7 @@ class Spline(Settings):
     False
     """
 
-    knots: Annotated[int | tuple[float, ...], BeforeValidator(_knots)] = 5
+    knots: Annotated[int | tuple[float, ...], Before(_knots)] = 5
     penalized: YesNo = False
 
 

@@ -1,4 +1,4 @@
-"""Types of settings for pydantic: numbers within limits, concept ids, dates and lists."""
+"""Types of settings: numbers within limits, concept ids, dates and lists."""
 
 from __future__ import annotations
 
@@ -10,29 +10,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, StrictBool
-from pydantic import ValidationInfo as Info
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
-
+from steropes.designs.settings.value_checks import After, Before, Check, PlacedError
 from steropes.designs.values.dates_and_ages import calendar_date, require_time_zone
 from steropes.errors import DataError
 
 __all__ = [
-    "LARGEST", "LONGEST", "READING", "Age", "ById", "ConceptId", "ConceptIdNumber", "Count",
+    "LARGEST", "LONGEST", "Age", "ById", "ConceptId", "ConceptIdNumber", "Count",
     "CovariateIds", "Day", "Days", "Folds", "Listed", "Name", "Number", "Offset", "OneOrMore",
-    "Positive", "RiskDays", "Share", "TimeZone", "TrueRatio", "Whole", "YesNo", "fault",
+    "Positive", "RiskDays", "Share", "TimeZone", "TrueRatio", "Whole", "YesNo",
 ]  # fmt: skip
 
 LARGEST = 2**63 - 1  # The largest BIGINT of the database.
 LONGEST = 100_000  # Days: longer than any life, and well within the range of dates.
-READING = "a file"  # The validation context while settings are read from a file.
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-def fault(why: str, *at: object) -> PydanticCustomError:
-    """Create the error of a setting that is ``at`` a place within the value being validated."""
-    return PydanticCustomError("fault", "{why}", {"why": why, "at": at})
 
 
 @dataclass(frozen=True)
@@ -69,15 +60,9 @@ class Number:
             return f" from {low} to {high}"
         return f" of {low} or more" if low else ""
 
-    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.check)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, object]:
-        limits = {"minimum": self.low, "maximum": self.high}
-        kind = "integer" if self.kind is int else "number"
-        return {"type": kind} | {k: v for k, v in limits.items() if _short(v)}
+    def around(self, check: Check) -> Check:
+        """Return the check of a number with these limits, for ``Annotated`` types."""
+        return Before(self.check).around(lambda value, reading: value)
 
 
 @dataclass(frozen=True)
@@ -116,13 +101,13 @@ def _short(limit: float) -> str:
     return "" if unlimited else f"{limit:g}" if isinstance(limit, float) else str(limit)
 
 
-def _listed(value: object, info: Info) -> object:
+def _listed(value: object, reading: bool) -> object:
     """Convert an iterable, or in files one value alone, to a tuple."""
     if isinstance(value, Mapping):
-        return value  # One table is not a list of tables; pydantic refuses it.
+        return value  # One table is not a list of tables; the check of the list refuses it.
     if isinstance(value, Iterable) and not isinstance(value, str):
         return tuple(value)
-    if info.context == READING:
+    if reading:
         return (value,)
     raise ValueError(f"must be a list, not {value!r}")
 
@@ -140,7 +125,7 @@ def _by_id(value: object) -> object:
     for text, inner in value.items():
         key = int(text) if re.fullmatch(r"-?\d+", str(text)) else text
         if key in found:
-            raise fault(f"{key} is defined twice", text)
+            raise PlacedError(f"{key} is defined twice", text)
         found[key] = inner
     return found
 
@@ -152,10 +137,10 @@ def _name(value: str) -> str:
     return value
 
 
-def _day(value: object, info: Info) -> dt.date:
+def _day(value: object, reading: bool) -> dt.date:
     """Return a calendar date; files may contain it as text."""
     try:
-        return calendar_date("", value, text=info.context == READING)
+        return calendar_date("", value, text=reading)
     except DataError as error:
         raise ValueError(str(error).strip()) from None
 
@@ -170,11 +155,11 @@ RiskDays = Annotated[int, Whole(1, LONGEST)]
 Offset = Annotated[int, Whole(-LONGEST, LONGEST)]
 Age = Annotated[int, Whole(0, 150)]
 ConceptId = Annotated[int, ConceptIdNumber(1)]
-YesNo = StrictBool
-Name = Annotated[str, AfterValidator(_name)]
-TimeZone = Annotated[str, AfterValidator(require_time_zone)]
-Day = Annotated[dt.date, BeforeValidator(_day)]
-Listed = Annotated[tuple[V, ...], BeforeValidator(_listed)]
-OneOrMore = Annotated[Listed[V], BeforeValidator(_one_or_more)]
-ById = Annotated[dict[K, V], BeforeValidator(_by_id)]
+YesNo = bool
+Name = Annotated[str, After(_name)]
+TimeZone = Annotated[str, After(require_time_zone)]
+Day = Annotated[dt.date, Before(_day, told=True)]
+Listed = Annotated[tuple[V, ...], Before(_listed, told=True)]
+OneOrMore = Annotated[Listed[V], Before(_one_or_more)]
+ById = Annotated[dict[K, V], Before(_by_id)]
 CovariateIds = Listed[Annotated[int, Whole()]]

@@ -1,0 +1,1 @@
+"""Settings: frozen dataclasses whose values are checked by their types."""
