@@ -1,0 +1,304 @@
+"""Balance of covariates between groups: standardised differences, variance ratios and KS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.designs.comparative.covariate_columns import CovariateColumns, moments_of
+from steropes.designs.comparative.estimands import (
+    SPREAD_OF_ESTIMAND,
+    Denominator,
+    check_estimand,
+)
+from steropes.designs.values.input_checks import require_arms, require_numbers
+from steropes.errors import DataError
+
+__all__ = ["balance_table", "shares_of_groups", "standard_deviations"]
+
+ARMS = ("target", "comparator")
+# Most products of columns, which are as many as pairs.
+MAX_PRODUCTS = 100_000
+
+
+def balance_table(
+    X: Any,
+    treatment: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    estimand: str = "ate",
+    denominator: Denominator | None = None,
+    before: ArrayLike | None = None,
+    squares: bool = False,
+    products: bool = False,
+) -> pd.DataFrame:
+    """Compare the covariates of two groups, before and after weighting or matching.
+
+    Differences of means are divided by standard deviations of the sample *before* adjustment,
+    which weights do not change: that of the target under "att", that of the comparator under
+    "atu", and otherwise the root of the mean of both groups' variances. Variances have n − 1 in
+    the denominator, and p (1 − p) for columns of 0 and 1. Where this spread is zero, that of both
+    groups together is taken.
+
+    Parameters
+    ----------
+    X : data frame, array, sparse matrix or Design, shape (n, p)
+        Covariates. Each level of a column of labels has a row, and the column itself another one.
+    treatment : array_like, shape (n,)
+        1 for the target group and 0 for the comparator.
+    weights : array_like, shape (n,), optional
+        Weights after adjustment, from any source; 0 for people left out. Default: only the
+        columns ``_before``.
+    estimand : {"ate", "att", "atu", "ato", "atm", "entropy"}, default "ate"
+        Population of the effect, which determines the denominator; "atc" is "atu".
+    denominator : {"target", "comparator", "pooled", "all"}, optional
+        Another group whose spread is the denominator.
+    before : array_like, shape (n,), optional
+        Weights before adjustment, such as those of a survey. Default 1.
+    squares : bool, default False
+        Whether to add squares of the columns with other values than 0 and 1.
+    products : bool, default False
+        Whether to add products of all pairs of columns.
+
+    Returns
+    -------
+    DataFrame
+        One row per covariate: ``name``; ``kind`` ("binary", "continuous" or "factor"); and with the
+        suffixes ``_before`` and ``_after`` ``target_mean``, ``comparator_mean``, ``smd``
+        (standardised mean difference; of a factor, Yang and Dalton's distance of all shares, which
+        has no sign), ``variance_ratio`` (target by comparator, of continuous columns) and ``ks``
+        (largest difference of the distribution functions).
+
+    Raises
+    ------
+    DataError
+        Shapes disagree, a weight is negative or missing, or a group has nobody.
+
+    See Also
+    --------
+    love_plot : Draw the differences.
+
+    Notes
+    -----
+    Weighted variances are Σw(x − m)² / (1 − Σw²) with weights that sum to one.
+
+    References
+    ----------
+    Austin (2009), Statistics in Medicine 28:3083–3107. Yang and Dalton (2012), SAS Global Forum
+    335 (factors). Stuart, Lee and Leacy (2013), Journal of Clinical Epidemiology 66:S84–S90.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes.designs import balance_table
+    >>> people = pd.DataFrame({"age": [61.0, 70, 55, 48, 66, 52], "male": [1, 1, 0, 0, 1, 0]})
+    >>> table = balance_table(people, [1, 1, 1, 0, 0, 0], [1, 0, 1, 0, 1, 1])
+    >>> table[["name", "smd_before", "smd_after"]].round(3)
+       name  smd_before  smd_after
+    0   age       0.787     -0.119
+    1  male       0.707      0.000
+    """
+    columns = CovariateColumns(X)
+    target = require_arms(treatment) == 1
+    stages = {"before": shares_of_groups(before, target, columns.n, "before")}
+    if weights is not None:
+        stages["after"] = shares_of_groups(weights, target, columns.n)
+    whose = denominator or SPREAD_OF_ESTIMAND.get(check_estimand(estimand), "pooled")
+    if whose not in get_args(Denominator):
+        raise DataError(
+            f"denominator must be one of {', '.join(get_args(Denominator))}, not {whose!r}."
+        )
+    table = _table_of(columns.chunks(), columns.names, columns.binary, stages, whose)
+    tables = [_with_factors(table, columns, stages)]
+    for chunks, names, binary in _derived(columns, squares, products):
+        tables.append(_table_of(iter(chunks), names, binary, stages, whose))
+    return pd.concat(tables, ignore_index=True)
+
+
+def shares_of_groups(
+    weights: ArrayLike | None, target: NDArray, n: int, label: str = "weights"
+) -> NDArray:
+    """Check weights and return the shares of people in the target, the comparator and both, (n, 3).
+
+    Parameters
+    ----------
+    target : ndarray of bool, shape (n,)
+    label : str
+        Name of the weights, for messages.
+    """
+    if len(target) != n:
+        raise DataError(f"treatment has {len(target)} rows and X {n}; they must agree.")
+    w = np.ones(n) if weights is None else require_numbers(label, weights)
+    if len(w) != n:
+        raise DataError(f"{label}: {len(w)} weights for {n} people; numbers must agree.")
+    if (w < 0).any():
+        raise DataError(f"{label}: row {int(np.argmax(w < 0))} (counted from 0) is negative.")
+    shares = np.column_stack([np.where(target, w, 0.0), np.where(target, 0.0, w), w])
+    total = shares.sum(axis=0)
+    if not total.all():
+        name, code = ("target", 1) if total[0] == 0 else ("comparator", 0)
+        raise DataError(
+            f"The {name} group (treatment {code}) has nobody with a positive weight, so that "
+            "there is nothing to compare."
+        )
+    return np.asarray(shares / total)
+
+
+def standard_deviations(columns: CovariateColumns, shares: NDArray, whose: Denominator) -> NDArray:
+    """Compute the denominators of standardised differences, (p,).
+
+    Parameters
+    ----------
+    shares : ndarray, shape (n, 3)
+        From `shares_of_groups`, before adjustment.
+    """
+    out = np.empty(columns.p)
+    for at, x in columns.chunks():
+        moments = _moments(x, shares)
+        out[at] = _denominator(moments, columns.binary[at], whose)
+    return out
+
+
+def _derived(
+    columns: CovariateColumns, squares: bool, products: bool
+) -> Iterator[tuple[list[tuple[NDArray, Any]], list[str], NDArray]]:
+    """Yield squares and products of columns, with names and kinds, a few at a time."""
+    if squares:
+        for j in map(int, np.flatnonzero(~columns.binary)):
+            x = columns.column(j)[:, None]
+            yield [(np.arange(1), x * x)], [f"{columns.names[j]}²"], np.zeros(1, bool)
+    if not products:
+        return
+    if columns.p * (columns.p - 1) // 2 > MAX_PRODUCTS:
+        raise DataError(
+            f"X has {columns.p:,} columns, of which there are too many products; pass a table of "
+            "fewer columns for products=True."
+        )
+    factor = {int(j): name for name, own in columns.factors.items() for j in own}
+    for j, others in _pairs(columns.p, factor):
+        first = columns.column(j)
+        x = np.column_stack([columns.column(k) * first for k in others])
+        names = [f"{columns.names[j]} × {columns.names[k]}" for k in others]
+        binary = columns.binary[j] & columns.binary[others]
+        yield [(np.arange(len(others)), x)], names, np.asarray(binary)
+
+
+def _pairs(p: int, factor: dict[int, str]) -> Iterator[tuple[int, list[int]]]:
+    """Yield each column with the later ones, without other levels of the same factor."""
+    for j in range(p - 1):
+        own = factor.get(j)
+        others = [k for k in range(j + 1, p) if own is None or factor.get(k) != own]
+        if others:
+            yield j, others
+
+
+def _table_of(
+    chunks: Iterator[tuple[NDArray, Any]],
+    names: list[str],
+    binary: NDArray,
+    stages: dict[str, NDArray],
+    whose: Denominator,
+) -> pd.DataFrame:
+    """Compare columns that are given in chunks."""
+    p = len(names)
+    shown = ("target_mean", "comparator_mean", "smd", "variance_ratio", "ks")
+    made = {f"{k}_{stage}": np.full(p, np.nan) for stage in stages for k in shown}
+    for at, x in chunks:
+        own = binary[at]
+        before = _moments(x, stages["before"])
+        spread = _denominator(before, own, whose)
+        for stage, shares in stages.items():
+            moments = before if stage == "before" else _moments(x, shares)
+            mean = moments["mean"]
+            difference = _difference(mean[:, 0], mean[:, 1])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                smd = np.where(difference == 0, 0.0, difference / spread)
+                ratio = moments["variance"][:, 0] / moments["variance"][:, 1]
+            made[f"target_mean_{stage}"][at], made[f"comparator_mean_{stage}"][at] = mean.T[:2]
+            made[f"smd_{stage}"][at] = smd
+            made[f"variance_ratio_{stage}"][at] = np.where(own, np.nan, ratio)
+            gaps = np.where(own, np.abs(difference), _largest_gaps(x, own, shares))
+            made[f"ks_{stage}"][at] = gaps
+    kind = np.where(binary, "binary", "continuous")
+    return pd.DataFrame({"name": names, "kind": kind, **made})
+
+
+def _moments(x: Any, shares: NDArray) -> dict[str, NDArray]:
+    """Compute means and variances in the target, the comparator and both, (m, 3) each."""
+    mean, variance = moments_of(x, shares)
+    rest = 1.0 - (shares**2).sum(axis=0)
+    corrected = np.where(rest > 0, variance / np.where(rest > 0, rest, 1.0), 0.0)
+    return {"mean": mean, "variance": corrected, "plain": variance}
+
+
+def _denominator(moments: dict[str, NDArray], binary: NDArray, whose: Denominator) -> NDArray:
+    """Return the spread by which differences are divided, (m,)."""
+    variance = np.where(binary[:, None], moments["plain"], moments["variance"])
+    of = {"target": variance[:, 0], "comparator": variance[:, 1], "all": variance[:, 2]}
+    chosen = (variance[:, 0] + variance[:, 1]) / 2 if whose == "pooled" else of[whose]
+    return np.sqrt(np.where(chosen > 0, chosen, variance[:, 2]))
+
+
+def _largest_gaps(x: Any, binary: NDArray, shares: NDArray) -> NDArray:
+    """Compute the largest differences of distribution functions, (m,); zero for 0/1 columns."""
+    gaps = np.zeros(len(binary))
+    signed = shares[:, 0] - shares[:, 1]
+    for j in np.flatnonzero(~binary):
+        if sp.issparse(x):  # All other people have the value zero.
+            own = slice(x.indptr[j], x.indptr[j + 1])
+            mass = signed[x.indices[own]]
+            values, mass = np.append(x.data[own], 0.0), np.append(mass, -mass.sum())
+        else:
+            values, mass = x[:, j], signed
+        order = np.argsort(values, kind="stable")
+        ordered = values[order]
+        last = np.append(ordered[1:] != ordered[:-1], True)
+        gaps[j] = np.abs(np.cumsum(mass[order])[last]).max()
+    return gaps
+
+
+def _difference(a: NDArray, b: NDArray) -> NDArray:
+    """Subtract means; differences within rounding error are zero."""
+    difference = a - b
+    return np.where(np.abs(difference) < 1e-12 * np.maximum(np.abs(a), np.abs(b)), 0.0, difference)
+
+
+def _with_factors(
+    table: pd.DataFrame, columns: CovariateColumns, stages: dict[str, NDArray]
+) -> pd.DataFrame:
+    """Insert a row for each column of labels before the rows of its levels."""
+    if not columns.factors:
+        return table
+    position = np.arange(len(table), dtype=float)
+    added = []
+    for name, own in columns.factors.items():
+        means = ("target_mean_before", "comparator_mean_before")
+        first = [table[column].to_numpy()[own] for column in means]
+        row: dict[str, object] = {"name": name, "kind": "factor"}
+        for stage in stages:
+            shares = [table[f"{arm}_mean_{stage}"].to_numpy()[own] for arm in ARMS]
+            row[f"smd_{stage}"] = _distance_of_shares(shares, first)
+            row[f"ks_{stage}"] = float(np.nanmax(table[f"ks_{stage}"].to_numpy()[own]))
+        added.append((float(own[0]) - 0.5, row))
+    rows = pd.DataFrame([row for _, row in added]).reindex(columns=table.columns)
+    order = np.argsort(np.concatenate([position, [at for at, _ in added]]), kind="stable")
+    whole = {
+        name: np.concatenate([table[name].to_numpy(), rows[name].to_numpy()])[order]
+        for name in table.columns
+    }
+    return pd.DataFrame(whole).infer_objects()
+
+
+def _distance_of_shares(shares: list[NDArray], before: list[NDArray]) -> float:
+    """Compute √(d' S⁻¹ d) of shares without the first level (Yang and Dalton 2012).
+
+    S is the mean of the covariances diag(p) − pp' of both groups before adjustment.
+    """
+    d = (shares[0] - shares[1])[1:]
+    S = sum(np.diag(p[1:]) - np.outer(p[1:], p[1:]) for p in before) / 2
+    return float(np.sqrt(max(0.0, d @ np.linalg.pinv(S, hermitian=True) @ d)))

@@ -1,0 +1,212 @@
+"""The covariates of people by column: moments under weights, extremes and single columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from steropes.backends.thread_pool import balanced_chunks
+from steropes.design import Design, as_design
+from steropes.design.column_storage import Block, DenseBlock, SparseBlock
+
+__all__ = ["CovariateColumns", "moments_of"]
+
+# Number of values that are converted or squared at a time.
+VALUES_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Neighbouring columns in one storage: dense (n, k), or sparse by column.
+
+    ``values`` of dense columns and of sparse ones with values are divided by ``scale``.
+    """
+
+    at: NDArray
+    scale: NDArray
+    values: NDArray
+    rows: NDArray | None = None
+    ends: NDArray | None = None
+
+    def chunks(self, n: int) -> Iterator[tuple[NDArray, Any]]:
+        """Yield positions and columns in X's units: arrays (n, m) or sparse arrays (n, m)."""
+        if self.rows is None or self.ends is None:
+            step = max(1, VALUES_AT_ONCE // max(n, 1))
+            for a in range(0, len(self.at), step):
+                some = slice(a, a + step)
+                yield self.at[some], self.values[:, some] * self.scale[some]
+            return
+        ends = self.ends
+        for a, b in balanced_chunks(ends, 1 + int(ends[-1] - ends[0]) // VALUES_AT_ONCE):
+            begin, end = int(ends[a]), int(ends[b])
+            counts = np.diff(ends[a : b + 1])
+            scale = np.repeat(self.scale[a:b], counts)
+            values = self.values[begin:end] * scale if len(self.values) else scale
+            entries = (values, self.rows[begin:end], ends[a : b + 1] - begin)
+            yield self.at[a:b], sp.csc_array(entries, shape=(n, b - a))
+
+
+class CovariateColumns:
+    """Covariates of n people, with a column for each level of a column of labels.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, data frame or Design, shape (n, p)
+        As in `steropes.as_design`, which checks it.
+
+    Attributes
+    ----------
+    design : Design
+        The columns. Models leave out the first level of a column of labels; this design has it.
+    names : list of str
+        Names of the columns, such as ``race[white]`` for a level.
+    n : int
+        Number of people.
+    factors : dict of str to int array
+        Positions of the levels of each column of labels.
+    binary : (p,) bool array
+        Whether all values of a column are 0 or 1.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.design, self.factors = _with_all_levels(as_design(X))
+        self.n, self.names = self.design.n, self.design.names
+        self._parts: list[_Part] = []
+        start = 0
+        for block in self.design.blocks:
+            at = np.arange(start, start + block.p)
+            start += block.p
+            if isinstance(block, SparseBlock):
+                self._parts.append(_Part(at, block.scale, block.data, block.indices, block.indptr))
+            elif isinstance(block, DenseBlock):
+                self._parts.append(_Part(at, block.scale, block.values))
+        self.binary = self._find_binary()
+
+    @property
+    def p(self) -> int:
+        """Number of columns."""
+        return len(self.names)
+
+    def chunks(self) -> Iterator[tuple[NDArray, Any]]:
+        """Yield positions of columns with their values, as arrays or sparse arrays (n, m)."""
+        for part in self._parts:
+            yield from part.chunks(self.n)
+
+    def moments(self, weights: NDArray) -> tuple[NDArray, NDArray]:
+        """Compute means and variances under weights, (p, k) each.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (n, k)
+            Weights that sum to one in each column. Variances are Σ w (x − mean)².
+        """
+        mean = np.empty((self.p, weights.shape[1]))
+        variance = np.empty_like(mean)
+        for at, x in self.chunks():
+            mean[at], variance[at] = moments_of(x, weights)
+        return mean, variance
+
+    def extremes(self, rows: NDArray) -> tuple[NDArray, NDArray]:
+        """Return the least and the largest value of each column in some rows, (p,) each.
+
+        Parameters
+        ----------
+        rows : ndarray of bool, shape (n,)
+        """
+        least, most = np.empty(self.p), np.empty(self.p)
+        size = int(np.count_nonzero(rows))
+        for at, x in self.chunks():
+            if not sp.issparse(x):
+                least[at], most[at] = x[rows].min(axis=0), x[rows].max(axis=0)
+                continue
+            used = rows[x.indices]
+            column = np.repeat(np.arange(x.shape[1]), np.diff(x.indptr))[used]
+            low, high = np.full(x.shape[1], np.inf), np.full(x.shape[1], -np.inf)
+            np.minimum.at(low, column, x.data[used])
+            np.maximum.at(high, column, x.data[used])
+            zeros = np.bincount(column, minlength=x.shape[1]) < size
+            least[at] = np.where(zeros, np.minimum(low, 0.0), low)
+            most[at] = np.where(zeros, np.maximum(high, 0.0), high)
+        return least, most
+
+    def column(self, j: int) -> NDArray:
+        """Return the values of one column, (n,)."""
+        for part in self._parts:
+            local = np.flatnonzero(part.at == j)
+            if not len(local):
+                continue
+            k = int(local[0])
+            if part.rows is None or part.ends is None:
+                return np.asarray(part.values[:, k] * part.scale[k])
+            out, own = np.zeros(self.n), slice(int(part.ends[k]), int(part.ends[k + 1]))
+            out[part.rows[own]] = part.scale[k] * (part.values[own] if len(part.values) else 1.0)
+            return out
+        raise IndexError(j)
+
+    def _find_binary(self) -> NDArray:
+        """Return which columns have no other values than 0 and 1."""
+        binary = np.ones(self.p, dtype=bool)
+        for part in self._parts:
+            if part.rows is not None and not len(part.values):
+                continue  # Indicators hold positions only.
+            for at, x in part.chunks(self.n):
+                if sp.issparse(x):
+                    other = np.flatnonzero((x.data != 0) & (x.data != 1))
+                    found = np.searchsorted(x.indptr, other, side="right") - 1
+                    binary[at[found]] = False
+                else:
+                    binary[at] = ((x == 0) | (x == 1)).all(axis=0)
+        return binary
+
+
+def moments_of(x: Any, weights: NDArray) -> tuple[NDArray, NDArray]:
+    """Compute means and variances of columns under weights that sum to one, (m, k) each.
+
+    Parameters
+    ----------
+    x : ndarray or sparse array by column, shape (n, m)
+    weights : ndarray, shape (n, k)
+    """
+    if sp.issparse(x):
+        mean = x.T @ weights
+        variance = x.power(2).T @ weights - mean**2
+        rounding = 1e-14 * mean**2
+    else:  # Deviations from the plain mean keep digits that large values would lose.
+        middle = x.mean(axis=0)
+        x = x - middle
+        shift = x.T @ weights
+        mean = middle[:, None] + shift
+        variance = (x * x).T @ weights - shift**2
+        rounding = 1e-28 * mean**2 + 1e-14 * shift**2
+    return mean, np.where(variance > rounding, variance, 0.0)
+
+
+def _with_all_levels(design: Design) -> tuple[Design, dict[str, NDArray]]:
+    """Add the first levels of columns of labels, and return the positions of all levels."""
+    coding = design.coding
+    if coding is None:
+        return design, {}
+    blocks: list[Block] = []
+    names: list[str] = []
+    factors: dict[str, NDArray] = {}
+    labels = {int(coding.positions[j][0]): j for j in coding.levels}
+    for block, start in zip(design.blocks, design.block_start, strict=False):
+        j = labels.get(int(start))
+        if j is None or not isinstance(block, SparseBlock):
+            names += design.names[start : start + block.p]
+            blocks.append(block)
+            continue
+        others = np.ones(design.n, dtype=bool)
+        others[block.indices] = False
+        rows = np.flatnonzero(others).astype(block.indices.dtype)
+        first = SparseBlock.indicator(design.n, np.array([0, len(rows)]), rows, ascending=True)
+        column = coding.columns[j]
+        factors[column] = len(names) + np.arange(1 + block.p)
+        names += [f"{column}[{level}]" for level in coding.levels[j]]
+        blocks += [first, block]
+    return Design(blocks, names), factors

@@ -1,0 +1,355 @@
+"""Entropy balancing: weights that make means of covariates equal, or nearly equal."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.backends import host_backend
+from steropes.convergence_warning import NotConvergedWarning
+from steropes.data.vector_checks import check_weights
+from steropes.design import Design
+from steropes.designs.comparative.balance_table import (
+    balance_table,
+    shares_of_groups,
+    standard_deviations,
+)
+from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.comparative.effective_sample_size import effective_sample_size
+from steropes.designs.comparative.estimands import SPREAD_OF_ESTIMAND, check_estimand
+from steropes.designs.values.input_checks import require_arms
+from steropes.errors import DataError, listed
+from steropes.fit.entropy_balance import EntropyFit, balance_by_entropy
+from steropes.infer.independent_row_scores import row_scores
+from steropes.infer.survival_residuals import influences
+from steropes.models.fitting.sklearn_base import BaseEstimator
+
+__all__ = ["EntropyBalancing"]
+
+# Names of columns that a message lists.
+NAMED = 5
+# Means that differ from an end of the range by at most this share of it are at that end.
+AT_END = 1e-12
+
+
+class EntropyBalancing(BaseEstimator):
+    """Weights that balance covariates, as close to equal weights as possible.
+
+    Of all weights with which the means of the covariates equal those of the population of the
+    estimand, these have the largest entropy (Hainmueller 2012). No propensity model is needed. With
+    a tolerance the means may differ by so much, which makes weights less unequal and lets tens of
+    thousands of covariates take part: the optimality conditions of the dual problem with an ℓ1
+    penalty are exactly |weighted mean − target mean| ≤ δ_j, so that the certificate of the optimum
+    is one of balance for every covariate.
+
+    Parameters
+    ----------
+    estimand : {"att", "atu", "ate"}, default "ate"
+        Population of the effect: the treated, the untreated ("atc" is the same) or everybody.
+    tolerance : float or mapping of str to float, default 0.0
+        Largest absolute standardised difference between the groups that may remain, with the
+        denominators of `balance_table`; zero is exact balance. A mapping gives the tolerances of
+        some columns by name, and all others are balanced exactly. It applies to each level of a
+        column of labels. Under "ate" the means of each
+        group may differ from those of everybody by half of the tolerance.
+    tol : float, default 1e-8
+        Largest ``optimality_`` of a converged fit.
+    max_iter : int, default 200
+        Maximum number of Newton steps.
+    n_jobs : int, optional
+        Number of threads, default all cores. Results do not depend on it.
+
+    Attributes
+    ----------
+    weights_ : ndarray, shape (n,)
+        Weights of all people. In each group they add up to the size of the estimand's population,
+        so that the treated have weight 1 under "att".
+    coef_ : dict of int to ndarray, shape (p,)
+        Coefficients λ of the log weights in each weighted group, by its code.
+    balance_ : DataFrame
+        Balance before and after weighting; see `balance_table`.
+    tolerance_ : ndarray, shape (p,)
+        Largest differences δ_j of a group's weighted means from the target means, in X's units.
+    imbalance_ : ndarray, shape (p,)
+        Largest such differences that remain.
+    effective_sample_size_ : dict of str to float
+        (Σw)² / Σw² of the target and of the comparator.
+    optimality_ : float
+        The certificate: the largest violation of the optimality conditions, computed from X. In
+        units of δ_j, or of the column's weighted standard deviation over √n where δ_j is zero.
+    converged_ : bool
+        Whether ``optimality_`` is at or below ``tol``.
+    n_iter_ : int
+        Number of Newton steps.
+    feature_names_ : list of str
+        Names of the columns, with one for each level of a column of labels.
+
+    See Also
+    --------
+    PropensityWeights : Weights by a propensity model.
+    balance_table : Compare covariates under weights of any origin.
+
+    References
+    ----------
+    Hainmueller (2012), Political Analysis 20:25–46. Wang and Zubizarreta (2020), Biometrika
+    107:93–105 (tolerances).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.designs import EntropyBalancing
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 3))
+    >>> treatment = (rng.random(500) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+    >>> exact = EntropyBalancing(estimand="att").fit(X, treatment)
+    >>> float(exact.balance_["smd_after"].abs().max()) < 1e-8
+    True
+    >>> near = EntropyBalancing(estimand="att", tolerance=0.05).fit(X, treatment)
+    >>> near.balance_["smd_after"].abs().round(3).tolist()
+    [0.05, 0.05, 0.037]
+    """
+
+    def __init__(
+        self,
+        *,
+        estimand: str = "ate",
+        tolerance: float | Mapping[str, float] = 0.0,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimand = estimand
+        self.tolerance = tolerance
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, treatment: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Self:
+        """Compute the weights.
+
+        Parameters
+        ----------
+        X : data frame, array, sparse matrix or Design, shape (n, p)
+            Covariates to balance.
+        treatment : array_like, shape (n,)
+            1 for the target group and 0 for the comparator.
+        sample_weight : array_like, shape (n,), optional
+            Weights of people, such as those of a survey, from which the balancing weights depart.
+
+        Returns
+        -------
+        self
+            The fitted weights.
+
+        Raises
+        ------
+        DataError
+            If no weights have such means; the message names columns.
+        """
+        estimand = check_estimand(self.estimand, ("ate", "att", "atu"))
+        columns = CovariateColumns(X)
+        design = columns.design
+        target = require_arms(treatment) == 1
+        before = check_weights(sample_weight, design.n)
+        shares = shares_of_groups(before, target, design.n)
+        whose = SPREAD_OF_ESTIMAND.get(estimand, "pooled")
+        spread = standard_deviations(columns, shares, whose)
+        delta = self._tolerances(columns) * spread / (2 if estimand == "ate" else 1)
+        population = {"att": target, "atu": ~target, "ate": np.ones(design.n, bool)}[estimand]
+        toward = np.where(population, before, 0.0)
+        goal = columns.moments((toward / toward.sum())[:, None])[0][:, 0]
+        weights = toward.copy()
+        draft: dict[int, EntropyFit] = {}
+        imbalance = np.zeros(design.p)
+        for code in {"att": (0,), "atu": (1,), "ate": (0, 1)}[estimand]:
+            base = np.where(target == (code == 1), before, 0.0)
+            base = _within_ranges(columns, base, goal, delta, code)
+            fit = self._balance(design, base, toward, delta, code)
+            own = _weights_of(fit)
+            weights[target == (code == 1)] = 0.0
+            weights += own * toward.sum()
+            reached = columns.moments(own[:, None])[0][:, 0]
+            imbalance = np.maximum(imbalance, np.abs(reached - goal))
+            draft[code] = fit
+        self._check_all_columns(imbalance, delta, spread, draft, design.names)
+        self._publish(draft, weights, design)
+        self.tolerance_, self.imbalance_ = delta, imbalance
+        self.effective_sample_size_ = effective_sample_size(weights, target)
+        self.balance_ = balance_table(
+            X, treatment, weights, estimand=estimand, before=sample_weight
+        )
+        return self
+
+    def _tolerances(self, columns: CovariateColumns) -> NDArray:
+        """Return the tolerances of all columns as standardised differences, (p,)."""
+        if isinstance(self.tolerance, Mapping):
+            given = np.zeros(columns.p)
+            positions = {name: np.array([j]) for j, name in enumerate(columns.names)}
+            positions |= columns.factors
+            unknown = [name for name in self.tolerance if name not in positions]
+            if unknown:
+                raise DataError(f"tolerance names {listed(unknown)}, which X does not have.")
+            for name, value in self.tolerance.items():
+                given[positions[name]] = float(value)
+        else:
+            given = np.full(columns.p, float(self.tolerance))
+        if not (np.isfinite(given) & (given >= 0)).all():
+            raise DataError(f"tolerance must be numbers of 0 or more, not {self.tolerance!r}.")
+        return given
+
+    def _balance(
+        self, design: Design, base: NDArray, toward: NDArray, delta: NDArray, code: int
+    ) -> EntropyFit:
+        """Solve the problem of one group; refuse one without a solution."""
+        backend = host_backend(self.n_jobs)
+        fit = balance_by_entropy(design, base, toward, delta, backend, self.tol, self.max_iter)
+        if fit.infeasible:
+            size = np.abs(fit.beta) * fit.problem.design.scale
+            first = np.argsort(-size, kind="stable")[:NAMED]
+            raise DataError(
+                f"No weights of the {_group(code)} give the target means of all columns"
+                f"{' within the tolerance' if delta.any() else ''}: the target lies outside the "
+                "convex hull of its rows, in a direction in which these columns count most: "
+                f"{listed([fit.problem.names[j] for j in first])}. Raise tolerance, or leave out "
+                "or merge such columns."
+            )
+        return fit
+
+    def _check_all_columns(
+        self,
+        imbalance: NDArray,
+        delta: NDArray,
+        spread: NDArray,
+        fits: dict[int, EntropyFit],
+        names: list[str],
+    ) -> None:
+        """Refuse columns that were redundant in the dual problem but are not balanced."""
+        converged = all(fit.optimality <= self.tol for fit in fits.values())
+        off = (imbalance > delta + 1e-6 * np.where(spread > 0, spread, 1.0)) & converged
+        if off.any():
+            raise DataError(
+                f"No weights balance {listed([names[j] for j in np.flatnonzero(off)], NAMED)}: "
+                "the values in the weighted group are combinations of other columns, which the "
+                "target means contradict. Raise tolerance, or leave these columns out."
+            )
+
+    def _publish(self, fits: dict[int, EntropyFit], weights: NDArray, design: Design) -> None:
+        """Set the fitted attributes, and warn where a fit did not converge."""
+        self._fits = fits
+        self.weights_ = weights
+        self.feature_names_ = list(design.names)
+        self.n_features_in_ = design.p
+        self.coef_ = {}
+        for code, fit in fits.items():
+            self.coef_[code] = np.zeros(design.p)
+            self.coef_[code][fit.columns] = fit.beta
+        self.optimality_ = max(fit.optimality for fit in fits.values())
+        self.n_iter_ = sum(fit.n_iter for fit in fits.values())
+        self.converged_ = self.optimality_ <= self.tol
+        if not self.converged_:
+            warnings.warn(
+                f"EntropyBalancing stopped after {self.n_iter_} steps with a violation of "
+                f"{self.optimality_:.2g}, above tol={self.tol:g}: the target means are at the edge "
+                "of those that weights can give. Raise tolerance or max_iter.",
+                NotConvergedWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def values(self) -> NDArray:
+        """The weights, as ``weight_model`` of outcome models needs them, (n,)."""
+        return self.weights_.copy()
+
+    def influences(self, outcome: ArrayLike) -> NDArray:
+        """Compute the influence of people on other coefficients through the weights.
+
+        A fitted object can be passed as ``weight_model`` to ``summary``, ``confint`` and ``vcov``
+        of an outcome model, whose errors then include the estimation of the weights.
+
+        Parameters
+        ----------
+        outcome : array_like, shape (n, k)
+            Derivatives of the other coefficients in the logarithm of each person's weight.
+
+        Returns
+        -------
+        ndarray, shape (n, k)
+            To be added to the influences with known weights.
+
+        Raises
+        ------
+        DataError
+            If there is a tolerance, under which errors do not follow from estimating equations.
+        """
+        if self.tolerance_.any():
+            raise DataError(
+                "Errors that include the estimation of weights need exact balance. With a "
+                "tolerance take robust errors with the weights as known, or a bootstrap."
+            )
+        derivative = np.asarray(outcome, dtype=float)
+        total = np.zeros_like(derivative)
+        for fit in self._fits.values():
+            base = fit.base > 0
+            some = np.arange(fit.problem.design.p)
+            x = row_scores(fit.problem, np.where(base, 1.0, 0.0), some)
+            w = np.where(base, self.weights_, 0.0)
+            own = np.where(base[:, None], x - (w @ x) / w.sum(), 0.0)
+            total += influences(fit.problem, fit.beta, some) @ (own.T @ derivative)
+        return total
+
+
+def _group(code: int) -> str:
+    """Return the name of a group in messages."""
+    return f"{'target' if code == 1 else 'comparator'} group (treatment {code})"
+
+
+def _within_ranges(
+    columns: CovariateColumns, base: NDArray, goal: NDArray, delta: NDArray, code: int
+) -> NDArray:
+    """Refuse target means outside the range of a column; return the base weights.
+
+    A mean at the end of the range of a column that is balanced exactly needs a weight of zero for
+    all rows with other values, which no finite coefficient gives.
+    """
+    while True:
+        low, high = columns.extremes(base > 0)
+        near = AT_END * np.maximum(np.abs(low), np.abs(high))
+        outside = (goal < low - delta - near) | (goal > high + delta + near)
+        if outside.any():
+            names = [columns.names[j] for j in np.flatnonzero(outside)]
+            raise DataError(
+                f"No weights of the {_group(code)} give the target mean of "
+                f"{listed(names, NAMED)}: "
+                "it lies outside the range of its values. Raise tolerance, or leave these columns "
+                "out."
+            )
+        exact = (delta == 0) & (low < high)
+        at_low, at_high = exact & (goal <= low + near), exact & (goal >= high - near)
+        ends = np.flatnonzero(at_low | at_high)
+        if not len(ends):
+            return base
+        base = base.copy()
+        for j in ends:
+            end = low[j] if at_low[j] else high[j]
+            base[np.abs(columns.column(int(j)) - end) > near[j]] = 0.0
+        if not base.any():
+            raise DataError(
+                f"No weights of the {_group(code)} give the target means of "
+                f"{listed([columns.names[j] for j in ends], NAMED)} together. Raise tolerance, or "
+                "leave some of these columns out."
+            )
+
+
+def _weights_of(fit: EntropyFit) -> NDArray:
+    """Return weights that sum to one, (n,)."""
+    problem, base = fit.problem, fit.base
+    scaled = (fit.beta * problem.design.scale)[:, None]
+    eta = problem.design.matmul(scaled, problem.likelihood.backend)[:, 0]
+    used = base > 0
+    out = np.zeros(len(base))
+    out[used] = base[used] * np.exp(eta[used] - eta[used].max())
+    return np.asarray(out / out.sum())

@@ -1,0 +1,104 @@
+"""Entropy balancing: weights with given means, or means within tolerances, of many covariates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..backends.protocols import Backend
+from ..design import Design, null_design
+from ..likelihoods.entropy_balancing_likelihood import EntropyBalancingLikelihood
+from ..solve import Batch
+from ..solve.certified_fit import certified_fit
+from ..solve.separation.separating_direction import unidentifiable_columns
+from .problem import Problem
+
+__all__ = ["EntropyFit", "balance_by_entropy"]
+
+
+@dataclass(frozen=True)
+class EntropyFit:
+    """Coefficients of the weights of one arm.
+
+    Attributes
+    ----------
+    problem : Problem
+        The dual problem without the columns that are combinations of others.
+    base : (n,) array
+        The base weights.
+    columns : (k,) int array
+        The positions of the problem's columns among all.
+    beta : (k,) array
+        Coefficients λ of these columns in X's units.
+    optimality : float
+        The certificate of `steropes.solve.optimality.certificate`.
+    n_iter : int
+        Number of Newton steps.
+    infeasible : bool
+        Whether the objective proves that no weights of the base rows have such means. The
+        coefficients are then a direction in which all base rows are on one side of the targets.
+    """
+
+    problem: Problem
+    base: np.ndarray
+    columns: np.ndarray
+    beta: np.ndarray
+    optimality: float
+    n_iter: int
+    infeasible: bool
+
+
+class _NoWeights(Exception):
+    """The objective is below all values that it could have if there were weights."""
+
+
+def balance_by_entropy(
+    design: Design, base: np.ndarray, target: np.ndarray, tolerance: np.ndarray, backend: Backend,
+    tol: float, max_iter: int,
+) -> EntropyFit:  # fmt: skip
+    """Find the weights nearest to base weights with means within a tolerance of the target's.
+
+    Parameters
+    ----------
+    base, target : (n,) arrays
+        Base weights, positive in the rows to weigh, and weights of the target's rows.
+    tolerance : (p,) array
+        Largest absolute differences of means, in X's units. Means of columns with a tolerance of
+        zero become equal; of such columns that are combinations of others in the base rows,
+        only some are in the dual problem, so that the caller must check their balance.
+    tol, max_iter
+        As in `steropes.solve.certified_fit.certified_fit`.
+    """
+    counted = base > 0
+    centered = design.centered(counted)
+    likelihood = EntropyBalancingLikelihood(base, target, backend)
+    problem = Problem(centered, likelihood, np.ones(design.n), None, None, design.names)
+    columns = np.arange(design.p)
+    free = np.flatnonzero(tolerance == 0)
+    redundant = unidentifiable_columns(problem, free) if len(free) else free
+    if len(redundant):
+        columns = np.setdiff1d(columns, redundant)
+        kept = centered.only(columns) if len(columns) else null_design(design.n)
+        problem = replace(problem, design=kept, names=kept.names)
+    total = float(base.sum())
+    penalty = total * tolerance[columns]
+    bound = -total * np.log(total / base[counted].min())
+    batch = problem.batch()
+
+    def watch(step: int, violation: float) -> None:
+        if batch.point.objective[0] < bound - 1e-6 * abs(bound):
+            raise _NoWeights
+
+    nothing = np.zeros(len(columns))
+    try:
+        fit = certified_fit(problem, batch, penalty, nothing, tol, max_iter, watch)
+    except _NoWeights:
+        return EntropyFit(problem, base, columns, _position(batch), np.inf, max_iter, True)
+    infeasible = fit.objective < bound - 1e-6 * abs(bound)
+    return EntropyFit(problem, base, columns, fit.beta, fit.optimality, fit.n_iter, infeasible)
+
+
+def _position(batch: Batch) -> np.ndarray:
+    """Return the coefficients of a batch of one replicate, (k,), in X's units."""
+    return batch.beta[:, 0] / batch.term.scale
