@@ -11,11 +11,14 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from scipy import linalg
 
 from ..errors import DataError
 from ..fit import Problem
+from .information_matrix import Information
+from .score_contributions import UnitScores
 
-__all__ = ["WeightModel", "check_weight_model", "summed_products"]
+__all__ = ["WeightModel", "check_weight_model", "influence_through_predictor", "summed_products"]
 
 
 @runtime_checkable
@@ -70,6 +73,42 @@ def check_weight_model(weight_model: object, problem: Problem) -> WeightModel:
             "sample_weight, possibly times one number."
         )
     return weight_model
+
+
+def influence_through_predictor(
+    problem: Problem, beta: np.ndarray, derivative: np.ndarray
+) -> np.ndarray:
+    """Compute the influence of rows on quantities that depend on a model's linear predictors.
+
+    Parameters
+    ----------
+    problem, beta
+        The model without a prior on its coefficients, (p,) in X's units.
+    derivative : (rows of η, k) array
+        Derivatives of the quantities in the linear predictors, in the order of X's rows.
+
+    Returns
+    -------
+    (n, k) array
+        The influence of each row on the coefficients times the derivative in the coefficients.
+    """
+    design, backend, k = problem.design, problem.likelihood.backend, derivative.shape[1]
+    nothing = np.zeros(design.p)
+    H = Information(problem, beta, nothing, nothing).H
+    R = np.zeros((len(derivative), backend.lanes(k)))
+    R[:, :k] = derivative
+    by_coefficient = backend.to_host(design.rmatmul(backend.asarray(R), backend))[:, :k]
+    size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
+    try:
+        solved = linalg.solve(
+            H / size / size[:, None], by_coefficient / size[:, None], assume_a="sym"
+        )
+    except linalg.LinAlgError:
+        raise DataError(
+            "The information of the model of the weights is singular, so that errors cannot "
+            "include its estimation. Remove collinear columns."
+        ) from None
+    return UnitScores(problem, beta).along(solved / size[:, None])
 
 
 def summed_products(influences: np.ndarray, unit: np.ndarray | None) -> np.ndarray:

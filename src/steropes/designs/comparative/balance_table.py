@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.designs.comparative.covariate_columns import CovariateColumns, moments_of
-from steropes.designs.comparative.estimands import (
+from steropes.designs.values.estimands import (
     SPREAD_OF_ESTIMAND,
     Denominator,
     check_estimand,

@@ -19,13 +19,12 @@ from steropes.designs.comparative.balance_table import (
     standard_deviations,
 )
 from steropes.designs.comparative.covariate_columns import CovariateColumns
-from steropes.designs.comparative.effective_sample_size import effective_sample_size
-from steropes.designs.comparative.estimands import SPREAD_OF_ESTIMAND, check_estimand
+from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
+from steropes.designs.values.estimands import SPREAD_OF_ESTIMAND, check_estimand
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError, listed
 from steropes.fit.entropy_balance import EntropyFit, balance_by_entropy
-from steropes.infer.independent_row_scores import row_scores
-from steropes.infer.survival_residuals import influences
+from steropes.infer.estimated_weights import influence_through_predictor
 from steropes.models.fitting.sklearn_base import BaseEstimator
 
 __all__ = ["EntropyBalancing"]
@@ -178,7 +177,9 @@ class EntropyBalancing(BaseEstimator):
         self._check_all_columns(imbalance, delta, spread, draft, design.names)
         self._publish(draft, weights, design)
         self.tolerance_, self.imbalance_ = delta, imbalance
-        self.effective_sample_size_ = effective_sample_size(weights, target)
+        self.effective_sample_size_ = effective_sample_sizes(
+            weights, target.astype(int), ("comparator", "target")
+        )
         self.balance_ = balance_table(
             X, treatment, weights, estimand=estimand, before=sample_weight
         )
@@ -293,12 +294,13 @@ class EntropyBalancing(BaseEstimator):
         derivative = np.asarray(outcome, dtype=float)
         total = np.zeros_like(derivative)
         for fit in self._fits.values():
-            base = fit.base > 0
-            some = np.arange(fit.problem.design.p)
-            x = row_scores(fit.problem, np.where(base, 1.0, 0.0), some)
-            w = np.where(base, self.weights_, 0.0)
-            own = np.where(base[:, None], x - (w @ x) / w.sum(), 0.0)
-            total += influences(fit.problem, fit.beta, some) @ (own.T @ derivative)
+            # Log weights are η minus the logarithm of their sum in the group.
+            base = fit.base[:, None] > 0
+            share = np.where(base, self.weights_[:, None], 0.0)
+            share /= share.sum()
+            own = np.where(base, derivative, 0.0)
+            own -= share * own.sum(axis=0)
+            total += influence_through_predictor(fit.problem, fit.beta, own)
         return total
 
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from steropes.data.html_representations import TextInHtml
-from steropes.designs.propensity.propensity_weights import Estimand, propensity_weights
+from steropes.designs.propensity.balancing_weights import log_weight_slopes
+from steropes.designs.propensity.propensity_weights import STABILISED, focal_arm, weights_of_arms
+from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.errors import DataError
-from steropes.infer.independent_row_scores import outcome_and_predictor, row_scores
-from steropes.infer.inference_constants import BLOCKS
-from steropes.infer.survival_residuals import influences
+from steropes.fit import Problem
+from steropes.infer.baseline_hazard import fitted_state
+from steropes.infer.estimated_weights import influence_through_predictor
+from steropes.infer.independent_row_scores import outcome_and_predictor
 from steropes.models.estimators.logistic_regression import LogisticRegression
+from steropes.models.multinomial.multinomial_logistic_regression import (
+    MultinomialLogisticRegression,
+)
 
 __all__ = ["EstimatedWeights"]
 
@@ -27,15 +33,18 @@ class EstimatedWeights(TextInHtml):
 
     Parameters
     ----------
-    model : LogisticRegression
-        Propensity model, fitted without a prior to all rows. Penalised estimates have a bias of
-        the order of their errors, which influences do not include.
-    estimand : {"att", "ate", "atu", "ato"}, default "att"
-        As in `propensity_weights`.
+    model : LogisticRegression or MultinomialLogisticRegression
+        Propensity model of two or of several arms, fitted without a prior to all rows. Penalised
+        estimates have a bias of the order of their errors, which influences do not include.
+    estimand : {"att", "ate", "atu", "ato", "atm", "entropy"}, default "att"
+        As in `propensity_weights`. With several arms "ate", "att" (in the arm ``focal``), "ato"
+        (Li and Li 2019), "atm" or "entropy".
     stabilized : bool, default True
-        As in `propensity_weights`; the share of the target arm counts as an estimate.
+        As in `propensity_weights`; the shares of the arms count as estimates.
     largest : float, optional
         As in `propensity_weights`; truncated weights count as constant.
+    focal : label, optional
+        The arm in whose people effects are estimated, with several arms and "att".
 
     Attributes
     ----------
@@ -51,7 +60,8 @@ class EstimatedWeights(TextInHtml):
     References
     ----------
     Lunceford and Davidian (2004), Statistics in Medicine 23:2937–2960. Stefanski and Boos (2002),
-    The American Statistician 56:29–38. Reifeis and Hudgens (2022), American Journal of
+    The American Statistician 56:29–38. Li and Li (2019), Annals of Applied Statistics
+    13:2389–2415. Reifeis and Hudgens (2022), American Journal of
     Epidemiology 191:1092–1097.
 
     Examples
@@ -75,14 +85,19 @@ class EstimatedWeights(TextInHtml):
 
     def __init__(
         self,
-        model: LogisticRegression,
-        estimand: Estimand = "att",
+        model: LogisticRegression | MultinomialLogisticRegression,
+        estimand: AnyEstimand = "att",
         *,
         stabilized: bool = True,
         largest: float | None = None,
+        focal: object = None,
     ) -> None:
-        if not isinstance(model, LogisticRegression) or not hasattr(model, "coef_"):
-            raise DataError("The model of estimated weights must be a fitted LogisticRegression.")
+        several = isinstance(model, MultinomialLogisticRegression)
+        if not (several or isinstance(model, LogisticRegression)) or not hasattr(model, "coef_"):
+            raise DataError(
+                "The model of estimated weights must be a fitted LogisticRegression or "
+                "MultinomialLogisticRegression."
+            )
         if model.prior_ is not None:
             raise DataError(
                 "The propensity model has a prior, and errors with estimated weights are for "
@@ -91,26 +106,23 @@ class EstimatedWeights(TextInHtml):
             )
         self._problem = model._require_data("estimated weights")
         self._beta = model._beta
-        y, eta = outcome_and_predictor(self._problem, self._beta)
-        treated, score = y == 1, expit(eta)
-        self._values = propensity_weights(
-            score, treated.astype(int), estimand, stabilized=stabilized, largest=largest
+        scores, arm = _scores_and_arms(self._problem, self._beta)
+        name = check_estimand(estimand)
+        code = focal_arm(name, list(model.classes_), focal)
+        self._values = weights_of_arms(
+            scores, arm, name, stabilized=stabilized, largest=largest, focal=code
         )
-        # Derivatives of log weights in the linear predictor of the propensity model.
-        slope = {
-            "att": np.where(treated, 0.0, 1.0),
-            "atu": np.where(treated, -1.0, 0.0),
-            "ate": np.where(treated, score - 1.0, score),
-            "ato": np.where(treated, -score, 1.0 - score),
-        }[estimand]
-        constant = np.zeros(len(y), bool) if largest is None else self._values >= largest
-        self._slope = np.where(constant, 0.0, slope)
-        share = treated.mean()
-        # Derivatives of log weights in the share of the target arm, and influences on it.
-        by_share = np.where(treated, 1.0 / share, -1.0 / (1.0 - share))
-        stabilised = stabilized and estimand != "ato"
-        self._by_share = np.where(constant, 0.0, by_share) if stabilised else np.zeros(len(y))
-        self._on_share = (treated - share) / len(y)
+        slopes = log_weight_slopes(scores, arm, name, code)
+        constant = np.zeros(len(arm), bool) if largest is None else self._values >= largest
+        # Derivatives of log weights in the rows of η: those of the one predictor or of each arm.
+        slopes = np.where(constant[:, None], 0.0, slopes)
+        self._slopes = slopes if several else slopes[:, 1:]
+        share = np.bincount(arm, minlength=scores.shape[1]) / len(arm)
+        stabilised = stabilized and name in STABILISED
+        # Derivatives of log weights in the log shares of the arms, and influences on these.
+        by_share = np.eye(scores.shape[1])[arm] * float(stabilised)
+        self._by_share = np.where(constant[:, None], 0.0, by_share)
+        self._on_share = (np.eye(scores.shape[1])[arm] / share - 1.0) / len(arm)
 
     def __repr__(self) -> str:
         """Return the number of weights, without their values."""
@@ -134,10 +146,18 @@ class EstimatedWeights(TextInHtml):
         ndarray, shape (n, p)
             To be added to the influences with known weights.
         """
-        total = np.outer(self._on_share, self._by_share @ outcome)
-        k = self._problem.design.p
-        for a in range(0, k, BLOCKS.columns):
-            some = np.arange(a, min(a + BLOCKS.columns, k))
-            by_coefficient = row_scores(self._problem, self._slope, some)
-            total += influences(self._problem, self._beta, some) @ (by_coefficient.T @ outcome)
-        return total
+        total = self._on_share @ (self._by_share.T @ outcome)
+        along = np.concatenate([slope[:, None] * outcome for slope in self._slopes.T])
+        return np.asarray(total + influence_through_predictor(self._problem, self._beta, along))
+
+
+def _scores_and_arms(problem: Problem, beta: NDArray) -> tuple[NDArray, NDArray]:
+    """Return the scores of all arms, (n, K), and the position of each person's arm, (n,)."""
+    n = problem.design.n
+    if problem.likelihood.n_eta == n:
+        y, eta = outcome_and_predictor(problem, beta)
+        score = expit(eta)
+        return np.column_stack([expit(-eta), score]), (y == 1).astype(int)
+    eta, _ = fitted_state(problem, beta)
+    h = problem.likelihood.backend.to_host(eta)[:, 0].reshape(-1, n).T
+    return softmax(h, axis=1), np.asarray(problem.fold_label)

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.designs.propensity.balancing_weights import balancing_weights
+from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.designs.values.input_checks import require_arms
-from steropes.errors import DataError
+from steropes.errors import DataError, listed
 
-__all__ = ["Estimand", "propensity_weights", "set_weights"]
+__all__ = [
+    "STABILISED",
+    "Estimand",
+    "focal_arm",
+    "propensity_weights",
+    "set_weights",
+    "weights_of_arms",
+]
 
+# Estimands whose weights may be multiplied by the share of the arm.
+STABILISED = ("ate", "att", "atu")
+# The estimands of studies.
 Estimand = Literal["att", "ate", "atu", "ato"]
 
 
 def propensity_weights(
     score: ArrayLike,
     treated: ArrayLike,
-    estimand: Estimand = "att",
+    estimand: AnyEstimand = "att",
     *,
     stabilized: bool = True,
     largest: float | None = None,
@@ -34,7 +47,11 @@ def propensity_weights(
     "atu"       (1 − e) / e               1
     "ate"       1 / e                     1 / (1 − e)
     "ato"       1 − e                     e
+    "atm"       min(e, 1 − e) / e         min(e, 1 − e) / (1 − e)
+    "entropy"   h(e) / e                  h(e) / (1 − e)
     ==========  ========================  =========================
+
+    with h(e) = −e log e − (1 − e) log(1 − e).
 
     Parameters
     ----------
@@ -43,9 +60,11 @@ def propensity_weights(
     treated : array_like, shape (n,)
         1 for the target arm.
     estimand : str, default "att"
-        The effect in the treated, the untreated, everybody, or the overlap of the arms.
+        The effect in the treated, the untreated ("atc" is "atu"), everybody, or one of three
+        populations in which both arms are represented: the overlap of the arms ("ato"), people
+        like those of matched pairs ("atm"), or weights by the entropy of the score.
     stabilized : bool, default True
-        Multiply each arm's weights by its share of the people; not for "ato".
+        Multiply each arm's weights by its share of the people; only for "att", "ate" and "atu".
     largest : float, optional
         Truncate larger weights to this value.
 
@@ -61,8 +80,9 @@ def propensity_weights(
 
     References
     ----------
-    Robins, Hernán and Brumback (2000), Epidemiology 11:550; Li, Thomas and Li (2019), Am J
-    Epidemiol 188:250, for overlap weights.
+    Robins, Hernán and Brumback (2000), Epidemiology 11:550. Li, Thomas and Li (2019), Am J
+    Epidemiol 188:250 (overlap weights). Li and Greene (2013), Int J Biostat 9:215–234 (matching
+    weights). Zhou, Matsouaka and Thomas (2020), Stat Methods Med 29:3721–3756 (entropy weights).
 
     Examples
     --------
@@ -73,23 +93,21 @@ def propensity_weights(
     e, t = np.asarray(score, dtype=float), require_arms(treated) == 1
     if e.shape != t.shape:
         raise DataError(f"weights: {e.shape} scores and {t.shape} people; shapes must agree")
-    if estimand not in get_args(Estimand):
-        raise DataError(
-            f"estimand must be one of {', '.join(get_args(Estimand))}, not {estimand!r}"
-        )
+    estimand = check_estimand(estimand)
     if largest is not None and not largest > 0:
         raise DataError(f"largest must be a weight above 0, not {largest!r}")
     if not ((e >= 0) & (e <= 1)).all():
         row = int(np.argmin((e >= 0) & (e <= 1)))
         raise DataError(f"weights: the score of row {row} is {e[row]}, not a probability")
+    both = np.column_stack([1 - e, e])
     with np.errstate(divide="ignore"):
         weight = {
             "att": lambda: np.where(t, 1.0, e / (1 - e)),
             "atu": lambda: np.where(t, (1 - e) / e, 1.0),
             "ate": lambda: np.where(t, 1 / e, 1 / (1 - e)),
             "ato": lambda: np.where(t, 1 - e, e),
-        }[estimand]()
-    if stabilized and estimand != "ato":
+        }.get(estimand, lambda: balancing_weights(both, t.astype(int), estimand))()
+    if stabilized and estimand in STABILISED:
         share = float(t.mean())
         weight *= np.where(t, share, 1 - share)
     if largest is not None:
@@ -101,6 +119,61 @@ def propensity_weights(
             "score, or set the largest weight"
         )
     return weight
+
+
+def weights_of_arms(
+    scores: NDArray,
+    arm: NDArray,
+    estimand: AnyEstimand,
+    *,
+    stabilized: bool,
+    largest: float | None = None,
+    focal: int | None = None,
+) -> NDArray:
+    """Compute weights of two or more arms.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n, K)
+        Probabilities of the arms.
+    arm : ndarray of int, shape (n,)
+        Position of each person's arm.
+    estimand, stabilized, largest
+        As in `propensity_weights`.
+    focal : int, optional
+        Position of the arm of "att", of more than two.
+    """
+    if scores.shape[1] == 2:
+        return propensity_weights(
+            scores[:, 1], arm, estimand, stabilized=stabilized, largest=largest
+        )
+    weight = balancing_weights(scores, arm, estimand, focal)
+    if stabilized and estimand in STABILISED:
+        weight = weight * (np.bincount(arm) / len(arm))[arm]
+    if largest is not None:
+        weight = np.minimum(weight, largest)
+    if not np.isfinite(weight).all():
+        row = int(np.argmin(np.isfinite(weight)))
+        raise DataError(
+            f"weights: row {row} has a score of zero for its own arm, so its weight is infinite; "
+            "leave out people who could not have been in their arm, or set the largest weight"
+        )
+    return weight
+
+
+def focal_arm(estimand: str, arms: Sequence[object], focal: object) -> int | None:
+    """Return the position of the arm in whose people "att" or "atu" is; None for others."""
+    if estimand not in ("att", "atu"):
+        return None
+    if len(arms) == 2:
+        return int(estimand == "att")
+    known = [str(name) for name in arms]
+    if estimand == "atu" or str(focal) not in known:
+        raise DataError(
+            "With several arms, focal must be one of them for estimand='att', the effect in people "
+            f"of that arm: {listed(known)}."
+        )
+    return known.index(str(focal))
 
 
 def set_weights(sets: ArrayLike, treated: ArrayLike, estimand: Estimand = "att") -> NDArray:

@@ -5,7 +5,19 @@ Every page, table and terminal uses these names.
 
 from __future__ import annotations
 
-__all__ = ["ESTIMANDS", "estimand_name"]
+from typing import Literal, get_args
+
+from steropes.errors import DataError
+
+__all__ = [
+    "ESTIMANDS", "SPREAD_OF_ESTIMAND", "AnyEstimand", "Denominator", "check_estimand",
+    "estimand_name",
+]  # fmt: skip
+
+AnyEstimand = Literal["ate", "att", "atu", "ato", "atm", "entropy"]
+Denominator = Literal["target", "comparator", "pooled", "all"]
+# The groups whose spread standardises differences; "pooled" under all other estimands.
+SPREAD_OF_ESTIMAND: dict[str, Denominator] = {"att": "target", "atu": "comparator"}
 
 ESTIMANDS = {
     "att": "people like the target's (ATT)",
@@ -13,6 +25,7 @@ ESTIMANDS = {
     "ate": "everybody in either arm (ATE)",
     "ato": "people who might have had either (ATO)",
     "atm": "the matched people (ATM)",
+    "entropy": "people whose treatment was least certain (entropy weights)",
 }
 
 
@@ -27,3 +40,20 @@ def estimand_name(code: str, adjusted: bool = True) -> str:
         Whether the estimate is adjusted; if not, "not adjusted" is appended.
     """
     return ESTIMANDS.get(code, code) + ("" if adjusted else ", not adjusted")
+
+
+def check_estimand(
+    estimand: str, known: tuple[AnyEstimand, ...] = get_args(AnyEstimand)
+) -> AnyEstimand:
+    """Return the name of an estimand in lower case, with "atc" as "atu".
+
+    Raises
+    ------
+    DataError
+        The estimand is not one of those known.
+    """
+    name = {"atc": "atu"}.get(str(estimand).lower(), str(estimand).lower())
+    for each in known:
+        if each == name:
+            return each
+    raise DataError(f"estimand must be one of {', '.join(known)}, not {estimand!r}.")

@@ -1,0 +1,320 @@
+"""Propensity weights of two or more groups as one object: scores, weights and balance."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from steropes.data import check_classes
+from steropes.data.vector_checks import check_weights
+from steropes.design import as_design
+from steropes.designs.comparative.balance_table import balance_table
+from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
+from steropes.designs.propensity.estimated_propensity_weights import EstimatedWeights
+from steropes.designs.propensity.propensity_weights import focal_arm, weights_of_arms
+from steropes.designs.values.estimands import AnyEstimand, check_estimand
+from steropes.designs.values.input_checks import require_numbers
+from steropes.errors import DataError, listed
+from steropes.models.estimators.logistic_regression import LogisticRegression
+from steropes.models.estimators.penalized_model import PenalizedModel
+from steropes.models.fitting.sklearn_base import BaseEstimator
+from steropes.models.multinomial.multinomial_logistic_regression import (
+    MultinomialLogisticRegression,
+)
+
+__all__ = ["PropensityWeights"]
+
+
+class PropensityWeights(BaseEstimator):
+    """Weights by propensity scores for several populations, and for two or more groups.
+
+    A person in group a with the scores e_k has the weight h(e) / e_a (Li and Li 2019), where h is
+
+    ==========  ======================  =========================================================
+    estimand    h                       population
+    ==========  ======================  =========================================================
+    "ate"       1                       everybody
+    "att"       e of the treated        the treated, or with several groups those of ``focal``
+    "atu"       1 − e                   the untreated; "atc" is the same
+    "ato"       1 / Σ 1/e_k             overlap: people who might have had any treatment
+    "atm"       min e_k                 people like those of matched pairs
+    "entropy"   −Σ e_k log e_k          people whose treatment was uncertain
+    ==========  ======================  =========================================================
+
+    Parameters
+    ----------
+    estimand : str, default "ate"
+        Population of the effect.
+    model : estimator, optional
+        Unfitted model of the treatment with ``predict_proba``, which is cloned, such as
+        ``LogisticRegression(prior=Laplace(), cv=10)``. Default: `LogisticRegression` or, for
+        several groups, `MultinomialLogisticRegression`, both by maximum likelihood.
+    stabilized : bool, default False
+        Multiply the weights of each group by its share of the people; under "ate", "att" and
+        "atu". Means of groups do not change, but weighted hazard ratios do.
+    trim : float, default 0.0
+        Leave out people of whom any score is below this number (weight 0). Scores are not
+        estimated again.
+    truncate : float, optional
+        Quantile of the weights, such as 0.99, to which larger weights are reduced.
+    focal : label, optional
+        The group in whose people effects are estimated, with several groups and "att".
+
+    Attributes
+    ----------
+    weights_ : ndarray, shape (n,)
+        Weights of all people, times ``sample_weight`` if given.
+    score_ : ndarray, shape (n,) or (n, K)
+        Scores of group 1, or of each group in the order of ``classes_``.
+    classes_ : ndarray, shape (K,)
+        Codes or labels of the groups.
+    model_ : estimator or None
+        The fitted model; None if scores were given.
+    balance_ : DataFrame
+        Balance before and after weighting; see `balance_table`. With several groups each pair has
+        its rows, named by the column ``groups``.
+    effective_sample_size_ : dict of str to float
+        (Σw)² / Σw² of the target and of the comparator, or of each of several groups.
+
+    See Also
+    --------
+    EntropyBalancing : Weights that balance covariates without a model of the treatment.
+
+    References
+    ----------
+    Li and Li (2019), Annals of Applied Statistics 13:2389–2415. Crump, Hotz, Imbens and Mitnik
+    (2009), Biometrika 96:187–199 (trimming). Lee, Lessler and Stuart (2011), PLoS ONE 6:e18174
+    (truncation).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> from steropes.designs import PropensityWeights
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 2))
+    >>> treatment = (rng.random(500) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+    >>> y = treatment + X[:, 0] + rng.standard_normal(500)
+    >>> weights = PropensityWeights(estimand="ato").fit(X, treatment)
+    >>> float(weights.balance_["smd_after"].abs().max()) < 1e-8
+    True
+    >>> outcome = steropes.LinearRegression()
+    >>> outcome = outcome.fit(treatment[:, None], y, sample_weight=weights.weights_)
+    >>> outcome.summary(weight_model=weights)[["coef", "se"]].round(3).to_numpy()[-1].tolist()
+    [1.017, 0.103]
+    """
+
+    def __init__(
+        self,
+        *,
+        estimand: str = "ate",
+        model: Any = None,
+        stabilized: bool = False,
+        trim: float = 0.0,
+        truncate: float | None = None,
+        focal: object = None,
+    ) -> None:
+        self.estimand = estimand
+        self.model = model
+        self.stabilized = stabilized
+        self.trim = trim
+        self.truncate = truncate
+        self.focal = focal
+
+    def fit(
+        self,
+        X: Any,
+        treatment: ArrayLike,
+        *,
+        score: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Estimate the scores and compute the weights.
+
+        Parameters
+        ----------
+        X : data frame, array, sparse matrix or Design, shape (n, p)
+            Covariates of the model, whose balance is reported.
+        treatment : array_like, shape (n,)
+            1 for the target group and 0 for the comparator, or labels of three or more groups.
+        score : array_like, shape (n,) or (n, K), optional
+            Scores from elsewhere instead of a model, of group 1 or of all groups in the order of
+            their sorted labels.
+        sample_weight : array_like, shape (n,), optional
+            Weights of people, such as those of a survey.
+
+        Returns
+        -------
+        self
+            The fitted weights.
+
+        Raises
+        ------
+        DataError
+            A group is missing, or a score makes a weight infinite.
+        """
+        estimand = check_estimand(self.estimand)
+        design = as_design(X)
+        classes, arm = _groups(treatment, design.n)
+        before = check_weights(sample_weight, design.n)
+        model = None
+        if score is None:
+            model = self._unfitted(len(classes))
+            columns = design if isinstance(model, PenalizedModel) else X
+            model.fit(columns, arm if len(classes) == 2 else classes[arm], sample_weight=before)
+            scores = np.asarray(model.predict_proba(columns))
+        else:
+            scores = _given_scores(score, design.n, len(classes))
+        plain = weights_of_arms(
+            scores, arm, estimand, stabilized=self.stabilized,
+            focal=focal_arm(estimand, list(classes), self.focal),
+        )  # fmt: skip
+        kept = self._kept(scores)
+        largest = self._largest(plain[kept & (before > 0)])
+        weights = np.where(kept, plain if largest is None else np.minimum(plain, largest), 0.0)
+        self._estimated, self._reason = self._weight_model(model, estimand, largest)
+        self.model_, self.classes_ = model, classes
+        self.score_ = scores[:, 1] if len(classes) == 2 else scores
+        self.weights_ = weights * before
+        self.n_features_in_ = design.p
+        names = ["comparator", "target"] if len(classes) == 2 else [str(c) for c in classes]
+        self.effective_sample_size_ = effective_sample_sizes(self.weights_, arm, names)
+        self.balance_ = _balance(
+            X, arm, classes, self.weights_, estimand, None if sample_weight is None else before
+        )
+        return self
+
+    def _unfitted(self, groups: int) -> Any:
+        """Return the model to fit."""
+        if self.model is not None:
+            return clone(self.model)
+        return LogisticRegression() if groups == 2 else MultinomialLogisticRegression()
+
+    def _kept(self, scores: NDArray) -> NDArray:
+        """Return who remains after trimming, (n,) bool."""
+        if not 0 <= self.trim < 1 / scores.shape[1]:
+            raise DataError(
+                f"trim must be 0 or more and below {1 / scores.shape[1]:g}, not {self.trim!r}."
+            )
+        return np.asarray((scores >= self.trim).all(axis=1))
+
+    def _largest(self, weights: NDArray) -> float | None:
+        """Return the weight to which larger ones are reduced, if any."""
+        if self.truncate is None:
+            return None
+        if not 0.5 < self.truncate < 1:
+            raise DataError(
+                f"truncate must be a quantile between 0.5 and 1, such as 0.99, not "
+                f"{self.truncate!r}."
+            )
+        return float(np.quantile(weights, self.truncate))
+
+    def _weight_model(
+        self, model: Any, estimand: AnyEstimand, largest: float | None
+    ) -> tuple[EstimatedWeights | None, str]:
+        """Return the weights with their dependence on the model, or the reason for None."""
+        if model is None:
+            return None, "the scores were given"
+        known = isinstance(model, LogisticRegression | MultinomialLogisticRegression)
+        if not known:
+            return None, f"{type(model).__name__} has no score contributions"
+        if model.prior_ is not None:
+            return None, "the model has a prior"
+        return (
+            EstimatedWeights(
+                model, estimand, stabilized=self.stabilized, largest=largest, focal=self.focal
+            ),
+            "",
+        )
+
+    @property
+    def values(self) -> NDArray:
+        """The weights, as ``weight_model`` of outcome models needs them, (n,)."""
+        return self.weights_.copy()
+
+    def influences(self, outcome: ArrayLike) -> NDArray:
+        """Compute the influence of people on other coefficients through the weights.
+
+        A fitted object can be passed as ``weight_model`` to ``summary``, ``confint`` and ``vcov``
+        of an outcome model, whose errors then include the estimation of the scores.
+
+        Parameters
+        ----------
+        outcome : array_like, shape (n, k)
+            Derivatives of the other coefficients in the logarithm of each person's weight.
+
+        Returns
+        -------
+        ndarray, shape (n, k)
+            To be added to the influences with known weights.
+
+        Raises
+        ------
+        DataError
+            If the scores do not come from a model by maximum likelihood.
+        """
+        if self._estimated is None:
+            raise DataError(
+                f"Errors cannot include the estimation of the scores, since {self._reason}. Take "
+                "robust errors with the weights as known (kind='robust'), or a bootstrap in which "
+                "the model is fitted in each draw."
+            )
+        return self._estimated.influences(np.asarray(outcome, dtype=float))
+
+
+def _groups(treatment: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
+    """Return the groups, (K,), and the position of each person's group, (n,)."""
+    if len(np.asarray(treatment)) != n:
+        raise DataError(
+            f"treatment has {len(np.asarray(treatment))} rows and X {n}; they must agree."
+        )
+    classes, arm = check_classes(treatment, n)
+    if len(classes) < 2:
+        raise DataError("treatment has one value only; two or more groups are needed.")
+    if len(classes) == 2 and not np.array_equal(require_numbers("treatment", classes), [0, 1]):
+        raise DataError(
+            f"treatment must be 1 for the target and 0 for the comparator; it has the values "
+            f"{listed([str(c) for c in classes])}."
+        )
+    return np.asarray(classes), np.asarray(arm)
+
+
+def _given_scores(score: ArrayLike, n: int, groups: int) -> NDArray:
+    """Check scores from elsewhere, and return those of all groups, (n, K)."""
+    given = np.asarray(score, dtype=float)
+    if groups == 2 and given.ndim == 1:
+        given = np.column_stack([1.0 - given, given])
+    if given.shape != (n, groups):
+        raise DataError(
+            f"score has shape {np.asarray(score).shape}; {groups} groups and {n} people need "
+            f"{(n,) if groups == 2 else (n, groups)}."
+        )
+    wrong = ~((given >= 0) & (given <= 1)).all(axis=1) | ~np.isclose(given.sum(axis=1), 1.0)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise DataError(f"score: row {row} (counted from 0) has no probabilities that add up to 1.")
+    return given
+
+
+def _balance(
+    X: Any, arm: NDArray, classes: NDArray, weights: NDArray, estimand: str,
+    before: NDArray | None,
+) -> pd.DataFrame:  # fmt: skip
+    """Return the balance of two groups, or of each pair of several."""
+    if len(classes) == 2:
+        return balance_table(X, arm, weights, estimand=estimand, before=before)
+    tables = []
+    own = np.ones(len(arm)) if before is None else before
+    for k, j in combinations(range(len(classes)), 2):
+        inside = (arm == j) | (arm == k)
+        table = balance_table(
+            X, (arm == j) * 1, np.where(inside, weights, 0.0), before=np.where(inside, own, 0.0)
+        )
+        table.insert(0, "groups", f"{classes[j]} − {classes[k]}")
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
