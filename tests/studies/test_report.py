@@ -18,7 +18,7 @@ from steropes.studies import (
     demo_database,
     synthetic_database,
 )
-from steropes.studies.diagnostics.study_verdicts import Judged
+from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.formatting.released_numbers import decimals, p_value, shown_value
 from steropes.studies.release.one_question_release import publish
@@ -432,7 +432,7 @@ def test_names_have_a_capital_wherever_the_page_and_the_terminal_have_them(omop,
 
 @pytest.mark.parametrize(("n", "shown"), [(11999, "11,999"), (1234567, "1,234,567"), (7, "7")])
 def test_a_number_of_outcomes_is_shown_as_a_count(n, shown):
-    assert found(Judged("precision", "outcomes in the arm", n, "at least 5", "PASS")) == shown
+    assert found(Verdict("precision", "outcomes in the arm", "PASS", n, "at least 5")) == shown
 
 
 def test_a_covariate_that_defines_the_arm_ends_the_study_by_name(omop):

@@ -20,6 +20,7 @@ from steropes.studies.grids.sccs_grid import (
 )
 from steropes.studies.sccs.cases.event_dependent_observation import CensorModel
 from steropes.studies.sccs.results.sccs_diagnostics import _convergence
+from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 from steropes.studies.series_report.sccs_grid_page import case_series_grid_page
 from steropes.studies.series_report.sccs_terminal import print_series
 
@@ -148,9 +149,9 @@ def test_a_grid_hides_a_case_series_that_did_not_converge(path, stopped, tmp_pat
 
 def test_a_censoring_model_that_did_not_converge_fails(path):
     study = case_series(path, settings(1000), disclosure="none")
-    assert _convergence(study.model, None).verdict == "PASS"
+    assert _convergence(study.model, None, Thresholds()).verdict == "PASS"
     bad = CensorModel("weibull-age", (0.0,) * 7, 1.0, converged=False)
-    found = _convergence(study.model, bad)
+    found = _convergence(study.model, bad, Thresholds())
     assert (found.verdict, found.finding) == ("FAIL", "The censoring model did not converge.")
 
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .database.omop import OmopDatabase
     from .database.synthetic_database import synthetic_database
     from .diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
+    from .diagnostics.diagnostic import register_diagnostic
     from .federation.federated_runs import (
         federate,
         federate_answer,
@@ -189,6 +190,7 @@ _WHERE = {
     "demo_database": "specifications.demo",
     "DiagnosticThresholds": "diagnostics.comparative_diagnostics",
     "Diagnostics": "diagnostics.comparative_diagnostics",
+    "register_diagnostic": "diagnostics.diagnostic",
     "incidence_rates": "steropes.designs.effects.arm_summaries",
     "environment": "cli.environment",
     "Profile": "steropes.designs.evidence",
@@ -388,6 +390,7 @@ __all__ = [
     "read_spec",
     "read_specification_plan",
     "read_study",
+    "register_diagnostic",
     "run_case_series_grid",
     "run_grid",
     "run_specification",

@@ -36,7 +36,8 @@ from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.convergence_diagnostic import convergence, quiet_fits
-from steropes.studies.diagnostics.diagnostic_catalogue import ComparedPeople, further
+from steropes.studies.diagnostics.diagnostic import ComparedPeople
+from steropes.studies.diagnostics.diagnostic_catalogue import further_diagnostics
 from steropes.studies.outcomes.effect_estimate import (
     Estimate,
     estimate_effect,
@@ -340,7 +341,11 @@ class Prepared:
             unconverged=unconverged,
             adjusted=None if analysis.unadjusted else not analysis.crude,
             thresholds=self.thresholds,
-            further={d.key: d.measure(measured) for d in further() if d.measure is not None},
+            further={
+                d.key: float(d.measure(measured))
+                for d in further_diagnostics(self.thresholds)
+                if d.measure is not None
+            },
         )
 
     def _share_tied(self, compared: pd.DataFrame) -> float:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import Positive
-from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
-from steropes.studies.diagnostics.diagnostic_catalogue import Verdict
+from steropes.studies.diagnostics.diagnostic import Diagnostic, Guards, Verdict, Word, allows
+from steropes.studies.diagnostics.diagnostic_catalogue import Further, declared_diagnostics
 
-__all__ = ["DiagnosticThresholds", "Diagnostics", "Verdict"]
+__all__ = ["DiagnosticThresholds", "Diagnostics"]
 
 
 class DiagnosticThresholds(Settings):
@@ -41,6 +42,10 @@ class DiagnosticThresholds(Settings):
         Fewest people of an arm with the outcome for the precision to pass.
     tied : float, default 0.1
         Largest share of matched people whose score others have too.
+    further : tuple of str
+        Further diagnostics: functions as ``module:function``, which `register_diagnostic`
+        decorates. Every process of a run imports the modules, which therefore must be installed or
+        in a folder of PYTHONPATH.
 
     Examples
     --------
@@ -58,6 +63,7 @@ class DiagnosticThresholds(Settings):
     attrition: Positive | None = None
     outcomes: Positive | None = 5.0
     tied: Positive | None = 0.1
+    further: Further = ()
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,7 @@ class Diagnostics(FieldsInHtml):
     thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
     further: Mapping[str, float] = field(default_factory=dict)
 
-    def verdict(self, key: str) -> Verdict:
+    def verdict(self, key: str) -> Word:
         """Return the verdict on a diagnostic.
 
         Parameters
@@ -143,62 +149,85 @@ class Diagnostics(FieldsInHtml):
         str
             "PASS", "FAIL" or "NOT EVALUATED".
         """
-        chosen = catalogue.diagnostic(key).chosen(self.thresholds)
-        value = getattr(self, chosen.value) if chosen.value else self.further.get(key)
-        return chosen.verdict(value, self.thresholds)
+        chosen = next(d for d in self._declared if d.key == key)
+        return chosen.word(self._value(chosen), self.thresholds)
 
     @property
-    def balance_verdict(self) -> Verdict:
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdicts by key, with their values and limits."""
+        found = {}
+        for d in self._declared:
+            value = None if d.relation is None else self._value(d)
+            word = self.verdict(d.key)
+            found[d.key] = d.judged(word, self.thresholds, value=value, about=self._about(d.key))
+        return found
+
+    @property
+    def _declared(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics, in the variants that the thresholds choose."""
+        declared = declared_diagnostics(self.thresholds, "comparative")
+        return tuple(d.chosen(self.thresholds) for d in declared)
+
+    def _value(self, chosen: Diagnostic) -> Any:
+        """Return the value of a diagnostic."""
+        return getattr(self, chosen.value) if chosen.value else self.further.get(chosen.key)
+
+    def _about(self, key: str) -> str:
+        """Return the covariate or model that a value is about."""
+        return {"balance": self.worst_covariate, "convergence": self.unconverged}.get(key, "")
+
+    @property
+    def balance_verdict(self) -> Word:
         """Verdict on the balance among the people of the outcome."""
         return self.verdict("balance")
 
     @property
-    def shared_balance_verdict(self) -> Verdict:
+    def shared_balance_verdict(self) -> Word:
         """Verdict on the balance among all who could be at risk."""
         return self.verdict("shared balance")
 
     @property
-    def equipoise_verdict(self) -> Verdict:
+    def equipoise_verdict(self) -> Word:
         """Verdict on the equipoise."""
         return self.verdict("equipoise")
 
     @property
-    def detectable_verdict(self) -> Verdict:
+    def detectable_verdict(self) -> Word:
         """Verdict on the minimum detectable ratio, which is infinite without any outcome."""
         return self.verdict("detectable")
 
     @property
-    def generalizability_verdict(self) -> Verdict:
+    def generalizability_verdict(self) -> Word:
         """Verdict on the generalisability."""
         return self.verdict("generalizability")
 
     @property
-    def attrition_verdict(self) -> Verdict:
+    def attrition_verdict(self) -> Word:
         """Verdict on the share of the target that was dropped."""
         return self.verdict("attrition")
 
     @property
-    def systematic_error_verdict(self) -> Verdict:
+    def systematic_error_verdict(self) -> Word:
         """Verdict on the expected absolute systematic error."""
         return self.verdict("systematic error")
 
     @property
-    def precision_verdict(self) -> Verdict:
+    def precision_verdict(self) -> Word:
         """Verdict on the number of people with the outcome in each arm."""
         return self.verdict("precision")
 
     @property
-    def tied_verdict(self) -> Verdict:
+    def tied_verdict(self) -> Word:
         """Verdict on tied scores, among which a draw can have decided who was matched."""
         return self.verdict("ties")
 
     @property
-    def convergence_verdict(self) -> Verdict:
+    def convergence_verdict(self) -> Word:
         """Verdict on the convergence of the fits behind the estimate."""
         return self.verdict("convergence")
 
     @property
-    def adjustment_verdict(self) -> Verdict:
+    def adjustment_verdict(self) -> Word:
         """Verdict on the adjustment: a crude estimate answers no question about confounded arms."""
         return self.verdict("adjustment")
 
@@ -208,22 +237,19 @@ class Diagnostics(FieldsInHtml):
 
         Crude estimates may: controls show the error of a crude analysis.
         """
-        return self._passes("calibration")
+        return self._allows("calibration")
 
     @property
     def unblind_for_evidence_synthesis(self) -> bool:
         """Whether the estimate may be combined with those of other databases."""
-        return self._passes("calibration", "synthesis")
+        return self._allows("synthesis")
 
     @property
     def unblind(self) -> bool:
         """Whether the estimate may be shown."""
-        return self._passes("calibration", "synthesis", "viewing")
+        return self._allows("viewing")
 
-    def _passes(self, *guards: str) -> bool:
-        """Check that no diagnostic that guards one of these uses fails."""
-        return all(
-            self.verdict(d.key) != "FAIL"
-            for d in catalogue.declared_diagnostics()
-            if d.guards in guards
-        )
+    def _allows(self, use: Guards) -> bool:
+        """Check that no diagnostic rules out a use of the estimate."""
+        words = ((d.guards, d.word(self._value(d), self.thresholds)) for d in self._declared)
+        return allows(use, words)

@@ -4,55 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
-from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
+from steropes.studies.diagnostics.diagnostic import Diagnostic, Verdict
+from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.disclosure.released_table_rows import cell
 from steropes.studies.disclosure.small_cell_suppression import Bound, largest_count
 
 if TYPE_CHECKING:
-    from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, Verdict
+    from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 
-__all__ = ["Judged", "judge"]
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A diagnostic with its verdict.
-
-    Attributes
-    ----------
-    key : str
-        As in `DIAGNOSTICS`.
-    value : float, Bound or None
-        Rounded as far as small cells require; None where it is withheld or was not evaluated. Where
-        rounding would move it across the threshold, it is a bound that agrees with the verdict.
-    rule : str
-        The condition for passing.
-    verdict : {"PASS", "FAIL", "NOT EVALUATED"}
-    hides : bool
-        Whether an estimate that fails it is not shown.
-    about : str
-        The covariate or model to which the value belongs, if that may be released.
-    threshold : float or None
-        The number in the rule.
-    """
-
-    key: str
-    name: str
-    value: float | Bound | None
-    rule: str
-    verdict: Verdict
-    hides: bool = True
-    about: str = ""
-    threshold: float | None = None
+__all__ = ["judge"]
 
 
 def judge(
-    exact: Diagnostics, released: Mapping[str, object], further: Mapping[str, float]
-) -> list[Judged]:
+    exact: Diagnostics, released: Mapping[str, Any], further: Mapping[str, float]
+) -> list[Verdict]:
     """Judge all diagnostics of a study, with their released values.
 
     Parameters
@@ -61,24 +29,17 @@ def judge(
         Exact values, which determine the verdicts.
     released : mapping
         The released result of the main analysis, with its diagnostics and notes.
+    further : mapping
+        Released values of further diagnostics, by key.
     """
-    about = {"balance": released["worst_covariate"], "convergence": exact.unconverged}
+    limits, verdicts = exact.thresholds, exact.verdicts
+    worst = released["worst_covariate"]
+    about = {"balance": worst if isinstance(worst, str) else ""}
     found = []
-    for declared in catalogue.declared_diagnostics():
-        one, verdict = declared.chosen(exact.thresholds), exact.verdict(declared.key)
-        of = about.get(one.key)
-        found.append(
-            Judged(
-                one.key,
-                one.name,
-                one.agreeing(_value(one, released, further), verdict, exact.thresholds),
-                one.rule(exact.thresholds),
-                verdict,
-                one.guards != "nothing",
-                of if isinstance(of, str) else "",
-                None if one.need else one.limit(exact.thresholds),
-            )
-        )
+    for declared in declared_diagnostics(limits, "comparative"):
+        one, verdict = declared.chosen(limits), verdicts[declared.key]
+        value = one.agreeing(_value(one, released, further), verdict.verdict, limits)
+        found.append(replace(verdict, value=value, about=about.get(one.key, verdict.about)))
     return found
 
 

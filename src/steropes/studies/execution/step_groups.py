@@ -5,6 +5,7 @@ Every study design divides its work into groups of steps that share their prepar
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -102,7 +103,8 @@ def run_in_processes(
     """Yield ``function(common, task)`` for each task, in order, computed by several processes.
 
     The common data are sent to each process once. Processes apply the disclosure rules of this
-    run, which they would not know otherwise.
+    run, which they would not know otherwise, and import modules from the same folders, although
+    they may be older than an entry of ``sys.path``.
     """
     if jobs == 1 or len(tasks) == 1:
         for task in tasks:
@@ -110,21 +112,23 @@ def run_in_processes(
         return
     from joblib import parallel_config
 
-    work = _Work(function, common, rules_in_force())
+    work = _Work(function, common, rules_in_force(), tuple(sys.path))
     with parallel_config(n_jobs=jobs):
         yield from run_tasks(_run_under_rules, work, tasks)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Work(Generic[Common, Task, Result]):
-    """A function with the data that all tasks share, and the disclosure rules of the run."""
+    """A function with the data that all tasks share, and the rules and folders of the run."""
 
     function: Callable[[Common, Task], Result]
     common: Common
     rules: DisclosureRules
+    folders: tuple[str, ...]
 
 
 def _run_under_rules(work: _Work[Common, Task, Result], task: Task) -> Result:
     """Run a task under the disclosure rules of the run."""
+    sys.path.extend(folder for folder in work.folders if folder not in sys.path)
     with applied_rules(work.rules):
         return work.function(work.common, task)

@@ -18,6 +18,7 @@ from steropes.studies.comparative.grid_questions_and_analyses import Question, S
 from steropes.studies.comparative.outcome_analysis import Prepared
 from steropes.studies.database.data_quality_notes import DataNote, distinct, note_rows
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.diagnostics.diagnostic import source_of
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables, run_in_processes
 from steropes.studies.execution.store import ResultStore
@@ -52,10 +53,13 @@ class ComparativeDesign:
     keys = EXACT_KEYS
 
     def prepare(self, db: OmopDatabase, say: Say) -> Sequence[Any]:
-        """Return the hash of given cohorts; others depend on the specification and the database."""
-        if self.cohorts is None or self.cohorts.table is None:
-            return ()
-        return self.cohorts.table.hashes()
+        """Return hashes of given cohorts and the further diagnostics.
+
+        Other cohorts depend on the specification and the database.
+        """
+        given = None if self.cohorts is None else self.cohorts.table
+        further = source_of(self.spec.thresholds.further)
+        return [*(() if given is None else given.hashes()), *further]
 
     def steps(self, db: OmopDatabase, store: ResultStore, say: Say) -> Sequence[StepGroup]:
         """Make the cohorts, store the specification, and group the open steps.

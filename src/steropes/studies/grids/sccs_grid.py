@@ -20,6 +20,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.diagnostics.diagnostic import source_of
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, without_effects
 from steropes.studies.disclosure import DisclosureRules, applied_rules
 from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables, run_in_processes
@@ -246,7 +247,7 @@ class CaseSeriesDesign:
                 analysis.settings_for(question, spec)  # Invalid settings raise before the work.
 
     def prepare(self, db: OmopDatabase, say: Say) -> Sequence[Any]:
-        """Build the cohorts, and return the hashes of all entries.
+        """Build the cohorts, and return the hashes of all entries and the further diagnostics.
 
         Raises
         ------
@@ -260,7 +261,8 @@ class CaseSeriesDesign:
         if made.table is not None:
             self.cohorts = made.table if self.cohorts is None else made.table + self.cohorts
         _refuse_all_blocked(db, self.spec, self.cohorts, self.refused)
-        return () if self.cohorts is None else [self.cohorts.hashes()]
+        further = source_of(self.spec.thresholds.further)
+        return [*([] if self.cohorts is None else [self.cohorts.hashes()]), *further]
 
     def steps(self, db: OmopDatabase, store: ResultStore, say: Say) -> Sequence[StepGroup]:
         """Make the positive controls, store the specification, and return the open steps."""

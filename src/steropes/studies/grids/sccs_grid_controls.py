@@ -12,16 +12,16 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.diagnostics.diagnostic import FAIL, NOT_EVALUATED, PASS, Guards
+from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.grids.sccs_positive_controls import add_to_exposed_time
 from steropes.studies.results.calibrated_results import calibrate_group
-from steropes.studies.sccs.results.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED, PASS
 from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesQuestion
 
 __all__ = ["calibrate_series", "calibrated_series", "with_positives"]
 
-# Diagnostics that a control must not fail to be used for calibration.
-OF_CONTROLS = [d.verdict_column for d in DIAGNOSTICS if d.guards == "calibration"]
+RESULT = ["analysis_id", "exposures_outcome_set_id", "covariate_id"]
 
 
 def with_positives(
@@ -61,7 +61,10 @@ def with_positives(
 
 def calibrate_series(store: ResultStore, grid: CaseSeriesGrid) -> None:
     """Calibrate the results in a store, once all questions of an exposure are complete."""
-    names = ("sccs_result", "sccs_diagnostics_summary", "sccs_exposure", "sccs_covariate", "note")
+    names = (
+        "sccs_result", "sccs_diagnostics_summary", "sccs_exposure", "sccs_covariate", "note",
+        "sccs_further_diagnostic",
+    )  # fmt: skip
     results, checks = calibrated_series({name: store.table(name) for name in names}, grid)
     store.replace("sccs_result", results)
     store.replace("sccs_diagnostics_summary", checks)
@@ -80,10 +83,8 @@ def calibrated_series(
     exposure = tables["sccs_exposure"].set_index("exposures_outcome_set_id")
     eras = results["exposures_outcome_set_id"].map(exposure["era_id"])
     truth = results["exposures_outcome_set_id"].map(exposure["true_effect_size"])
-    usable = ~checks[OF_CONTROLS].eq(FAIL).any(axis=1)
-    key = ["analysis_id", "exposures_outcome_set_id"]
-    ended = tables["note"].set_index(key)["convergence_diagnostic"]
-    usable &= ended.reindex(pd.MultiIndex.from_frame(checks[key])).ne(FAIL).to_numpy()
+    failed = _failed(tables, grid)
+    usable = ~failed["calibration"]
     drugs = _drugs(results, tables["sccs_covariate"]).fillna(eras)
     groups = results.groupby([eras, results["analysis_id"], drugs]).groups
     for rows in groups.values():
@@ -92,10 +93,33 @@ def calibrated_series(
             checks.loc[rows, "ease"] = ease
             checks.loc[rows, "ease_diagnostic"] = PASS if ease < grid.thresholds.ease else FAIL
     evaluated = results["log_rr"].notna()
-    fit = usable & checks["ease_diagnostic"].ne(FAIL) & evaluated
+    fit = usable & ~failed["synthesis"] & checks["ease_diagnostic"].ne(FAIL) & evaluated
     checks["unblind_for_evidence_synthesis"] = fit.astype(int)
-    checks["unblind"] = (fit & checks["mdrr_diagnostic"].ne(FAIL)).astype(int)
+    checks["unblind"] = (fit & ~failed["viewing"]).astype(int)
     return results, checks
+
+
+def _failed(tables: Mapping[str, pd.DataFrame], grid: CaseSeriesGrid) -> dict[Guards, pd.Series]:
+    """Mark results that fail a diagnostic, by the use that it rules out first.
+
+    The systematic error is left out, because calibration determines it anew.
+    """
+    checks, key = tables["sccs_diagnostics_summary"], RESULT[:2]
+    notes = tables["note"].set_index(key).reindex(pd.MultiIndex.from_frame(checks[key]))
+    further = tables["sccs_further_diagnostic"]
+    found: dict[Guards, pd.Series] = {}
+    for guards in ("calibration", "synthesis", "viewing"):
+        of = [d for d in declared_diagnostics(grid.thresholds, "case series") if d.guards == guards]
+        own = further["diagnostic"].isin([d.key for d in of if d.measure is not None])
+        bad = further[own & further["verdict"].eq(FAIL)]
+        marks = pd.MultiIndex.from_frame(checks[RESULT]).isin(pd.MultiIndex.from_frame(bad[RESULT]))
+        failed = pd.Series(marks, index=checks.index)
+        for column in (d.verdict_column for d in of if d.measure is None):
+            if column != "ease_diagnostic":
+                words = checks[column] if column in checks else notes[column]
+                failed |= words.eq(FAIL).to_numpy()
+        found[guards] = failed
+    return found
 
 
 def _drugs(results: pd.DataFrame, covariates: pd.DataFrame) -> pd.Series:

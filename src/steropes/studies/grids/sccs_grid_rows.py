@@ -7,9 +7,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from steropes.studies.diagnostics.diagnostic import NOT_EVALUATED
+from steropes.studies.diagnostics.diagnostic_catalogue import SERIES
 from steropes.studies.execution.step_groups import Tables
 from steropes.studies.result_files.sccs_results_schema import TABLES
-from steropes.studies.sccs.results.sccs_diagnostics import DIAGNOSTICS, NOT_EVALUATED
 from steropes.studies.sccs.results.sccs_result_tables import (
     FORMER_VERDICTS,
     exact_tables,
@@ -90,8 +91,9 @@ def refusal_rows(
     key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
     line = {**key, "covariate_id": 1000, "database_id": grid.database_id}
     nobody = {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
-    columns = (*(d.verdict_column for d in DIAGNOSTICS), *FORMER_VERDICTS)
-    unknown = dict.fromkeys(columns, NOT_EVALUATED)
+    columns = (*(d.verdict_column for d in SERIES), *FORMER_VERDICTS)
+    summary = TABLES["sccs_diagnostics_summary"]
+    unknown = {c: NOT_EVALUATED for c in columns if c in summary}
     none = {"mdrr": math.inf, "unblind": 0, "unblind_for_evidence_synthesis": 0}
     return {
         "sccs_result": [{**line, **nobody}],

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from steropes.studies.diagnostics.diagnostic import FAIL
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.sccs.results.sccs_diagnostics import FAIL
 
 if TYPE_CHECKING:
     from steropes.studies.release.one_series_release import ReleasedSeries

@@ -20,12 +20,13 @@ from steropes.designs.effects.outcome_summaries import informative_events
 from steropes.designs.propensity.tied_scores import MANY_TIED
 from steropes.studies.comparative.supplementary_results import e_values
 from steropes.studies.database.data_quality_notes import published_notes
+from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.diagnostics.result_blinding import (
     redacted_results,
     redacted_study,
     without_lone_crude,
 )
-from steropes.studies.diagnostics.study_verdicts import Judged, judge
+from steropes.studies.diagnostics.study_verdicts import judge
 from steropes.studies.disclosure.counts_in_text import released_text
 from steropes.studies.disclosure.disclosive_digit_rounding import log_unit, significant, to_unit
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
@@ -78,7 +79,7 @@ class Published:
         Reason why the study ended before matching; empty if it did not.
     blinded : bool
         Whether the estimate is hidden, because a diagnostic fails.
-    verdicts : list of Judged
+    verdicts : list of Verdict
         All diagnostics.
     covariates : dict or None
         ``columns``, ``entries`` and ``domains`` of the propensity model's covariates.
@@ -109,7 +110,7 @@ class Published:
     rules: DisclosureRules
     ended: str
     blinded: bool
-    verdicts: list[Judged]
+    verdicts: list[Verdict]
     covariates: dict[str, Any] | None
     model: dict[str, Any] | None
     over: dict[str, int | None]
@@ -210,7 +211,7 @@ class Published:
         return e_values(line["hr"], line["lower"], line["upper"], self.common)
 
     @property
-    def failed(self) -> list[Judged]:
+    def failed(self) -> list[Verdict]:
         """Failed diagnostics that hide the estimate."""
         return [v for v in self.verdicts if v.hides and v.verdict == "FAIL"]
 
@@ -218,7 +219,7 @@ class Published:
         """Return the rows of a table that belong to the main analysis."""
         return of_main(self.tables, table)
 
-    def judged(self, key: str) -> Judged:
+    def judged(self, key: str) -> Verdict:
         """Return the diagnostic with a key."""
         return next(v for v in self.verdicts if v.key == key)
 

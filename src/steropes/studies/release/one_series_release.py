@@ -11,6 +11,8 @@ import pandas as pd
 
 from steropes.data.number_text import decimals, limit_text
 from steropes.designs.values.ratios import ratio_of
+from steropes.studies.diagnostics.diagnostic import NOT_EVALUATED, PASS, Verdict
+from steropes.studies.diagnostics.diagnostic_catalogue import further_diagnostics
 from steropes.studies.disclosure.disclosive_digit_rounding import (
     Effect,
     in_ratio,
@@ -27,15 +29,14 @@ from steropes.studies.release.series_table_release import (
     has_profile,
     joint_secrecy,
     release_series,
+    released_further,
     released_p,
 )
 from steropes.studies.sccs.models.event_timing import remaining_time
 from steropes.studies.sccs.models.intervals import PROBE
 from steropes.studies.sccs.results.sccs_diagnostics import (
-    NOT_EVALUATED,
-    PASS,
     Diagnostics,
-    Verdict,
+    further_finding,
     stability_finding,
 )
 from steropes.studies.sccs.results.sccs_result_tables import ESTIMATE, covariate_ids, exact_tables
@@ -229,15 +230,21 @@ def _diagnosis(
             "of outcomes of the exposed cases is not.",
         )
     stable = verdicts["time stability"]
-    if not math.isnan(stable.value):
+    if not math.isnan(stable.number):
         events = int(study.attrition["events"].iloc[-1])
-        ratio = in_ratio(stable.value, log_unit(events, rules.least), 2)
+        ratio = in_ratio(stable.number, log_unit(events, rules.least), 2)
         p = released_p(stable.p)
         passed, limits = stable.verdict == PASS, study.settings.thresholds
         finding = stability_finding(passed, ratio, p, limits)
         verdicts["time stability"] = replace(stable, value=ratio, p=p, finding=finding)
     rare = verdicts["rarity"]
-    verdicts["rarity"] = replace(rare, value=significant(rare.value, 2))
+    verdicts["rarity"] = replace(rare, value=significant(rare.number, 2))
+    for one in further_diagnostics(study.settings.thresholds):
+        exact = verdicts[one.key]
+        value = released_further(exact.number, own)
+        shown = one.agreeing(value, exact.verdict, study.settings.thresholds)
+        verdict = replace(exact, value=shown)
+        verdicts[one.key] = replace(verdict, finding=further_finding(verdict))
     return replace(d, verdicts=verdicts)
 
 
@@ -246,7 +253,7 @@ def _rounded(verdict: Verdict, secrecy: Secrecy) -> Verdict:
     if verdict.verdict == NOT_EVALUATED or not verdict.limits:
         return verdict
     ends = (
-        math.log(x) if x > 0 else -math.inf for x in (verdict.value, verdict.lower, verdict.upper)
+        math.log(x) if x > 0 else -math.inf for x in (verdict.number, verdict.lower, verdict.upper)
     )
     effect = Effect(*secrecy.moved(*ends)).rounded(secrecy.step)
     rr, low, high = (ratio_of(x) for x in (effect.log_rr, effect.lower, effect.upper))

@@ -41,6 +41,7 @@ __all__ = [
     "has_profile",
     "joint_secrecy",
     "release_series",
+    "released_further",
     "released_p",
 ]
 
@@ -92,6 +93,7 @@ def release_series(
             **{n: _without_ends(binned(exact[n], (c,), rules), c) for n, c in SPANS.items()},
             "sccs_time_period": _period(exact, rules),
             "sccs_diagnostics_summary": _diagnostics(exact, counts, rules),
+            "sccs_further_diagnostic": _further(exact, counts),
         }
         if "note" in exact:
             tables["note"] = _notes(exact, counts, rules)
@@ -324,3 +326,20 @@ def _diagnostics(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.Da
         return line
 
     return each_row(exact["sccs_diagnostics_summary"], released)
+
+
+def _further(exact: Tables, counts: Counts) -> pd.DataFrame:
+    """Round the diagnostics that a specification adds; remove those of few exposed outcomes."""
+
+    def released(line: Row) -> Row:
+        """Round or remove the value of one exposure."""
+        line["value"] = released_further(float(line["value"]), counts.get(key_of(line)))
+        return line
+
+    return each_row(exact["sccs_further_diagnostic"], released)
+
+
+def released_further(value: float, counts: CovariateCounts | None) -> float:
+    """Round a diagnostic that a specification adds; NaN if the exposure has few outcomes."""
+    few = counts is not None and (counts.secrecy.closed or bool(counts.secrecy.step))
+    return math.nan if few or not math.isfinite(value) else significant(value, 2)

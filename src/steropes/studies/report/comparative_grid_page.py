@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steropes.data.number_text import limit_text
-from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
+from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.plain_text import csv_text
 from steropes.studies.formatting.released_numbers import TEST_OF_HAZARDS, database_versions
@@ -79,6 +79,7 @@ def grid_page(view: View) -> str:
     """Return the page as self-contained HTML; its pictures are then in ``view.pictures``."""
     thresholds = view.results.spec.thresholds
     least = thresholds.outcomes
+    declared = declared_diagnostics(thresholds, "comparative")
     sections = [_comparison(view, comparison) for comparison in view.comparisons()]
     return render(
         "grid.html.jinja",
@@ -91,7 +92,7 @@ def grid_page(view: View) -> str:
         entries=_contents(sections),
         most_open=MOST_OPEN,
         open_outcomes=sum(len(section.outcomes) for section in sections) <= MOST_OPEN,
-        diagnostic_names=[d.chosen(thresholds).heading for d in catalogue.declared_diagnostics()],
+        diagnostic_names=[d.chosen(thresholds).heading for d in declared],
         least_outcomes="" if least is None else limit_text(least),
         stabilized=any(a.stabilizes for a in view.analyses),
         test_of_hazards=TEST_OF_HAZARDS,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steropes.studies.database.data_quality_notes import table_sentences
-from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
+from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.formatting.released_numbers import decimals, title_case
 from steropes.studies.grids.control_results import (
@@ -82,8 +82,9 @@ def _failures(results: GridResults) -> str:
     checks = checks.merge(t["note"][[*KEY, *own]], on=KEY)
     further = t["further_diagnostic"].merge(of_interest, on=KEY)
     found = []
-    for declared in catalogue.declared_diagnostics():
-        d = declared.chosen(results.spec.thresholds)
+    thresholds = results.spec.thresholds
+    for declared in declared_diagnostics(thresholds, "comparative"):
+        d = declared.chosen(thresholds)
         if d.guards == "nothing":
             continue
         if d.measure is not None:

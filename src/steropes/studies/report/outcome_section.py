@@ -10,9 +10,9 @@ import pandas as pd
 
 from steropes.data.number_text import counted, effect, number
 from steropes.designs.values.estimands import estimand_name
-from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
-from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
+from steropes.studies.diagnostics.diagnostic import Diagnostic
+from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.formatting.released_numbers import decimals, p_value, percent, title_case
 from steropes.studies.report.flow_diagram import attrition_diagram
@@ -169,7 +169,8 @@ def _diagnostics(
 ) -> Rows:
     """Return the diagnostics of all analyses, with their limits."""
     thresholds = view.results.spec.thresholds
-    shown = [d.chosen(thresholds) for d in catalogue.declared_diagnostics()]
+    declared = declared_diagnostics(thresholds, "comparative")
+    shown = [d.chosen(thresholds) for d in declared]
     needed = ("" if d.key == "precision" else d.sign(thresholds) for d in shown)
     rows: list[tuple[str | Cell, ...]] = [("To pass", "", *needed)]
     for line in checks.to_dict("records"):

@@ -9,9 +9,9 @@ import numpy as np
 
 from steropes.data.number_text import decimals, limit_text
 from steropes.designs.values.estimands import estimand_name
-from steropes.studies.diagnostics.diagnostic_catalogue import diagnostic
+from steropes.studies.diagnostics.diagnostic import Verdict
+from steropes.studies.diagnostics.diagnostic_catalogue import further_diagnostics
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.disclosure.small_cell_suppression import Bound, largest_count
 from steropes.studies.formatting.released_numbers import (
     analysis_name,
@@ -51,7 +51,7 @@ class Check:
     evaluated: bool = True
 
     @classmethod
-    def of(cls, diagnostic: Judged, finding: str) -> Check:
+    def of(cls, diagnostic: Verdict, finding: str) -> Check:
         """Make a check with the verdict of a diagnostic."""
         verdict = diagnostic.verdict
         return cls(verdict != "FAIL", finding, verdict != "NOT EVALUATED")
@@ -70,8 +70,9 @@ def checks(public: Published) -> list[Check]:
         if public.pairs:
             found += [*_matching(public), _balance(public)]
         found += [_equipoise(public), _ties(public), _convergence(public), _folds(public)]
-    further = (v for v in public.verdicts if diagnostic(v.key).measure is not None)
-    found += [Check.of(v, _further(v)) for v in further]
+    further = further_diagnostics(public.settings.thresholds)
+    judged = [public.judged(d.key) for d in further]
+    found += [Check.of(v, _further(v)) for v in judged]
     if public.pairs:
         found += _precision(public)
     return [c for c in found if c is not None]
@@ -105,12 +106,12 @@ def _blinding(public: Published) -> list[Check]:
     ]
 
 
-def _further(v: Judged) -> str:
+def _further(v: Verdict) -> str:
     """Report a further diagnostic in a sentence."""
     return f"{title_case(v.name)}: {shown_value(v.value, v.threshold)} ({v.rule} is needed)."
 
 
-def failure(v: Judged) -> str:
+def failure(v: Verdict) -> str:
     """Describe a diagnostic that fails."""
     if v.key == "convergence":
         return f"the {v.about} did not converge"

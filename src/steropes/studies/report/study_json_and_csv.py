@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.designs.effects.two_group_tests import TRANSFORM
+from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.disclosure.released_table_rows import cell
 from steropes.studies.disclosure.small_cell_suppression import Bound
 from steropes.studies.formatting.plain_text import csv_text
@@ -72,7 +73,7 @@ def study_numbers(public: Published) -> dict[str, object]:
         "propensity": _propensity(public),
         "matching": _matching(public),
         "balance": _balance(public),
-        "diagnostics": [vars(v) for v in public.verdicts],
+        "diagnostics": [_verdict(v) for v in public.verdicts],
         "blinded": public.blinded,
         "rates": public.rates,
         "hazard_ratios": public.hazard_ratios,
@@ -90,6 +91,12 @@ def study_numbers(public: Published) -> dict[str, object]:
         "survival": {arm: _curve(public.survival, arm) for arm in ARMS if len(public.survival)},
     }
     return _plain(numbers)
+
+
+def _verdict(v: Verdict) -> dict[str, object]:
+    """Return a verdict, with its value and rule."""
+    fields = ("key", "name", "value", "rule", "verdict", "hides", "about", "threshold")
+    return {name: getattr(v, name) for name in fields}
 
 
 def _propensity(public: Published) -> dict[str, object] | None:

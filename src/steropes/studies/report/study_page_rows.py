@@ -8,8 +8,8 @@ from typing import Any
 from steropes.data.number_text import effect
 from steropes.designs.values.arm_names import ARMS
 from steropes.designs.values.estimands import estimand_name
+from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.formatting.released_numbers import (
     analysis_name,
     count,
@@ -50,7 +50,7 @@ def diagnostic_rows(public: Published) -> Rows:
     ]
 
 
-def found(v: Judged) -> str:
+def found(v: Verdict) -> str:
     """Format the value of a diagnostic."""
     value = v.value
     if v.key == "precision" and isinstance(value, int | float):

@@ -51,11 +51,13 @@ _COLUMNS = {
     "rare_outcome_diagnostic:t mdrr:f mdrr_diagnostic:t ease:f ease_diagnostic:t unblind:i "
     "unblind_for_evidence_synthesis:i time_trend_p:f pre_exposure_p:f time_trend_diagnostic:t "
     "pre_exposure_diagnostic:t" + _DB,
-    # Tables that R does not have: names, origins of positive controls, reasons for missing numbers.
+    # Tables that R does not have: names, origins of positive controls, reasons for missing numbers,
+    # and the diagnostics that a specification adds.
     "question_name": "exposures_outcome_set_id:i era_id:i exposure_name:t outcome_id:i "
     "outcome_name:t",
     "positive_control": "exposures_outcome_set_id:i negative_control_id:i name:t target_ratio:f "
     "true_effect_size:f outcomes_before:i outcomes_added:i" + _DB,
+    "sccs_further_diagnostic": _AS + "covariate_id:i diagnostic:t value:f verdict:t" + _DB,
     "note": _AS + "note:t convergence_diagnostic:t unconverged:t sampling:t" + _DB,
     "data_note": _AS + "topic:t note:t counted:t count:i warning:i" + _DB,
 }
@@ -63,7 +65,7 @@ TABLES: dict[str, dict[str, str]] = {t: typed(columns) for t, columns in _COLUMN
 _FIRST = ("exposures_outcome_set_id", "analysis_id", "covariate_id", "covariate_analysis_id")
 _LAST = (
     "era_type", "era_id", "sequence_number", "log_rr", "spline_type", "knot_month", "parameter_id",
-    "calendar_year", "calendar_month", "week", "age_month", "topic",
+    "calendar_year", "calendar_month", "week", "age_month", "topic", "diagnostic",
 )  # fmt: skip
 # The columns that sort the rows of a table and together are its key.
 KEYS: dict[str, tuple[str, ...]] = {

@@ -20,7 +20,7 @@ from steropes.designs.values.ratios import ratio_of
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
-from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
+from steropes.studies.diagnostics.diagnostic_catalogue import COMPARATIVE
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.result_files.table_layouts import TABLES
 from steropes.studies.results.tables_shared_by_outcomes import Rows, balance_rows, comparison_id
@@ -148,7 +148,7 @@ def read_diagnostics(line: Mapping[Any, Any], thresholds: DiagnosticThresholds) 
 
     numbers = {
         one.value: value(one.column)
-        for declared in declared_diagnostics()
+        for declared in COMPARATIVE
         for one in (declared, declared.variant)
         if one is not None and one.relation is not None and one.value and one.key != "precision"
     }
@@ -171,7 +171,7 @@ def read_diagnostics(line: Mapping[Any, Any], thresholds: DiagnosticThresholds) 
 def diagnostics_row(d: Diagnostics) -> dict[str, object]:
     """Return the columns of ``cm_diagnostics_summary``."""
     row: dict[str, Any] = {}
-    for declared in declared_diagnostics():
+    for declared in COMPARATIVE:
         if declared.verdict_column not in TABLES["cm_diagnostics_summary"]:
             continue
         for one in (declared, declared.variant):

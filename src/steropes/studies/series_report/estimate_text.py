@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from steropes.studies.diagnostics.diagnostic import FAIL
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.formatting.released_numbers import decimals, title_case
 from steropes.studies.release.exposure_blinding import hidden_covariates, public_estimates
 from steropes.studies.report.missing_estimates import NO_REASON, Missing
-from steropes.studies.sccs.results.sccs_diagnostics import FAIL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

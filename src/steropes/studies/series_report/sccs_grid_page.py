@@ -14,7 +14,8 @@ import pandas as pd
 
 from steropes.data.number_text import counted, deciding, effect
 from steropes.designs.controls.performance_metrics import ControlEstimates, before_and_after
-from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
+from steropes.studies.diagnostics.diagnostic import Diagnostic
+from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.released_numbers import p_value, title_case
@@ -33,7 +34,6 @@ from steropes.studies.report.page_parts import (
 )
 from steropes.studies.report.rendering import render
 from steropes.studies.report.svg_canvas import Picture
-from steropes.studies.sccs.results.sccs_diagnostics import CONVERGENCE, DIAGNOSTICS
 from steropes.studies.sccs.specification.sccs_presets import EXPOSURE
 from steropes.studies.sccs.specification.settings import Spline
 
@@ -112,7 +112,9 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
         database=results.grid.database_id,
         top_numbers=_key_numbers(results),
         unblind=unblind,
-        diagnostic_names=[d.heading for d in (CONVERGENCE, *DIAGNOSTICS)],
+        diagnostic_names=[
+            d.heading for d in declared_diagnostics(results.grid.thresholds, "case series")
+        ],
         exposures=sections,
         entries=[*entries, ("settings", "Settings", [])],
         most_open=MOST_OPEN,
@@ -237,17 +239,34 @@ def _diagnostics(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[
     ended = results.tables["note"][[*KEY, "convergence_diagnostic"]]
     checks = checks.merge(ended, on=KEY, how="left")
     thresholds = results.grid.thresholds
-    every = (CONVERGENCE, *DIAGNOSTICS)
+    further = results.tables["sccs_further_diagnostic"]
+    own = {
+        tuple(line[c] for c in (*KEY, "covariate_id", "diagnostic")): line
+        for line in further.to_dict("records")
+    }
+    every = declared_diagnostics(thresholds, "case series")
     lines: list[tuple[str | Cell, ...]] = [("To pass", *(d.sign(thresholds) for d in every))]
     lines += [
-        (_label(line, labels), *(_verdict(line, d, d.limits(thresholds)) for d in every))
+        (_label(line, labels), *(_verdict(line, d, d.limits(thresholds), own) for d in every))
         for line in checks.to_dict("records")
     ]
     return lines
 
 
-def _verdict(line: dict[str, Any], diagnostic: Diagnostic, limits: tuple[float, ...]) -> Cell:
+def _verdict(
+    line: dict[str, Any],
+    diagnostic: Diagnostic,
+    limits: tuple[float, ...],
+    further: dict[tuple[Any, ...], dict[str, Any]],
+) -> Cell:
     """Format a value or an interval with its verdict."""
+    if diagnostic.measure is not None:
+        key = (*(line[c] for c in (*KEY, "covariate_id")), diagnostic.key)
+        found = further.get(key, {"value": math.nan, "verdict": "NOT EVALUATED"})
+        assert diagnostic.relation is not None
+        return verdict_cell(
+            float(found["value"]), found["verdict"], 2, diagnostic.relation, limits[0]
+        )
     verdict = line[diagnostic.verdict_column]
     verdict = verdict if isinstance(verdict, str) else "NOT EVALUATED"
     if diagnostic.ends is None:

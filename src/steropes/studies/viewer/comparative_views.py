@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from steropes.studies.diagnostics.diagnostic_catalogue import SHY, declared_diagnostics
+from steropes.studies.diagnostics.diagnostic_catalogue import COMPARATIVE, SHY
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.adjustment_views import adjustment_views, with_covariates
 from steropes.studies.viewer.display_tables import NamedTables, gathered
@@ -16,6 +16,7 @@ from steropes.studies.viewer.view_columns import (
     CALIBRATED,
     COUNTS,
     EFFECT,
+    FURTHER,
     GROUP,
     PERMISSIONS,
     PROFILE,
@@ -103,7 +104,7 @@ def _diagnostics(sources: Sequence[NamedTables]) -> View:
     """Return the diagnostics with their verdicts."""
     table = gathered(sources, "cm_diagnostics_summary", _with_own_diagnostics)
     declared = []
-    for d in declared_diagnostics():
+    for d in COMPARATIVE:
         name = d.column or d.key.replace(" ", "_")
         if d.verdict_column not in table or not table[d.verdict_column].notna().any():
             continue
@@ -127,7 +128,7 @@ def _with_own_diagnostics(source: NamedTables, found: pd.DataFrame) -> pd.DataFr
     notes = source.tables["note"]
     own = [
         c
-        for d in declared_diagnostics()
+        for d in COMPARATIVE
         for c in (d.column, d.verdict_column)
         if c and c in notes and c not in found
     ]
@@ -145,7 +146,7 @@ def _further_diagnostics(sources: Sequence[NamedTables]) -> View:
         "further-diagnostics",
         "Further diagnostics",
         GROUP,
-        "Diagnostics that the study adds, with the value of each and whether it passes.",
+        FURTHER,
         (*RESULT_IDS, *QUESTION, *texts(diagnostic="Diagnostic"), *checks([("value", "Value")])),
         gathered(sources, "further_diagnostic", more),
     )

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from steropes.studies.diagnostics.diagnostic_catalogue import SERIES
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.sccs.results.sccs_diagnostics import CONVERGENCE, DIAGNOSTICS
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.view_columns import (
     CALIBRATED,
     EFFECT,
+    FURTHER,
     PERMISSIONS,
     PROFILE,
     role_of,
@@ -24,8 +25,8 @@ from steropes.studies.viewer.views import VERDICT, View, checks, column, ids, te
 __all__ = ["series_views"]
 
 GROUP = "Case series"
-SERIES = ["exposures_outcome_set_id", "analysis_id", "database_id"]
-RESULT = [*SERIES, "covariate_id"]
+KEY = ["exposures_outcome_set_id", "analysis_id", "database_id"]
+RESULT = [*KEY, "covariate_id"]
 SERIES_IDS = ids("exposures_outcome_set_id", "analysis_id")
 RESULT_IDS = (*SERIES_IDS, *ids("covariate_id"))
 QUESTION = texts(database="Database", exposure="Exposure", outcome="Outcome", analysis="Analysis")
@@ -36,6 +37,7 @@ def series_views(sources: Sequence[NamedTables]) -> list[View]:
     views = [
         _estimates(sources),
         _diagnostics(sources),
+        _further_diagnostics(sources),
         _attrition(sources),
         _windows(sources),
         _profiles(sources),
@@ -61,9 +63,9 @@ def _estimates(sources: Sequence[NamedTables]) -> View:
     def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
         """Add roles, notes and names of windows."""
         if "note" in source:
-            columns = [*SERIES, "note", "unconverged", "sampling"]
-            notes = source.tables["note"].reindex(columns=columns).drop_duplicates(SERIES)
-            found = found.merge(notes, on=SERIES, how="left")
+            columns = [*KEY, "note", "unconverged", "sampling"]
+            notes = source.tables["note"].reindex(columns=columns).drop_duplicates(KEY)
+            found = found.merge(notes, on=KEY, how="left")
         found = _with_covariate(source, found)
         if "true_effect_size" not in found:
             found["true_effect_size"] = np.nan
@@ -108,13 +110,13 @@ def _diagnostics(sources: Sequence[NamedTables]) -> View:
     def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
         """Add the convergence, which R's results model lacks, and names of windows."""
         if "note" in source:
-            notes = source.tables["note"].reindex(columns=[*SERIES, CONVERGENCE.verdict_column])
-            found = found.merge(notes.drop_duplicates(SERIES), on=SERIES, how="left")
+            notes = source.tables["note"].reindex(columns=[*KEY, "convergence_diagnostic"])
+            found = found.merge(notes.drop_duplicates(KEY), on=KEY, how="left")
         return _with_covariate(source, found)
 
     table = gathered(sources, "sccs_diagnostics_summary", more)
     declared = []
-    for d in (CONVERGENCE, *DIAGNOSTICS):
+    for d in SERIES:
         if d.verdict_column not in table or not table[d.verdict_column].notna().any():
             continue
         names = d.ends or (d.column or d.key,)
@@ -136,6 +138,29 @@ def _diagnostics(sources: Sequence[NamedTables]) -> View:
             *checks(declared),
         ),
         with_permissions(table),
+    )
+
+
+def _further_diagnostics(sources: Sequence[NamedTables]) -> View:
+    """Return the diagnostics that the study adds to those of the results model."""
+
+    def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
+        """Add the names of windows, and mark the verdict of each value."""
+        return _with_covariate(source, found.assign(**{f"value{VERDICT}": found["verdict"]}))
+
+    return View(
+        "series-further-diagnostics",
+        "Further diagnostics",
+        GROUP,
+        FURTHER,
+        (
+            *RESULT_IDS,
+            *QUESTION,
+            *texts("text", covariate_name="Window"),
+            *texts(diagnostic="Diagnostic"),
+            *checks([("value", "Value")]),
+        ),
+        gathered(sources, "sccs_further_diagnostic", more),
     )
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from steropes.designs.values.arm_names import ARMS
 from steropes.errors import DataError
-from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
+from steropes.studies.diagnostics.diagnostic_catalogue import COMPARATIVE
 from steropes.studies.formatting.released_numbers import analysis_name
 from steropes.studies.result_files.hashed_ids import hashed_id
 
@@ -105,6 +105,7 @@ class _StudyFile:
                 *(self._further(i, line) for i, line in self.further.items()),
             ],
             "cm_diagnostics_summary": self._diagnostics(),
+            "further_diagnostic": self._further_diagnostics(),
             "note": [
                 *(
                     {**self.key(self.analyses[line["analysis"]]), "note": line["note"]}
@@ -177,7 +178,7 @@ class _StudyFile:
             {**self.key(n), "unblind": int(self.passes), "unblind_for_evidence_synthesis": 0}
             for n in self.analyses.values()
         ]
-        judged = {d.key: d for d in declared_diagnostics()}
+        judged = {d.key: d for d in COMPARATIVE}
         for found in self.numbers["diagnostics"]:
             declared = judged.get(found["key"])
             if declared is None:
@@ -191,6 +192,20 @@ class _StudyFile:
             flags = {"unblind": int(line["passes"]), "unblind_for_evidence_synthesis": 0}
             rows.append({**self.key(self.main), "outcome_id": i, **flags})
         return rows
+
+    def _further_diagnostics(self) -> list[dict[str, Any]]:
+        """Return the diagnostics that the study added, for the main analysis."""
+        known = {d.key for d in COMPARATIVE}
+        return [
+            {
+                **self.key(self.main),
+                "diagnostic": str(found["key"]),
+                "value": None if isinstance(found["value"], str | bool) else found["value"],
+                "verdict": found["verdict"],
+            }
+            for found in self.numbers["diagnostics"]
+            if found["key"] not in known
+        ]
 
     def _attrition(self) -> list[dict[str, Any]]:
         """Return the people whom each rule leaves."""

@@ -14,6 +14,7 @@ __all__ = [
     "COMPARISON",
     "COUNTS",
     "EFFECT",
+    "FURTHER",
     "GROUP",
     "PERMISSIONS",
     "PROFILE",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 GROUP = "Cohort studies"
+FURTHER = "Diagnostics that the study adds, with the value of each and whether it passes."
 COMPARISON = texts(
     database="Database", target="Target", comparator="Comparator", analysis="Analysis"
 )

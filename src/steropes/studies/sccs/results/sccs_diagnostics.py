@@ -8,7 +8,8 @@ rate is constant apart from effects in the model, and that an outcome that count
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,19 @@ from scipy.stats import chi2
 
 from steropes.data.number_text import deciding, deciding_p, limit_text
 from steropes.studies.diagnostics.convergence_diagnostic import convergence
-from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
-from steropes.studies.formatting.released_numbers import decimals
+from steropes.studies.diagnostics.diagnostic import (
+    FAIL,
+    NOT_EVALUATED,
+    PASS,
+    Verdict,
+    Word,
+    allows,
+)
+from steropes.studies.diagnostics.diagnostic_catalogue import (
+    SERIES,
+    further_diagnostics,
+)
+from steropes.studies.formatting.released_numbers import decimals, shown_value, title_case
 from steropes.studies.sccs.cases.case_population import Population
 from steropes.studies.sccs.cases.era_covariates import Column
 from steropes.studies.sccs.cases.event_dependent_observation import CensorModel
@@ -30,80 +42,40 @@ from steropes.studies.sccs.models.sccs_model import CaseSeriesModel
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 
 __all__ = [
-    "CONVERGENCE",
-    "DIAGNOSTICS",
+    "ComparedCases",
     "Diagnostics",
-    "Verdict",
     "diagnose",
     "findings_of",
+    "further_finding",
     "own_verdicts",
     "time_stability",
 ]
 
-PASS, FAIL, NOT_EVALUATED = "PASS", "FAIL", "NOT EVALUATED"
-
-
-CONVERGENCE = Diagnostic(
-    "convergence", "convergence of the fits", "Converged", verdict_column="convergence_diagnostic"
-)
-# The other diagnostics, which are columns of R's results model.
-DIAGNOSTICS = (
-    Diagnostic(
-        "time stability", "stability of the rate over calendar time", "Time stability, p", "above",
-        "time_alpha", value="p", column="time_stability_p",
-        verdict_column="time_stability_diagnostic",
-    ),
-    Diagnostic(
-        "pre-exposure", "rate ratio just before exposure", "Before exposure",
-        threshold="pre_exposure", ends=("event_exposure_lb", "event_exposure_ub"),
-        verdict_column="event_exposure_diagnostic",
-    ),
-    Diagnostic(
-        "end of observation", "rate ratio just before observation ends", "End of observation",
-        threshold="end_of_observation", ends=("event_observation_lb", "event_observation_ub"),
-        verdict_column="event_observation_diagnostic",
-    ),
-    Diagnostic(
-        "rarity", "share of people with the outcome", "Share with the outcome", "at most",
-        "prevalence", value="value", column="rare_outcome_prevalence",
-        verdict_column="rare_outcome_diagnostic", condition="if it counts once",
-    ),
-    Diagnostic(
-        "detectable ratio", "minimal detectable rate ratio", "Detectable ratio", "below",
-        "detectable", "viewing", value="value", column="mdrr", verdict_column="mdrr_diagnostic",
-    ),
-    Diagnostic(
-        "EASE", "expected absolute systematic error", "Systematic error", "below", "ease",
-        "synthesis", value="value", column="ease", verdict_column="ease_diagnostic",
-    ),
-)  # fmt: skip
+OF_KEY = {d.key: d for d in SERIES}
 # Diagnostics that concern an exposure rather than the use of its controls.
 OF_EXPOSURE = ("detectable ratio", "EASE")
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The value and verdict of one diagnostic.
+@dataclass(frozen=True, repr=False, eq=False)
+class ComparedCases:
+    """The cases of a case series from whom a further diagnostic of one exposure is measured.
 
     Attributes
     ----------
-    verdict : {"PASS", "FAIL", "NOT EVALUATED"}
-    finding : str
-        The result as a sentence.
-    value, lower, upper : float
-        The value, with its interval if it has one.
-    limits : tuple of float
-        The thresholds; numbers are shown with enough digits to distinguish them.
+    exposure : str
+        Name of the covariate of the exposure.
+    population : Population
+        All cases and their outcomes.
+    intervals : Intervals
+        The rows of the model, with the statistics of each covariate.
+    monthly : DataFrame
+        Observed and expected outcomes by month.
     """
 
-    name: str
-    verdict: str
-    finding: str
-    value: float = math.nan
-    lower: float = math.nan
-    upper: float = math.nan
-    p: float = math.nan
-    limits: tuple[float, ...] = ()
+    exposure: str
+    population: Population
+    intervals: Intervals
+    monthly: pd.DataFrame
 
 
 @dataclass(frozen=True)
@@ -114,7 +86,7 @@ class Diagnostics:
     ----------
     verdicts : dict
         "convergence", "time stability", "pre-exposure", "end of observation", "rarity",
-        "detectable ratio" and "EASE".
+        "detectable ratio", "EASE", and the keys of further diagnostics.
     """
 
     covariate: str
@@ -122,25 +94,27 @@ class Diagnostics:
 
     @property
     def unblind_for_evidence_synthesis(self) -> bool:
-        """Whether no diagnostic failed, the detectable ratio aside."""
-        return all(v.verdict != FAIL for k, v in self.verdicts.items() if k != "detectable ratio")
+        """Whether no diagnostic failed, those of the power aside."""
+        return allows("synthesis", ((v.guards, v.verdict) for v in self.verdicts.values()))
 
     @property
     def unblind(self) -> bool:
         """Whether no diagnostic failed; one that was not evaluated does not count as failed."""
-        return all(v.verdict != FAIL for v in self.verdicts.values())
+        return allows("viewing", ((v.guards, v.verdict) for v in self.verdicts.values()))
 
     def table(self) -> pd.DataFrame:
         """Return one row per diagnostic."""
-        rows = [vars(v) for v in self.verdicts.values()]
-        return pd.DataFrame(rows).set_index("name")
+        columns = ["verdict", "finding", "value", "lower", "upper", "p", "limits"]
+        rows = {k: [getattr(v, c) for c in columns] for k, v in self.verdicts.items()}
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("name")
 
 
 def own_verdicts(diagnostics: list[Diagnostics]) -> list[str]:
     """List the diagnostics that differ between exposures of a study."""
     first = diagnostics[0].verdicts
+    known = OF_KEY.keys() - {*OF_EXPOSURE}
     return [
-        k for k in first if k in OF_EXPOSURE or any(d.verdicts[k] != first[k] for d in diagnostics)
+        k for k in first if k not in known or any(d.verdicts[k] != first[k] for d in diagnostics)
     ]
 
 
@@ -207,7 +181,7 @@ def diagnose(
     censoring: CensorModel | None = None,
 ) -> list[Diagnostics]:
     """Evaluate the diagnostics of each exposure of interest."""
-    fits = _convergence(model, censoring)
+    fits = _convergence(model, censoring, thresholds)
     stability, probe = _stability(monthly, thresholds), _probe(model, thresholds)
     rarity = _rarity(population, thresholds)
     found = []
@@ -220,17 +194,41 @@ def diagnose(
                 "end of observation": probe,
                 "rarity": rarity,
                 "detectable ratio": _detectable(intervals, name, thresholds),
-                "EASE": Verdict(
+                "EASE": _judged(
                     "EASE",
                     NOT_EVALUATED,
                     "Systematic error is unknown: there are too few negative controls.",
+                    thresholds,
                 ),
+                **_further(ComparedCases(name, population, intervals, monthly), thresholds),
             }
             found.append(Diagnostics(name, verdicts))
     return found
 
 
-def _convergence(model: CaseSeriesModel, censoring: CensorModel | None) -> Verdict:
+def _further(cases: ComparedCases, limits: Thresholds) -> dict[str, Verdict]:
+    """Measure and judge the diagnostics that the specification adds."""
+    found = {}
+    for d in further_diagnostics(limits):
+        assert d.measure is not None
+        value = float(d.measure(cases))
+        verdict = d.judged(d.word(value, limits), limits, value=value)
+        found[d.key] = replace(verdict, finding=further_finding(verdict))
+    return found
+
+
+def further_finding(v: Verdict) -> str:
+    """Describe a diagnostic that the specification adds."""
+    if v.verdict == NOT_EVALUATED:
+        return f"{title_case(v.name)}: not evaluated."
+    hidden = isinstance(v.value, float) and math.isnan(v.value)
+    value = "not released" if hidden else shown_value(v.value, *v.limits)
+    return f"{title_case(v.name)}: {value} ({v.rule} is needed)."
+
+
+def _convergence(
+    model: CaseSeriesModel, censoring: CensorModel | None, limits: Thresholds
+) -> Verdict:
     """Check whether all fits converged, including those of bootstrap draws."""
     fits = {
         "the case series model": model.converged if model.status == "OK" else None,
@@ -243,8 +241,7 @@ def _convergence(model: CaseSeriesModel, censoring: CensorModel | None) -> Verdi
     if held is not None:
         failed = f"{missed[:1].upper()}{missed[1:]} did not converge."
         finding = "All fits converged." if held else failed
-    verdict = NOT_EVALUATED if held is None else PASS if held else FAIL
-    return Verdict("convergence", verdict, finding)
+    return _judged("convergence", NOT_EVALUATED if held is None else held, finding, limits)
 
 
 def _stability(monthly: pd.DataFrame, limits: Thresholds) -> Verdict:
@@ -255,10 +252,11 @@ def _stability(monthly: pd.DataFrame, limits: Thresholds) -> Verdict:
             "The stability of the outcome's rate over calendar time cannot be evaluated: all time "
             "lies within one month."
         )
-        return Verdict("time stability", NOT_EVALUATED, finding)
+        return _judged("time stability", NOT_EVALUATED, finding, limits)
     passed = p > limits.time_alpha
     finding = stability_finding(passed, ratio, p, limits)
-    return _judged("time stability", passed, finding, (limits.time_ratio,), value=ratio, p=p)
+    of_ratio = (limits.time_ratio,)
+    return _judged("time stability", passed, finding, limits, limits=of_ratio, value=ratio, p=p)
 
 
 def stability_finding(passed: bool, ratio: float, p: float, limits: Thresholds) -> str:
@@ -272,19 +270,21 @@ def stability_finding(passed: bool, ratio: float, p: float, limits: Thresholds) 
 
 
 def _judged(
-    name: str, passed: bool, finding: str, limits: tuple[float, ...], **numbers: float
+    key: str, verdict: Word | bool, finding: str, thresholds: Thresholds, **found: Any
 ) -> Verdict:
-    """Make the verdict of a diagnostic that was evaluated."""
-    return Verdict(name, PASS if passed else FAIL, finding, limits=limits, **numbers)
+    """Make the verdict of a diagnostic from its word, or from whether it passes."""
+    word = verdict if isinstance(verdict, str) else PASS if verdict else FAIL
+    return OF_KEY[key].judged(word, thresholds, finding=finding, **found)
 
 
-def _overlaps(name: str, text: str, line: pd.Series | None, bounds: tuple[float, float]) -> Verdict:
+def _overlaps(key: str, text: str, line: pd.Series | None, limits: Thresholds) -> Verdict:
     """Check whether the interval of a rate ratio overlaps the bounds."""
     if line is None or not np.isfinite([line["lower"], line["upper"]]).any():
-        return Verdict(name, NOT_EVALUATED, f"{text}: no estimate.")
+        return _judged(key, NOT_EVALUATED, f"{text}: no estimate.", limits)
     if line["interval"] != "profile":  # Limits of a shrunken estimate are not informative.
         finding = f"{text}: under the prior, without a profile interval."
-        return Verdict(name, NOT_EVALUATED, finding)
+        return _judged(key, NOT_EVALUATED, finding, limits)
+    bounds = OF_KEY[key].limits(limits)
     rr, low, high, p = (float(line[c]) for c in ("rr", "lower", "upper", "p"))
     passed = low <= bounds[1] and high >= bounds[0]
     finding = (
@@ -292,7 +292,7 @@ def _overlaps(name: str, text: str, line: pd.Series | None, bounds: tuple[float,
         f"{deciding(high, *bounds)}); the interval {'overlaps' if passed else 'does not overlap'} "
         f"{limit_text(bounds[0])} to {limit_text(bounds[1])}."
     )
-    return _judged(name, passed, finding, bounds, value=rr, lower=low, upper=high, p=p)
+    return _judged(key, passed, finding, limits, value=rr, lower=low, upper=high, p=p)
 
 
 def _pre_exposure(
@@ -304,20 +304,16 @@ def _pre_exposure(
     before = {name: column for name, column in pairs if column.pre_exposure}
     own = [name for name, column in before.items() if column.eras == of.eras]
     found = [
-        _overlaps("pre-exposure", text, model.estimates.loc[name], limits.pre_exposure)
-        for name in own or before
+        _overlaps("pre-exposure", text, model.estimates.loc[name], limits) for name in own or before
     ]
     ranked = sorted(found, key=lambda v: (FAIL, PASS, NOT_EVALUATED).index(v.verdict))
-    return ranked[0] if ranked else _overlaps("pre-exposure", text, None, limits.pre_exposure)
+    return ranked[0] if ranked else _overlaps("pre-exposure", text, None, limits)
 
 
 def _probe(model: CaseSeriesModel, limits: Thresholds) -> Verdict:
     """Evaluate the window at the end of observation."""
     line = model.estimates.loc[PROBE] if PROBE in model.estimates.index else None
-    return _overlaps(
-        "end of observation", "Events just before observation ends", line,
-        limits.end_of_observation,
-    )  # fmt: skip
+    return _overlaps("end of observation", "Events just before observation ends", line, limits)
 
 
 def _rarity(population: Population, limits: Thresholds) -> Verdict:
@@ -330,7 +326,7 @@ def _rarity(population: Population, limits: Thresholds) -> Verdict:
         f"The outcome {once}, and {percent}% of people have it "
         f"(limit for outcomes that count once: {limit_text(100 * limits.prevalence)}%)."
     )
-    return _judged("rarity", passed, finding, (limits.prevalence,), value=share)
+    return _judged("rarity", passed, finding, limits, value=share)
 
 
 def _detectable(intervals: Intervals, name: str, limits: Thresholds) -> Verdict:
@@ -344,4 +340,4 @@ def _detectable(intervals: Intervals, name: str, limits: Thresholds) -> Verdict:
         f"(limit {limit_text(limits.detectable)})."
     )
     passed = ratio < limits.detectable
-    return _judged("detectable ratio", passed, finding, (limits.detectable,), value=ratio)
+    return _judged("detectable ratio", passed, finding, limits, value=ratio)

@@ -15,14 +15,11 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.database.data_quality_notes import note_rows
+from steropes.studies.diagnostics.diagnostic import FAIL, NOT_EVALUATED
+from steropes.studies.diagnostics.diagnostic_catalogue import SERIES, further_diagnostics
 from steropes.studies.result_files.sccs_results_schema import EXACT
 from steropes.studies.sccs.models.intervals import PROBE
-from steropes.studies.sccs.results.sccs_diagnostics import (
-    DIAGNOSTICS,
-    FAIL,
-    NOT_EVALUATED,
-    Diagnostics,
-)
+from steropes.studies.sccs.results.sccs_diagnostics import Diagnostics
 from steropes.studies.sccs.results.unreleased_series import ExactSeries
 from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 
@@ -78,6 +75,7 @@ def exact_tables(
         "sccs_calendar_time_spanning": study.calendar_spans().rename(columns=MONTHS | COVER),
         "sccs_time_period": _period(study),
         "sccs_diagnostics_summary": [_summary(d, ids[d.covariate]) for d in study.diagnostics],
+        "sccs_further_diagnostic": _further(study, ids),
         "note": [_note(study)],
         "data_note": note_rows(study.data_notes, {}),
         "covariate_count": _counts(study, ids),
@@ -99,6 +97,17 @@ def _note(study: ExactSeries) -> dict[str, Any]:
         line["convergence_diagnostic"] = fits.verdict
         line["unconverged"] = fits.finding if fits.verdict == FAIL else None
     return line
+
+
+def _further(study: ExactSeries, ids: dict[str, int]) -> Rows:
+    """Return the diagnostics that the specification adds, of each exposure."""
+    return [
+        {"covariate_id": ids[of.covariate], "diagnostic": d.key, "value": v.value,
+         "verdict": v.verdict}
+        for of in study.diagnostics
+        for d in further_diagnostics(study.settings.thresholds)
+        for v in [of.verdicts[d.key]]
+    ]  # fmt: skip
 
 
 def _missing(lines: pd.DataFrame) -> str:
@@ -325,7 +334,9 @@ def _period(study: ExactSeries) -> Rows:
 def _summary(d: Diagnostics, covariate_id: int) -> dict[str, object]:
     """Return the diagnostics of one exposure by R's columns."""
     row: dict[str, Any] = {"covariate_id": covariate_id}
-    for diagnostic in DIAGNOSTICS:
+    for diagnostic in SERIES:
+        if diagnostic.verdict_column not in EXACT["sccs_diagnostics_summary"]:
+            continue
         verdict = d.verdicts[diagnostic.key]
         if diagnostic.ends is None:
             row[diagnostic.column] = getattr(verdict, diagnostic.value)

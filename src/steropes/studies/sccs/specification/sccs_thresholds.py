@@ -7,6 +7,7 @@ from typing import Annotated
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import Number, Positive, Share
 from steropes.designs.settings.value_checks import After
+from steropes.studies.diagnostics.diagnostic_catalogue import FurtherOfSeries
 
 __all__ = ["Thresholds"]
 
@@ -40,6 +41,10 @@ class Thresholds(Settings):
         The minimal detectable rate ratio has to be below it.
     ease : float, default 0.25
         The expected absolute systematic error has to be below it.
+    further : tuple of str
+        Further diagnostics: functions as ``module:function``, which `register_diagnostic`
+        decorates. Every process of a run imports the modules, which therefore must be installed or
+        in a folder of PYTHONPATH.
 
     Examples
     --------
@@ -55,3 +60,4 @@ class Thresholds(Settings):
     prevalence: Share = 0.1
     detectable: AtLeastOne = 10.0
     ease: Positive = 0.25
+    further: FurtherOfSeries = ()
