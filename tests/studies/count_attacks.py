@@ -11,6 +11,7 @@ import pandas as pd
 from tests.studies.release_attacker import Unknowns, cell_range
 
 from steropes.studies.disclosure.disclosive_digit_rounding import log_unit
+from steropes.studies.strategus.time_to_event import KEYS, SCALES, _scaled
 
 ANY = 10_000
 
@@ -264,3 +265,44 @@ def attack_baseline(released, exact, rules):
     cells["all"], truth["all"] = released["c_cohort_counts"]["row_count"].iloc[0], n
     sums = [("all", [i for i in ids if i % 1000 == kind]) for kind in (1, 3, 6)]
     return attack_sums(cells, truth, sums, rules, fewest=1)
+
+
+TIMES = ("per 1-day", "per 30-day", "per 365-day")
+
+
+def exact_times(rng):
+    """Exact numbers of events by days since the target, most of them soon after it."""
+    n = int(rng.integers(20, 600))
+    days = np.rint(rng.exponential(rng.uniform(3, 200), n) * rng.choice([1, 1, -1], n))
+    rows = pd.DataFrame(dict.fromkeys(KEYS, 1), index=range(n)).assign(
+        days=days.astype(int), person=rng.integers(0, max(n // 2, 5), n), num_events=1
+    )
+    return pd.concat([_scaled(rows, s, *SCALES[s]) for s in TIMES], ignore_index=True)
+
+
+def attack_times(released, exact, rules):
+    """Search for the numbers of events of periods that are not released."""
+    x, truth = Unknowns(), {}
+    shown = released.set_index(["time_scale", "time_to_event"])["num_events"]
+    own = exact.set_index(["time_scale", "time_to_event"])["num_events"]
+    periods = {("per 1-day", d) for d in range(-100, 101)}
+    periods |= {("per 30-day", d) for d in range(-1110, 1111, 30)}
+    periods |= {("per 365-day", d) for d in range(-3650, 3651, 365)}
+    for name in sorted(periods | {*own.index}):
+        cell = shown.get(name, np.nan)
+        # Rows that are not released may have many events of few people, or none.
+        x.add(name, *coarse_range(cell, rules))
+        truth[name] = int(own.get(name, 0))
+    for sign in (1, -1):
+        for k in range(3):
+            days = [("per 1-day", sign * d) for d in range(max(30 * k, 1), 30 * k + 30)]
+            x.say([(1, ("per 30-day", sign * 30 * (k + 1))), *((-1, d) for d in days)], 0, 0)
+        for k in range(3):
+            months = [("per 30-day", sign * m) for m in range(30, 1111, 30)
+                      if 365 * k <= m - 30 and m <= 365 * (k + 1)]  # fmt: skip
+            x.say([(1, ("per 365-day", sign * 365 * (k + 1))), *((-1, m) for m in months)],
+                  0, np.inf)  # fmt: skip
+    for scale in TIMES[1:]:
+        x.say([(1, (scale, 0)), (-1, (TIMES[0], 0))], 0, 0)
+    hidden = [name for name in own.index if name not in shown.index]
+    return judged(x, hidden[:12], truth)

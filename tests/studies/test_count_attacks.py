@@ -13,11 +13,18 @@ from tests.studies.count_attacks import (
     attack_challenges,
     attack_rates,
     attack_statistics,
+    attack_times,
     exact_baseline,
     exact_challenges,
     exact_rates,
+    exact_times,
     inclusion_statistics,
     people_of,
+)
+from tests.studies.prediction_attacks import (
+    attack_prediction,
+    random_prediction,
+    released_prediction,
 )
 from tests.studies.test_series_release_attacks import regular_series
 
@@ -29,6 +36,7 @@ from steropes.studies.release.strategus_tables import (
     released_challenges,
     released_rates,
     released_statistics,
+    released_times,
 )
 
 RULES = [DisclosureRules(), DisclosureRules("opensafely", 8)]
@@ -47,6 +55,8 @@ ATTACKS = {
     "inclusion": (inclusion_statistics, released_statistics, attack_statistics, 20),
     "challenges": (exact_challenges, released_challenges, attack_challenges, 40),
     "baseline": (exact_baseline, released_baseline, attack_baseline, 20),
+    "times": (exact_times, released_times, attack_times, 2),
+    "prediction": (random_prediction, released_prediction, attack_prediction, 3),
 }
 
 
@@ -112,6 +122,23 @@ def test_days_reveal_no_outcomes_by_the_clean_windows_that_they_exclude(rules):
         found.append(released_rates(exact, rules, "x"))
     for other in found[1:]:
         assert found[0].equals(other)
+
+
+@pytest.mark.parametrize("fewest", [0, 1])
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("strata", [4, pytest.param(5, marks=pytest.mark.slow)])
+def test_an_attacker_who_knows_that_all_strata_are_withheld_finds_no_count(strata, rules, fewest):
+    """All strata are alike, so that each can be any count of the vectors that are withheld."""
+    split, possible = [part_split(1, strata)], defaultdict(set)
+    most = strata * rules.least + 6
+    for counts in itertools.combinations_with_replacement(range(fewest, most), strata):
+        if counts[0] >= rules.least or sum(counts) > most or not any(counts):
+            continue
+        shown = np.array([rules.coarse(n) for n in (sum(counts), *counts)], float)
+        if shown[0] > 0 and withheld_counts(shown, split, rules, fewest=fewest).any():
+            possible[shown[0]].update(counts)
+    assert len(possible) > 2
+    assert min(map(len, possible.values())) > 2
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)

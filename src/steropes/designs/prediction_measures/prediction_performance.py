@@ -18,6 +18,7 @@ from steropes.designs.prediction_measures.prediction_calibration import (
 from steropes.designs.values.normal_quantile import Z
 
 __all__ = [
+    "age_group",
     "auc_interval",
     "demographic_table",
     "distribution_table",
@@ -122,6 +123,11 @@ def distribution_table(risk: NDArray, outcome: NDArray) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def age_group(first: int) -> str:
+    """Name the five years of age from the first one."""
+    return f"Age group: {first}-{first + 4}"
+
+
 def demographic_table(
     risk: NDArray, outcome: NDArray, age: NDArray, gender: NDArray
 ) -> pd.DataFrame:
@@ -154,6 +160,5 @@ def demographic_table(
             "person_count_at_risk": len(own),
             "person_count_with_outcome": int(outcome[own].sum()),
         }
-        group = f"Age group: {int(first)}-{int(first) + 4}"
-        rows.append({"age_group": group, "gen_group": name, **counts, **summary})
+        rows.append({"age_group": age_group(int(first)), "gen_group": name, **counts, **summary})
     return pd.DataFrame(rows)

@@ -20,6 +20,7 @@ __all__ = [
     "Split",
     "beside",
     "count_ranges",
+    "exhaustive_splits",
     "limit_of_part",
     "nested_splits",
     "part_split",
@@ -28,6 +29,8 @@ __all__ = [
 
 # Positions of strata in a table, and for each of them the position of its total.
 Split = tuple[NDArray, NDArray]
+# With so many strata, a suppressed count may be narrowed to so many values.
+MANY_STRATA, MANY_VALUES = 5, 3
 ROUNDS = 50  # More rounds narrow ranges of nested strata no further.
 
 
@@ -66,6 +69,37 @@ def nested_splits(table: pd.DataFrame, keys: Sequence[str], strata: Sequence[str
     return [split for split in found if len(split[0])]
 
 
+def exhaustive_splits(kinds: NDArray, exact: NDArray, of: NDArray, whole: NDArray) -> list[Split]:
+    """Find the groups of which everybody has exactly one, such as ages, with their totals.
+
+    These are the groups of one kind that add up to all people.
+
+    Parameters
+    ----------
+    kinds : ndarray of int, shape (n,)
+        The kind of each group.
+    exact : ndarray, shape (n,)
+        Exact counts.
+    of : ndarray of int, shape (n,)
+        The position of the total of each group.
+    whole : ndarray, shape (n,)
+        The exact total of each group.
+
+    Returns
+    -------
+    list of (ndarray, ndarray)
+        One split for each kind.
+    """
+    found = []
+    for kind in np.unique(kinds):
+        own = np.flatnonzero(kinds == kind)
+        _, number = np.unique(of[own], return_inverse=True)
+        own = own[np.bincount(number, exact[own].astype(float))[number] == whole[own]]
+        if len(own):
+            found.append((own, of[own]))
+    return found
+
+
 def part_split(rows: int, parts: int) -> Split:
     """Return the split of tables with a total in each row, followed by its parts."""
     positions = np.arange(rows * (parts + 1)).reshape(rows, parts + 1)
@@ -94,7 +128,7 @@ def withheld_counts(
     rules: DisclosureRules,
     *,
     entries: bool = False,
-    fewest: int = 0,
+    fewest: ArrayLike = 0,
     absent: NDArray | None = None,
 ) -> NDArray:
     """Mark the counts that are withheld, so that released ones narrow no suppressed count.
@@ -113,10 +147,12 @@ def withheld_counts(
     entries : bool, default False
         Whether these are numbers of events or entries. A suppressed one may be large, but it is no
         smaller than the number of people.
-    fewest : int, default 0
-        The lowest possible count of a row, such as 1 if rows without people are absent.
+    fewest : array-like of int, default 0
+        The lowest possible count of each row or of all, such as 1 if rows without people are
+        absent.
     absent : ndarray of bool, shape (n,), optional
-        Rows that are not released, not even their existence.
+        Rows that are not released, not even their existence. Those with a suppressed count are
+        known to be of few people or of nobody.
 
     Returns
     -------
@@ -124,21 +160,26 @@ def withheld_counts(
     """
     absent = np.zeros(len(shown), bool) if absent is None else absent
     withheld = absent.copy()
-    lowest_of_rows = np.where(absent, 0.0, float(fewest))
+    lowest_of_rows = np.where(absent, 0.0, np.asarray(fewest, dtype=float))
     if rules.open or not splits:
         return withheld
-    hidden = shown == -rules.least
+    hidden, most = shown == -rules.least, np.zeros(len(shown))
     for parts, totals in splits:
         strata = np.bincount(totals, minlength=len(shown))
-        few = shown[totals] <= rules.least * strata[totals]
+        most = np.maximum(most, strata)
+        np.maximum.at(most, parts, strata[totals])
+        few = shown[totals] <= strata[totals] + 2 * rules.least - 1
         withheld[parts] |= few & np.isin(totals, totals[hidden[parts] & few])
+    # Few vectors of counts are narrow with few strata, so that withholding tells which.
+    needed = np.where(most < MANY_STRATA, rules.least - 1, MANY_VALUES)
     while True:
         low, high = count_ranges(shown, rules, entries=entries)
-        low, high = np.where(withheld, lowest_of_rows, low), np.where(withheld, np.inf, high)
+        low = np.where(withheld, lowest_of_rows, low)
+        high = np.where(withheld & ~(absent & hidden), np.inf, high)
         low, high = _propagated(low, high, splits)
         lowest = np.ones(len(low)) if entries else np.maximum(low, 1)
         values = np.where(withheld, high, np.minimum(high, rules.least - 1)) - lowest + 1
-        narrow = hidden & (values < rules.least - 1)
+        narrow = hidden & (values < needed)
         around = narrow.copy()
         for parts, totals in splits:
             around[parts] |= narrow[totals]  # The strata of a suppressed total narrow it.

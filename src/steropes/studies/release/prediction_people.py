@@ -11,6 +11,8 @@ from steropes.studies.prediction.prediction_population import outside_training
 
 __all__ = [
     "COUNTED",
+    "CV",
+    "TEST",
     "TRAIN",
     "EvaluatedPeople",
     "evaluated_people",

@@ -15,6 +15,12 @@ from steropes.studies.disclosure.disclosive_digit_rounding import significant, t
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.person_time import released_means
 from steropes.studies.prediction.prediction_models import PredictionResult, standardized
+from steropes.studies.release.prediction_counts import (
+    CASES,
+    GROUPS,
+    PEOPLE,
+    prediction_counts,
+)
 from steropes.studies.release.prediction_people import (
     COUNTED,
     TRAIN,
@@ -36,7 +42,6 @@ HUNDREDTHS = 100  # Released thresholds have at least so large a part of the peo
 QUANTILES = {
     "p_05": 0.05, "p_25": 0.25, "median": 0.5, "p_50": 0.5, "p_75": 0.75, "p_95": 0.95,
 }  # fmt: skip
-GROUPS = ("", "with_no_outcome_", "with_outcome_")
 # Columns of covariates that are used for the release and are not part of it.
 EXACT = ["binary", "outcome_people", *(f"{name}people" for name in GROUPS)]
 FINEST = 1e-4  # Released statistics are rounded to it, so that zero is not a rounding error.
@@ -88,15 +93,16 @@ def released_result(result: PredictionResult, rules: DisclosureRules, rare: bool
     rules = rules_of_entries(result, rules)
     parts = evaluated_people(result, rules)
     risks = _Risks(parts, parts[TRAIN].shift, rules, rare)
-    calibration = _calibration(result.calibration, risks)
+    counts = prediction_counts(result, parts, rules, rare)
+    calibration = _calibration(result.calibration, counts.calibration, risks)
     return {
         "plp_attrition": _attrition(result.attrition, rules, rare),
         "plp_evaluation_statistics": _statistics(result.statistics, calibration, risks),
         "plp_threshold_summary": _thresholds(result.thresholds, risks),
         "plp_calibration_summary": calibration,
         "plp_prediction_distribution": _distribution(result.distribution, risks),
-        "plp_demographic_summary": _demographics(result.demographics, risks),
-        "plp_covariate_summary": _covariates(result.covariates, rare, rules),
+        "plp_demographic_summary": _demographics(result.demographics, counts.demographics, risks),
+        "plp_covariate_summary": _covariates(result.covariates, counts.covariates, rare, rules),
     }
 
 
@@ -202,14 +208,15 @@ class _Risks:
         """Release one risk that is no mean."""
         return math.nan if self.rare else significant(_moved(risk, self.shift))
 
-    def summarised(self, table: pd.DataFrame, count: str) -> pd.DataFrame:
-        """Release summaries of the risks of groups of people, but not the numbers of these.
+    def summarised(self, table: pd.DataFrame, n: pd.Series) -> pd.DataFrame:
+        """Release summaries of the risks of groups of people.
 
-        Means have the steps of shares. A standard deviation is scaled like small deviations from
-        the mean.
+        Which are released depends on the released numbers ``n``, because it would reveal limits of
+        exact ones. Means have the steps of shares. A standard deviation is scaled like small
+        deviations from the mean.
         """
-        n = table[count]
-        hidden = n.map(self.rules.small) | self.rare
+        n = n.fillna(0).clip(lower=0)
+        hidden = (n == 0) | self.rare
         found = table.copy()
         mean = table["average_predicted_probability"]
         moved = mean.map(lambda x: _moved(x, self.shift))
@@ -235,10 +242,6 @@ class _Risks:
         found[summaries] = found[summaries].mask(hidden)
         found[["min_predicted_probability", "max_predicted_probability"]] = math.nan
         return found
-
-    def outcomes(self, counts: pd.Series) -> pd.Series:
-        """Release numbers of people with the outcome."""
-        return counts.map(self.rules.coarse) if not self.rare else counts.astype(float) * math.nan
 
 
 def _thresholds(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
@@ -291,7 +294,6 @@ def _separated(table: pd.DataFrame, cases: int, others: int, least: int) -> list
 
 def _distribution(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
     """Release the distributions of risks of people with and without the outcome."""
-    found = risks.summarised(table, "person_count")
     counts = []
     for name, label, n in table[["evaluation", "class_label", "person_count"]].itertuples(
         index=False
@@ -305,47 +307,44 @@ def _distribution(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
             counts.append(
                 float(cases if label == 1 else risks.rules.coarse(of.shown_people - cases))
             )
-    return found.assign(person_count=counts)
+    shown = pd.Series(counts, table.index, dtype=float)
+    return risks.summarised(table, shown).assign(person_count=shown)
 
 
-def _demographics(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
+def _demographics(table: pd.DataFrame, counts: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
     """Release observed and predicted risks by age and gender.
 
     Age and gender are covariates, so that the risks of a group show how many people of the training
-    data have the outcome, also in its folds and in other people.
+    data have the outcome, also in its folds and in other people. Groups of few people are left out,
+    because a row shows that there are people.
     """
     if table.empty:
         return table
     rules, group = risks.rules, ["age_group", "gen_group"]
-    found = risks.summarised(table, "person_count_at_risk")
+    found = risks.summarised(table, counts[PEOPLE])
     trained = table[table["evaluation"] == TRAIN]
     cases = trained["person_count_with_outcome"]
-    few = cases.map(rules.small) | (trained["person_count_at_risk"] - cases).map(rules.small)
+    few = cases.map(rules.small) | (trained[PEOPLE] - cases).map(rules.small)
+    few |= ~counts.loc[trained.index, CASES].ge(0)
     groups = {*trained.loc[few, group].itertuples(index=False, name=None)}
     own = [key in groups for key in table[group].itertuples(index=False, name=None)]
     risk = [name for name in found if str(name).endswith("_predicted_probability")]
     found[risk] = found[risk].mask(pd.Series(own, table.index))
-    return found.assign(
-        person_count_at_risk=table["person_count_at_risk"].map(rules.coarse),
-        person_count_with_outcome=risks.outcomes(table["person_count_with_outcome"]),
-    )
+    found = found.assign(**counts)
+    return found[~table[PEOPLE].map(rules.small).astype(bool)]
 
 
-def _calibration(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
+def _calibration(table: pd.DataFrame, counts: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
     """Release observed risks, which follow from rounded counts, and predicted ones.
 
     Strata that are tenths of the people are counted as tenths of the released number.
     """
-    found = risks.summarised(table, "person_count_at_risk")
-    counts = []
-    for name, n in table[["evaluation", "person_count_at_risk"]].itertuples(index=False):
-        of = risks.parts[str(name)]
-        tenth = abs(n - of.people / STRATA) < 1
-        counts.append(risks.rules.coarse(round(of.shown_people / STRATA) if tenth else n))
-    n = pd.Series(counts, table.index, dtype=float)
-    cases = risks.outcomes(table["person_count_with_outcome"])
+    of = table["evaluation"].map(lambda name: risks.parts[str(name)])
+    tenth = (table[PEOPLE] - of.map(lambda part: part.people) / STRATA).abs() < 1
+    tenths = of.map(lambda part: risks.rules.coarse(round(part.shown_people / STRATA)))
+    n, cases = counts[PEOPLE].mask(tenth, tenths.astype(float)), counts[CASES]
     share = (cases / n).where((n > 0) & (cases >= 0))
-    return found.assign(
+    return risks.summarised(table, n).assign(
         person_count_at_risk=n,
         person_count_with_outcome=cases,
         observed_incidence=share.clip(upper=1.0),
@@ -353,7 +352,9 @@ def _calibration(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
     )
 
 
-def _covariates(table: pd.DataFrame, rare: bool, rules: DisclosureRules) -> pd.DataFrame:
+def _covariates(
+    table: pd.DataFrame, counts: pd.DataFrame, rare: bool, rules: DisclosureRules
+) -> pd.DataFrame:
     """Release covariates: means of 0/1 ones follow from rounded counts.
 
     Means and deviations of others have steps that hide the smallest count of the fewest people
@@ -367,7 +368,7 @@ def _covariates(table: pd.DataFrame, rare: bool, rules: DisclosureRules) -> pd.D
         return table
     found, binary = table.copy(), table["binary"].astype(bool)
     few_values = pd.Series(False, index=table.index)
-    few_outcomes = pd.Series(rare, index=table.index)
+    few_outcomes = counts.isna().any(axis=1) | rare
     for name in GROUPS:
         count, people = table[f"{name}covariate_count"], table[f"{name}people"]
         few_values |= count.map(rules.small) | people.map(rules.small)
@@ -379,11 +380,12 @@ def _covariates(table: pd.DataFrame, rare: bool, rules: DisclosureRules) -> pd.D
         hidden = count.map(rules.small) | people.map(rules.small) | few_values
         of_outcomes = rare and name != ""
         hidden |= of_outcomes
-        shown, of = count.map(rules.coarse), people.map(rules.coarse)
+        shown, of = counts[f"{name}covariate_count"], people.map(rules.coarse)
+        hidden |= shown.isna()
         share = (shown / of).where(of > 0).clip(upper=1.0)
         mean = released_means(table[f"{name}covariate_mean"], fewest, rules)
         spread = released_means(table[f"{name}covariate_st_dev"], fewest, rules)
-        found[f"{name}covariate_count"] = math.nan if of_outcomes else shown
+        found[f"{name}covariate_count"] = shown
         found[f"{name}covariate_mean"] = mean.mask(binary, share).mask(hidden)
         of_share = (share * (1 - share)) ** 0.5
         found[f"{name}covariate_st_dev"] = spread.mask(binary, of_share).mask(hidden)

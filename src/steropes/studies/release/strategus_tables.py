@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.disclosure.complementary_suppression import (
     beside,
+    exhaustive_splits,
     limit_of_part,
     nested_splits,
     withheld_counts,
@@ -258,12 +259,13 @@ def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) 
     if len(values):
         n = values["count_value"]
         few = values.pop("persons").map(rules.small)
-        small = n.map(rules.small) | few
+        shown = n.map(rules.coarse).mask(few, -rules.least)
+        small = shown < 0
         for name, share in PERCENTILES.items():
-            beyond = np.minimum(share, 1 - share) * n
+            beyond = np.minimum(share, 1 - share) * shown
             kept = values[f"{name}_value"].map(significant)
             values[f"{name}_value"] = kept.mask(small | (beyond < rules.least))
-        values["count_value"] = n.map(rules.coarse).mask(few, -rules.least)
+        values["count_value"] = shown
         means = released_means(values["average_value"], values["count_value"], rules)
         values["average_value"] = means
         spread = values["standard_deviation"].map(significant)
@@ -284,19 +286,10 @@ def _beside_others(
     These are the covariates of one analysis, such as ages, if they add up to all entries.
     """
     keys = ["setting_id", "cohort_type", "target_cohort_id", "outcome_cohort_id"]
-    place = table[keys]
-    groups = place.assign(kind=table["covariate_id"] % ANALYSIS_IDS)
-    number, of = (
-        g.groupby([*g], dropna=False, sort=False).ngroup().to_numpy() for g in (groups, place)
-    )
+    of = table.groupby(keys, dropna=False, sort=False).ngroup().to_numpy()
     whole = people.to_numpy(float)
-    parts = np.flatnonzero(np.bincount(number, exact.to_numpy(float))[number] == whole)
     _, first = np.unique(of, return_index=True)
     counts = np.concatenate([shown.to_numpy(), [rules.coarse(n) for n in whole[first]]])
-    splits = [
-        (own, len(table) + of[own])
-        for kind in np.unique(groups["kind"].iloc[parts])
-        for own in [parts[groups["kind"].iloc[parts] == kind]]
-    ]
-    gone = withheld_counts(counts, splits, rules, fewest=1)
-    return gone[: len(table)]
+    kinds = (table["covariate_id"] % ANALYSIS_IDS).to_numpy()
+    splits = exhaustive_splits(kinds, exact.to_numpy(float), len(table) + of, whole)
+    return withheld_counts(counts, splits, rules, fewest=1)[: len(table)]
