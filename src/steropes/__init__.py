@@ -2,8 +2,9 @@
 
 Estimators follow scikit-learn, for example ``CoxRegression(prior=Laplace(), cv=10).fit(X, y)``;
 ``help(steropes.CoxRegression)`` describes one, and ``help(steropes.PenalizedModel)`` the methods
-that all share. `steropes.studies` runs whole studies on OMOP databases, `steropes.plots` draws
-fits, `steropes.datasets` has examples, and `steropes.federated` fits models over sites.
+that all share. `steropes.designs` has study designs on tables, `steropes.studies` runs whole
+studies on OMOP databases, `steropes.plots` draws fits, `steropes.datasets` has examples, and
+`steropes.federated` fits models over sites.
 
 Names are imported when they are first used, so that ``import steropes`` is quick.
 """
@@ -18,7 +19,7 @@ from .errors import DataError, MonotoneLikelihoodWarning, SeparationError
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
-    from . import datasets, federated, plots, studies
+    from . import datasets, designs, federated, plots, studies
     from .convergence_warning import NotConvergedWarning
     from .data import Surv
     from .data.aalen_johansen import AalenJohansen, aalen_johansen
@@ -161,7 +162,7 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 # Subpackages that users reach as attributes, such as ``steropes.plots.forest``.
-_SUBPACKAGES = ("datasets", "federated", "plots", "studies")
+_SUBPACKAGES = ("datasets", "designs", "federated", "plots", "studies")
 
 # The names of `steropes.studies` are left out, because ``import *`` looks up every name, and those
 # need the packages of the extra study. ``dir`` has them where these packages are installed.
@@ -218,6 +219,7 @@ __all__ = [
     "compare_nested_fits",
     "datasets",
     "decision_curve",
+    "designs",
     "federated",
     "fit_many",
     "glmnet_lambda",

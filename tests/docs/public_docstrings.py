@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 MODULES = (
     "steropes",
     "steropes.datasets",
+    "steropes.designs",
     "steropes.federated",
     "steropes.models",
     "steropes.plots",

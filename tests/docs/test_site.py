@@ -33,8 +33,11 @@ def test_the_reference_lists_every_public_name():
         (module,) = re.findall(r"currentmodule:: (\S+)", text)
         listed |= {f"{module}.{name}" for name in re.findall(r"^   (\w+)$", text, re.M)}
     known = {name.rpartition(".")[2] for name in listed if name.startswith("steropes.studies.")}
-    public = {f"steropes.{n}" for n in set(steropes.__all__) - known - {"plots", "studies"}}
+    public = {
+        f"steropes.{n}" for n in set(steropes.__all__) - known - {"designs", "plots", "studies"}
+    }
     public |= {f"steropes.federated.{n}" for n in set(steropes.federated.__all__) - known}
+    public |= {f"steropes.designs.{n}" for n in steropes.designs.__all__}
     public |= {f"steropes.datasets.{name}" for name in steropes.datasets.__all__}
     public |= {f"steropes.plots.{name}" for name in steropes.plots.__all__}
     public |= {f"steropes.studies.{name}" for name in steropes.studies.__all__}
@@ -45,7 +48,9 @@ def test_the_reference_lists_every_public_name():
         and issubclass(getattr(steropes.models, name), Accessor)
     }
     constants = {"steropes.federated.SCHEMA", "steropes.studies.DEMO"}
-    assert listed == public - constants - {"steropes.datasets", "steropes.federated"}
+    packages = {"steropes.datasets", "steropes.federated"}
+    packages |= {"steropes.designs.controls", "steropes.designs.evidence"}
+    assert listed == public - constants - packages
 
 
 def test_every_page_is_in_the_table_of_contents():

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.designs.effects.effect_estimate import estimate_effect
 from steropes.designs.effects.two_group_cox import TwoGroupCox
+from steropes.designs.propensity.score_matching import match_scores
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import condition_cohorts, drug_era_cohorts
 from steropes.studies.comparative.analysis_cache import Workbench
@@ -18,8 +20,6 @@ from steropes.studies.comparative.cohort_method_presets import cohort_method_dem
 from steropes.studies.comparative.grid_questions_and_analyses import Outcome, Question
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
 from steropes.studies.database.omop import OmopDatabase, opened
-from steropes.studies.outcomes.effect_estimate import estimate_effect
-from steropes.studies.propensity.score_matching import match_scores
 from steropes.studies.results.comparative_result_rows import diagnostics_row
 from steropes.studies.specifications.demo import DEMO, demo_database
 

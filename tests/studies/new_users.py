@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from steropes.designs.covariates.preprocessing import tidy
 from steropes.errors import DataError
 from steropes.studies import StudySettings
-from steropes.studies.covariates.preprocessing import tidy
 from steropes.studies.one_question.question_analyses import StudyCovariates
 from steropes.studies.one_question.question_cohorts import (
     QuestionCohorts,

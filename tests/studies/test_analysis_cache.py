@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.studies.conftest import TinyOmop
 
+from steropes.designs.propensity import propensity_scores as adjust_scores
 from steropes.errors import DataError
 from steropes.studies import (
     ComparisonRules,
@@ -22,7 +23,6 @@ from steropes.studies import (
     drug_era_cohorts,
 )
 from steropes.studies.comparative import analysis_cache as workbench
-from steropes.studies.propensity import propensity_scores as adjust_scores
 
 COMMON = {
     "at_risk": TimeAtRisk(end=400, end_anchor="cohort start"),

@@ -152,7 +152,7 @@ def test_matching_hangs_on_ties_and_r_lies_within_their_range(results):
     scores = results[2].shared.scores.score
     assert len(np.unique(scores)) == 31
     people = pd.DataFrame(results[1].people)
-    from steropes.studies.propensity.score_matching import Match, match_scores
+    from steropes.designs.propensity.score_matching import Match, match_scores
 
     found = []
     for seed in range(20):

@@ -16,6 +16,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.score_matching import Match
 from steropes.errors import DataError
 from steropes.studies import (
     ConceptSet,
@@ -36,8 +38,6 @@ from steropes.studies.disclosure.disclosive_digit_rounding import STEPS
 from steropes.studies.disclosure.release_folder import MANIFEST
 from steropes.studies.disclosure.released_curves import merged_histogram
 from steropes.studies.grids.comparative_grid_run import run_grid
-from steropes.studies.propensity.propensity_scores import PropensityRules
-from steropes.studies.propensity.score_matching import Match
 from steropes.studies.specifications.specification import CohortSources
 
 LEAST, ARMS = 5, ("target", "comparator")

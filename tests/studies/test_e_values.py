@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.designs.effects.e_values import e_value, e_value_of_limit, is_common, risk_ratio
 from steropes.studies import OutcomeModel, estimate_effect
 from steropes.studies.comparative.supplementary_results import e_values
-from steropes.studies.outcomes.e_values import e_value, e_value_of_limit, is_common, risk_ratio
 
 
 def test_a_hazard_ratio_of_a_common_outcome_becomes_a_risk_ratio():

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from steropes.designs.effects.arm_summaries import arm_curves, incidence_rates
+from steropes.designs.effects.effect_estimate import reason_without_estimate
 from steropes.studies import OutcomeModel, detectable_ratio, estimate_effect
-from steropes.studies.outcomes.effect_estimate import reason_without_estimate
 
 
 def people(treated, time, event):

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.designs.effects.effect_estimate import estimate_effect
+from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.designs.effects.two_group_cox import TwoGroupCox
 from steropes.designs.evidence import Profile, combine_profiles, random_effects
 from steropes.designs.values.ratios import ratio_of
 from steropes.errors import DataError
 from steropes.studies.archives.archive_synthesis import combine_archives
-from steropes.studies.outcomes.effect_estimate import estimate_effect
-from steropes.studies.outcomes.settings import OutcomeModel
 
 NOT_BAYESIAN = ["fixed, profile", "fixed, normal", "random, normal"]
 EFFECT = ["rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr"]

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 from tests.studies.test_evidence_alone import archive, people
 
+from steropes.designs.effects.effect_estimate import estimate_effect
+from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.designs.evidence import Profile, combine_normal, combine_profiles, random_effects
 from steropes.designs.evidence.profile_interpolation import NormalProfile
 from steropes.errors import DataError
 from steropes.studies.archives.archive_synthesis import combine_archives
 from steropes.studies.cli.command_line import run as command
-from steropes.studies.outcomes.effect_estimate import estimate_effect
-from steropes.studies.outcomes.settings import OutcomeModel
 
 EFFECT = ["log_rr", "ci_95_lb", "ci_95_ub"]
 

@@ -5,26 +5,27 @@ import subprocess
 import sys
 
 import steropes
-import steropes.studies as studies
+from steropes import designs, studies
 
 HEAVY = {"duckdb", "pyarrow", "matplotlib", "rich", "typer", "pydantic", "pandas", "numba", "scipy",
          "sklearn", "jinja2"}  # fmt: skip
 
 
 def test_importing_studies_imports_nothing_heavy():
-    code = "import sys, steropes.studies; print(*sys.modules)"
+    code = "import sys, steropes.designs, steropes.studies; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert HEAVY & set(done.stdout.split()) == set()
 
 
 def test_every_name_is_there_and_says_what_it_is():
-    for name in studies.__all__:
-        assert getattr(studies, name).__doc__
+    for package in (designs, studies):
+        for name in package.__all__:
+            assert getattr(package, name).__doc__
 
 
 def test_dir_lists_public_names_only():
     """Neither the modules of a package nor what it imports itself, such as ``annotations``."""
-    for name in ("datasets", "federated", "models", "plots", "studies"):
+    for name in ("datasets", "designs", "federated", "models", "plots", "studies"):
         package = importlib.import_module(f"steropes.{name}")
         assert set(dir(package)) == set(package.__all__)
     of_studies = set(dir(steropes)) - set(steropes.__all__) - {"__version__"}

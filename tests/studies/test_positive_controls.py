@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from tests.studies.conftest import TinyOmop
 
+from steropes.designs.controls.signal_injection import Synthesis, add_outcomes, outcome_rates
 from steropes.errors import DataError
 from steropes.studies import (
     CohortSources,
@@ -25,7 +26,6 @@ from steropes.studies import (
     run_grid,
 )
 from steropes.studies.comparative.analysis_cache import Workbench
-from steropes.studies.outcomes import Synthesis, add_outcomes, outcome_rates
 from steropes.studies.specifications.positive_controls import add_positive_controls
 
 NEGATIVE = (5, 6, 7, 8, 9, 10)

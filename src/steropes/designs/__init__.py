@@ -1,31 +1,119 @@
-"""Study designs on tables in memory, without a database."""
+"""Study designs on tables in memory: people with treatment, follow-up, outcome and covariates.
+
+Nothing here needs a database. `steropes.designs.controls` calibrates estimates by control outcomes,
+and `steropes.designs.evidence` combines estimates of several sources. `steropes.studies` makes such
+tables from OMOP databases and calls the same functions.
+
+Names are imported when they are first used.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
+import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
+    from . import controls, evidence
     from .comparative.balance_table import balance_table
     from .comparative.entropy_balancing import EntropyBalancing
     from .comparative.propensity_weights import PropensityWeights
+    from .covariates import Covariates
+    from .effects import (
+        AbsoluteEffect,
+        Estimate,
+        OutcomeModel,
+        absolute_effect,
+        estimate_effect,
+    )
+    from .propensity import (
+        Balance,
+        EstimatedWeights,
+        Match,
+        PropensityRules,
+        PropensityScores,
+        Stratify,
+        Trim,
+        covariate_balance,
+        fit_scores,
+        match_scores,
+        matched_weights,
+        propensity_weights,
+        score_strata,
+        trim,
+    )
 
-# The module of each public name, which is imported when the name is first used.
-_WHERE = {
-    "EntropyBalancing": "comparative.entropy_balancing",
-    "PropensityWeights": "comparative.propensity_weights",
-    "balance_table": "comparative.balance_table",
+# The package or module that defines each name.
+_HOMES = {
+    "comparative.balance_table": ["balance_table"],
+    "comparative.entropy_balancing": ["EntropyBalancing"],
+    "comparative.propensity_weights": ["PropensityWeights"],
+    "covariates": ["Covariates"],
+    "effects": [
+        "AbsoluteEffect",
+        "Estimate",
+        "OutcomeModel",
+        "absolute_effect",
+        "estimate_effect",
+    ],
+    "propensity": [
+        "Balance",
+        "EstimatedWeights",
+        "Match",
+        "PropensityRules",
+        "PropensityScores",
+        "Stratify",
+        "Trim",
+        "covariate_balance",
+        "fit_scores",
+        "match_scores",
+        "matched_weights",
+        "propensity_weights",
+        "score_strata",
+        "trim",
+    ],
 }
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_SUBPACKAGES = ("controls", "evidence")
 
-__all__ = ["EntropyBalancing", "PropensityWeights", "balance_table"]
+__all__ = [
+    "AbsoluteEffect",
+    "Balance",
+    "Covariates",
+    "EntropyBalancing",
+    "Estimate",
+    "EstimatedWeights",
+    "Match",
+    "OutcomeModel",
+    "PropensityRules",
+    "PropensityScores",
+    "PropensityWeights",
+    "Stratify",
+    "Trim",
+    "absolute_effect",
+    "balance_table",
+    "controls",
+    "covariate_balance",
+    "estimate_effect",
+    "evidence",
+    "fit_scores",
+    "match_scores",
+    "matched_weights",
+    "propensity_weights",
+    "score_strata",
+    "trim",
+]
 
 
-if not TYPE_CHECKING:  # to whom it would mean that every name is there
+if not TYPE_CHECKING:  # type checkers would accept any name if they saw __getattr__
 
     def __getattr__(name: str) -> Any:
-        if name not in _WHERE:
+        if name in _SUBPACKAGES:
+            return importlib.import_module(f".{name}", __name__)
+        if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+        value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

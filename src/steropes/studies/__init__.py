@@ -23,12 +23,23 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         leave_one_group_out,
         leave_one_out,
     )
+    from ..designs.controls.signal_injection import Synthesis
+    from ..designs.covariates.preprocessing import Tidied, TidyRules, tidy
+    from ..designs.effects.absolute_effects import AbsoluteEffect, absolute_effect
     from ..designs.effects.arm_summaries import incidence_rates
+    from ..designs.effects.effect_estimate import Estimate, estimate_effect
+    from ..designs.effects.outcome_model import OutcomeModel
+    from ..designs.effects.outcome_summaries import curve_table, detectable_ratio
     from ..designs.evidence import Profile, combine_normal, combine_profiles, random_effects
+    from ..designs.propensity.covariate_balance import Balance, covariate_balance
     from ..designs.propensity.estimated_propensity_weights import EstimatedWeights
     from ..designs.propensity.pair_matching import match_pairs
     from ..designs.propensity.propensity_model import Propensity, auc, preference_score
+    from ..designs.propensity.propensity_scores import PropensityRules, PropensityScores, fit_scores
     from ..designs.propensity.propensity_weights import propensity_weights
+    from ..designs.propensity.score_matching import Match, match_scores, matched_weights
+    from ..designs.propensity.score_strata import Stratify, score_strata
+    from ..designs.propensity.score_trimming import Trim, trim
     from ..federated import FederatedPlan, FederatedResult, FederatedSite, Owner, OwnerRules
     from .archives.archive_synthesis import combine_archives
     from .cli.environment import environment
@@ -57,7 +68,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     )
     from .comparative.outcome_analysis import AnalysisResult
     from .covariates.feature_extraction import FeatureRules, Features, extract_features
-    from .covariates.preprocessing import Tidied, TidyRules, tidy
+    from .covariates.table_one import table_one
     from .database.concept_search import find_concepts
     from .database.hypertension_database import hypertension_database
     from .database.omop import OmopDatabase
@@ -82,22 +93,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         SeriesQuestion,
         run_case_series_grid,
     )
-    from .outcomes import (
-        AbsoluteEffect,
-        Estimate,
-        OutcomeModel,
-        Synthesis,
-        absolute_effect,
-        curve_table,
-        detectable_ratio,
-        estimate_effect,
-    )
-    from .propensity.covariate_balance import Balance, covariate_balance
-    from .propensity.propensity_scores import PropensityRules, PropensityScores, fit_scores
-    from .propensity.score_matching import Match, match_scores, matched_weights
-    from .propensity.score_strata import Stratify, score_strata
-    from .propensity.score_trimming import Trim, trim
-    from .propensity.table_one import table_one
     from .sccs.specification.grid_settings import SeriesExclusion
     from .sccs.specification.sccs_presets import case_series_settings
     from .sccs.specification.sccs_specification import (
@@ -135,19 +130,19 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .strategus_plans.specification_plan import SpecificationPlan, read_specification_plan
 
 _WHERE = {
-    "Balance": "propensity.covariate_balance",
-    "covariate_balance": "propensity.covariate_balance",
-    "Match": "propensity.score_matching",
-    "match_scores": "propensity.score_matching",
-    "matched_weights": "propensity.score_matching",
-    "PropensityRules": "propensity.propensity_scores",
-    "PropensityScores": "propensity.propensity_scores",
-    "fit_scores": "propensity.propensity_scores",
-    "Stratify": "propensity.score_strata",
-    "score_strata": "propensity.score_strata",
-    "table_one": "propensity.table_one",
-    "Trim": "propensity.score_trimming",
-    "trim": "propensity.score_trimming",
+    "Balance": "steropes.designs.propensity.covariate_balance",
+    "covariate_balance": "steropes.designs.propensity.covariate_balance",
+    "Match": "steropes.designs.propensity.score_matching",
+    "match_scores": "steropes.designs.propensity.score_matching",
+    "matched_weights": "steropes.designs.propensity.score_matching",
+    "PropensityRules": "steropes.designs.propensity.propensity_scores",
+    "PropensityScores": "steropes.designs.propensity.propensity_scores",
+    "fit_scores": "steropes.designs.propensity.propensity_scores",
+    "Stratify": "steropes.designs.propensity.score_strata",
+    "score_strata": "steropes.designs.propensity.score_strata",
+    "table_one": "covariates.table_one",
+    "Trim": "steropes.designs.propensity.score_trimming",
+    "trim": "steropes.designs.propensity.score_trimming",
     "EstimatedWeights": "steropes.designs.propensity.estimated_propensity_weights",
     "propensity_weights": "steropes.designs.propensity.propensity_weights",
     "CohortTable": "cohorts",
@@ -171,7 +166,7 @@ _WHERE = {
     "find_concepts": "database.concept_search",
     "ControlEstimates": "steropes.designs.controls",
     "ErrorModel": "steropes.designs.controls",
-    "Synthesis": "outcomes",
+    "Synthesis": "steropes.designs.controls.signal_injection",
     "SystematicError": "steropes.designs.controls",
     "calibrate": "steropes.designs.controls",
     "calibrate_interval": "steropes.designs.controls",
@@ -183,9 +178,9 @@ _WHERE = {
     "FeatureRules": "covariates.feature_extraction",
     "Features": "covariates.feature_extraction",
     "extract_features": "covariates.feature_extraction",
-    "Tidied": "covariates.preprocessing",
-    "TidyRules": "covariates.preprocessing",
-    "tidy": "covariates.preprocessing",
+    "Tidied": "steropes.designs.covariates.preprocessing",
+    "TidyRules": "steropes.designs.covariates.preprocessing",
+    "tidy": "steropes.designs.covariates.preprocessing",
     "DEMO": "specifications.demo",
     "demo_database": "specifications.demo",
     "DiagnosticThresholds": "diagnostics.comparative_diagnostics",
@@ -232,13 +227,13 @@ _WHERE = {
     "read_protocol": "settings.frozen_protocol",
     "hypertension_database": "database.hypertension_database",
     "synthetic_database": "database.synthetic_database",
-    "Estimate": "outcomes",
-    "OutcomeModel": "outcomes",
-    "curve_table": "outcomes",
-    "detectable_ratio": "outcomes",
-    "AbsoluteEffect": "outcomes",
-    "absolute_effect": "outcomes",
-    "estimate_effect": "outcomes",
+    "Estimate": "steropes.designs.effects.effect_estimate",
+    "OutcomeModel": "steropes.designs.effects.outcome_model",
+    "curve_table": "steropes.designs.effects.outcome_summaries",
+    "detectable_ratio": "steropes.designs.effects.outcome_summaries",
+    "AbsoluteEffect": "steropes.designs.effects.absolute_effects",
+    "absolute_effect": "steropes.designs.effects.absolute_effects",
+    "estimate_effect": "steropes.designs.effects.effect_estimate",
     "Propensity": "steropes.designs.propensity.propensity_model",
     "auc": "steropes.designs.propensity.propensity_model",
     "preference_score": "steropes.designs.propensity.propensity_model",

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 from tests.studies.viewer.small_archives import small_archive
 
+from steropes.designs.effects.outcome_model import Kind
 from steropes.designs.values.ratios import RATIO_NAMES
 from steropes.errors import DataError
 from steropes.studies import (
@@ -23,7 +24,6 @@ from steropes.studies.diagnostics.archive_blinding import blinded_archive
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.outcomes.settings import Kind
 from steropes.studies.viewer.result_names import database_labels
 from steropes.studies.viewer.result_sources import read_sources
 from steropes.studies.viewer.results_page import results_views

@@ -100,7 +100,7 @@ def balance_table(
     >>> table = balance_table(people, [1, 1, 1, 0, 0, 0], [1, 0, 1, 0, 1, 1])
     >>> table[["name", "smd_before", "smd_after"]].round(3)
        name  smd_before  smd_after
-    0   age       0.787     -0.119
+    0   age       0.779     -0.117
     1  male       0.707      0.000
     """
     columns = CovariateColumns(X)

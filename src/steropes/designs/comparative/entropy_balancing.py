@@ -109,7 +109,7 @@ class EntropyBalancing(BaseEstimator):
     True
     >>> near = EntropyBalancing(estimand="att", tolerance=0.05).fit(X, treatment)
     >>> near.balance_["smd_after"].abs().round(3).tolist()
-    [0.05, 0.05, 0.037]
+    [0.05, 0.05, 0.033]
     """
 
     def __init__(

@@ -106,7 +106,7 @@ class PropensityWeights(BaseEstimator):
     >>> outcome = steropes.LinearRegression()
     >>> outcome = outcome.fit(treatment[:, None], y, sample_weight=weights.weights_)
     >>> outcome.summary(weight_model=weights)[["coef", "se"]].round(3).to_numpy()[-1].tolist()
-    [1.017, 0.103]
+    [1.064, 0.101]
     """
 
     def __init__(

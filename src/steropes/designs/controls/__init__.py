@@ -1,4 +1,4 @@
-"""Control outcomes: estimates of systematic error, calibration and evaluation of analyses."""
+"""Control outcomes: systematic error, calibration, and synthetic positive controls."""
 
 from steropes.designs.controls.empirical_calibration import (
     Calibrated,
@@ -7,10 +7,12 @@ from steropes.designs.controls.empirical_calibration import (
     fit_systematic_error,
     leave_one_out,
 )
-from steropes.designs.controls.performance_metrics import (
-    ControlEstimates,
-    control_performance,
-    performance_by_ratio,
+from steropes.designs.controls.performance_metrics import ControlEstimates, control_performance
+from steropes.designs.controls.signal_injection import (
+    InjectedOutcomes,
+    Synthesis,
+    add_outcomes,
+    outcome_rates,
 )
 from steropes.designs.controls.systematic_error_model import (
     ErrorModel,
@@ -23,7 +25,10 @@ __all__ = [
     "Calibrated",
     "ControlEstimates",
     "ErrorModel",
+    "InjectedOutcomes",
+    "Synthesis",
     "SystematicError",
+    "add_outcomes",
     "calibrate",
     "calibrate_interval",
     "control_performance",
@@ -31,5 +36,5 @@ __all__ = [
     "fit_systematic_error",
     "leave_one_group_out",
     "leave_one_out",
-    "performance_by_ratio",
+    "outcome_rates",
 ]

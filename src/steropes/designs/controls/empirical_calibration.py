@@ -45,7 +45,7 @@ class SystematicError(FieldsInHtml):
 
     Examples
     --------
-    >>> from steropes.studies import SystematicError
+    >>> from steropes.designs.controls import SystematicError
     >>> round(SystematicError(mean=0.1, sd=0.2, controls=30).expected_absolute, 3)
     0.179
     """
@@ -116,7 +116,7 @@ def fit_systematic_error(
 
     Examples
     --------
-    >>> from steropes.studies import fit_systematic_error
+    >>> from steropes.designs.controls import fit_systematic_error
     >>> error = fit_systematic_error([0.1, -0.2, 0.4, 0.3], [0.1, 0.1, 0.1, 0.1])
     >>> round(error.mean, 3), round(error.sd, 3)
     (0.15, 0.206)
@@ -181,7 +181,7 @@ def calibrate(log_rr: float, se: float, error: SystematicError) -> Calibrated:
 
     Examples
     --------
-    >>> from steropes.studies import SystematicError, calibrate
+    >>> from steropes.designs.controls import SystematicError, calibrate
     >>> found = calibrate(0.5, 0.2, SystematicError(mean=0.1, sd=0.15, controls=30))
     >>> round(found.log_rr, 3), round(found.se, 3)
     (0.4, 0.25)
@@ -230,7 +230,7 @@ def leave_one_out(log_rr: ArrayLike, se: ArrayLike) -> pd.DataFrame:
 
     Examples
     --------
-    >>> from steropes.studies import leave_one_out
+    >>> from steropes.designs.controls import leave_one_out
     >>> table = leave_one_out([0.1, -0.2, 0.4, 0.3], [0.1, 0.1, 0.1, 0.1])
     >>> table[["covers", "calibrated_covers"]].mean().to_dict()
     {'covers': 0.25, 'calibrated_covers': 0.75}

@@ -38,7 +38,7 @@ class ControlEstimates(FieldsInHtml):
     Examples
     --------
     >>> import numpy as np
-    >>> from steropes.studies import ControlEstimates
+    >>> from steropes.designs.controls import ControlEstimates
     >>> log_rr, se = np.array([0.1, -0.2, 0.4]), np.full(3, 0.1)
     >>> lower, upper = log_rr - 1.96 * se, log_rr + 1.96 * se
     >>> controls = ControlEstimates(
@@ -134,7 +134,7 @@ def control_performance(found: ControlEstimates) -> dict[str, float]:
     Examples
     --------
     >>> import numpy as np
-    >>> from steropes.studies import ControlEstimates, control_performance
+    >>> from steropes.designs.controls import ControlEstimates, control_performance
     >>> log_rr, se = np.array([0.1, -0.2, 0.4]), np.full(3, 0.1)
     >>> lower, upper = log_rr - 1.96 * se, log_rr + 1.96 * se
     >>> controls = ControlEstimates(

@@ -50,7 +50,7 @@ class ErrorModel(FieldsInHtml):
 
     Examples
     --------
-    >>> from steropes.studies import ErrorModel
+    >>> from steropes.designs.controls import ErrorModel
     >>> model = ErrorModel(intercept=0.1, slope=1.0, sd=0.15, sd_slope=0.05, controls=60)
     >>> round(model.mean_at(0.5), 3), round(model.sd_at(0.5), 3)
     (0.6, 0.175)
@@ -127,7 +127,7 @@ def fit_error_model(log_rr: ArrayLike, se: ArrayLike, true_log_rr: ArrayLike) ->
     Examples
     --------
     >>> import numpy as np
-    >>> from steropes.studies import fit_error_model
+    >>> from steropes.designs.controls import fit_error_model
     >>> rng = np.random.default_rng(1)
     >>> true = np.repeat(np.log([1.0, 1.5, 2.0, 4.0]), 20)
     >>> log_rr = rng.normal(0.1 + true, 0.2)
@@ -235,7 +235,7 @@ def calibrate_interval(log_rr: float, se: float, model: ErrorModel) -> Calibrate
 
     Examples
     --------
-    >>> from steropes.studies import ErrorModel, calibrate_interval
+    >>> from steropes.designs.controls import ErrorModel, calibrate_interval
     >>> model = ErrorModel(intercept=0.1, slope=1.0, sd=0.15, sd_slope=0.05, controls=60)
     >>> round(calibrate_interval(0.5, 0.2, model).log_rr, 3)
     0.4
@@ -302,7 +302,7 @@ def leave_one_group_out(
     Examples
     --------
     >>> import numpy as np
-    >>> from steropes.studies import leave_one_group_out
+    >>> from steropes.designs.controls import leave_one_group_out
     >>> log_rr, se, zero = [0.1, -0.2, 0.4, 0.3], np.full(4, 0.1), np.zeros(4)
     >>> leave_one_group_out(log_rr, se, zero, [1, 2, 3, 4])["calibrated_covers"].tolist()
     [1.0, 0.0, 1.0, 1.0]

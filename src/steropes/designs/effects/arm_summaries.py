@@ -46,7 +46,7 @@ def incidence_rates(people: pd.DataFrame) -> pd.DataFrame:
     Examples
     --------
     >>> import pandas as pd
-    >>> from steropes.studies import incidence_rates
+    >>> from steropes.designs.effects import incidence_rates
     >>> people = pd.DataFrame({"treated": [1, 1, 0, 0], "time": [365.25, 365.25, 365.25, 365.25],
     ...                        "event": [1, 1, 1, 0]})
     >>> incidence_rates(people)["rate"].tolist()

@@ -115,7 +115,7 @@ def detectable_ratio(
     Examples
     --------
     >>> import pandas as pd
-    >>> from steropes.studies import detectable_ratio
+    >>> from steropes.designs.effects import detectable_ratio
     >>> people = pd.DataFrame({"treated": [1, 0] * 100, "event": [1, 1, 0, 0] * 50})
     >>> round(detectable_ratio(people), 2)
     1.75
@@ -157,7 +157,7 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
     Examples
     --------
     >>> import pandas as pd
-    >>> from steropes.studies import curve_table
+    >>> from steropes.designs.effects import curve_table
     >>> people = pd.DataFrame({"treated": [1, 1, 1, 0, 0, 0], "time": [5, 8, 9, 3, 6, 9],
     ...                        "event": [1, 0, 1, 1, 1, 0]})
     >>> curve_table(people)["target_survival"].round(2).tolist()

@@ -76,7 +76,7 @@ def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) ->
 
     Examples
     --------
-    >>> from steropes.studies import combine_normal
+    >>> from steropes.designs.evidence import combine_normal
     >>> found = combine_normal([0.2, 0.4], [0.1, 0.1])
     >>> round(found.log_rr, 3), round(found.se, 4)
     (0.3, 0.0707)
@@ -135,7 +135,7 @@ def combine_profiles(profiles: Sequence[Profile]) -> Combined:
     Examples
     --------
     >>> import numpy as np
-    >>> from steropes.studies import Profile, combine_profiles
+    >>> from steropes.designs.evidence import Profile, combine_profiles
     >>> grid = np.linspace(-2.0, 2.0, 81)
     >>> north, south = (Profile(grid, -(((grid - y) / 0.2) ** 2) / 2) for y in (0.2, 0.4))
     >>> round(combine_profiles([north, south]).log_rr, 3)

@@ -48,7 +48,7 @@ class Profile(TextInHtml):
     Examples
     --------
     >>> import numpy as np
-    >>> from steropes.studies import Profile
+    >>> from steropes.designs.evidence import Profile
     >>> grid = np.linspace(-1.0, 1.0, 41)
     >>> profile = Profile(grid, -(((grid - 0.2) / 0.2) ** 2) / 2, name="north")
     >>> profile.stored_range(), round(float(profile(0.4)), 3)

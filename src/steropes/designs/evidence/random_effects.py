@@ -108,7 +108,7 @@ def random_effects(
 
     Examples
     --------
-    >>> from steropes.studies import random_effects
+    >>> from steropes.designs.evidence import random_effects
     >>> def likelihood(y, s):
     ...     return lambda b: -(((b - y) / s) ** 2) / 2
     >>> found = random_effects([likelihood(0.2, 0.1), likelihood(0.4, 0.1)])

@@ -23,7 +23,7 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
 
     Of pairs equally close, the one with the smaller treated row goes first, then the one with the
     smaller comparator row. Where the order of rows means nothing, put them into a random one
-    first, as :func:`~steropes.studies.match_scores` does.
+    first, as :func:`~steropes.designs.match_scores` does.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
     Returns
     -------
     ndarray of int, shape (n,)
-        As for :func:`~steropes.studies.match_scores`.
+        As for :func:`~steropes.designs.match_scores`.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
 
     Examples
     --------
-    >>> from steropes.studies import match_pairs
+    >>> from steropes.designs.propensity import match_pairs
     >>> match_pairs([0.1, 0.5, 0.12, 0.9], [1, 1, 0, 0], width=0.1).tolist()
     [0, -1, 0, -1]
     """

@@ -125,7 +125,7 @@ def auc(score: ArrayLike, treated: ArrayLike) -> float:
 
     Examples
     --------
-    >>> from steropes.studies import auc
+    >>> from steropes.designs.propensity import auc
     >>> auc([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
     0.75
     """
@@ -161,7 +161,7 @@ def preference_score(logit: ArrayLike, treated: ArrayLike) -> NDArray:
 
     Examples
     --------
-    >>> from steropes.studies import preference_score
+    >>> from steropes.designs.propensity import preference_score
     >>> preference_score([0.0, 1.0], [1, 0]).round(2).tolist()
     [0.5, 0.73]
     """

@@ -97,14 +97,14 @@ class Settings(FieldsInHtml):
             line for each of the first faults, with its place in the file.
         """
         try:
-            return cls.checked(values, reading=True)
+            return cls._checked(values, reading=True)
         except InvalidError as error:
             found = error.faults[:MOST_FAULTS]
             lines = [f"{source.where((*place, *fault.place))}: {fault.text}" for fault in found]
             raise DataError("\n".join(dict.fromkeys(lines))) from None
 
     @classmethod
-    def checked(cls, value: Any, reading: bool) -> Self:
+    def _checked(cls, value: Any, reading: bool) -> Self:
         """Return an object of the class; in files a table or its first value alone stands for it.
 
         Raises

@@ -109,7 +109,7 @@ def check_of(hint: Any) -> Check:
 
     Types are ``bool``, ``str``, ``int``, ``float``, dates, ``Literal``, tuples, mappings, unions,
     ``Annotated`` types with rules (`Before`, `After` and numbers of `validated_types`), and classes
-    with a class method ``checked``, such as settings.
+    with a class method ``_checked``, which are settings.
     """
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -129,8 +129,8 @@ def check_of(hint: Any) -> Check:
         return functools.partial(_checked_tuple, [check_of(p) for p in parts])
     if origin in (dict, Mapping):
         return functools.partial(_checked_mapping, check_of(parts[0]), check_of(parts[1]))
-    if hasattr(hint, "checked"):
-        return hint.checked
+    if hasattr(hint, "_checked"):
+        return hint._checked
     return functools.partial(_checked_kind, hint)
 
 
@@ -155,7 +155,7 @@ def _tried(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def _has_tables(hint: Any) -> bool:
     """Check whether values of a type are tables in files."""
-    return hasattr(hint, "checked") or any(_has_tables(part) for part in get_args(hint))
+    return hasattr(hint, "_checked") or any(_has_tables(part) for part in get_args(hint))
 
 
 def _checked_kind(kind: Any, value: Any, reading: bool) -> Any:

@@ -8,18 +8,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.propensity.propensity_scores import PropensityScores
 from steropes.designs.propensity.propensity_weights import (
     Estimand,
     propensity_weights,
     set_weights,
 )
+from steropes.designs.propensity.score_matching import match_scores, matched_weights
+from steropes.designs.propensity.score_strata import score_strata
+from steropes.designs.propensity.score_trimming import trim
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.propensity.propensity_scores import PropensityScores
-from steropes.studies.propensity.score_matching import match_scores, matched_weights
-from steropes.studies.propensity.score_strata import score_strata
-from steropes.studies.propensity.score_trimming import trim
 
 __all__ = ["Adjusted", "adjust"]
 

@@ -10,6 +10,12 @@ import numpy as np
 import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.propensity.covariate_balance import CovariateSums
+from steropes.designs.propensity.propensity_scores import (
+    PropensityRules,
+    PropensityScores,
+    fit_scores_of_rows,
+)
 from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison, compare_cohorts
@@ -28,12 +34,6 @@ from steropes.studies.database.data_quality_notes import distinct
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.convergence_diagnostic import quiet_fits
-from steropes.studies.propensity.covariate_balance import CovariateSums
-from steropes.studies.propensity.propensity_scores import (
-    PropensityRules,
-    PropensityScores,
-    fit_scores_of_rows,
-)
 
 __all__ = ["Workbench"]
 

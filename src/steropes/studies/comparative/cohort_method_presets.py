@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from steropes.designs.effects.outcome_model import OutcomeModel
+from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.score_matching import Match
 from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
-from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.propensity.propensity_scores import PropensityRules
-from steropes.studies.propensity.score_matching import Match
 
 __all__ = ["cohort_method", "cohort_method_demo"]
 

@@ -9,7 +9,12 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.designs.effects.outcome_model import OutcomeModel
+from steropes.designs.propensity.propensity_scores import PropensityRules
 from steropes.designs.propensity.propensity_weights import Estimand
+from steropes.designs.propensity.score_matching import Match
+from steropes.designs.propensity.score_strata import Stratify
+from steropes.designs.propensity.score_trimming import Trim
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
     ConceptId,
@@ -28,11 +33,6 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import Anchor, PopulationRules, TimeAtRisk
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.propensity.propensity_scores import PropensityRules
-from steropes.studies.propensity.score_matching import Match
-from steropes.studies.propensity.score_strata import Stratify
-from steropes.studies.propensity.score_trimming import Trim
 
 __all__ = ["BalanceFilter", "Outcome", "Question", "StudyAnalysis"]
 

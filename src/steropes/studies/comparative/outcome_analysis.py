@@ -15,6 +15,12 @@ from numpy.typing import NDArray
 
 from steropes.data.html_representations import TextInHtml
 from steropes.designs.effects.absolute_effects import AbsoluteEffect, absolute_effect
+from steropes.designs.effects.effect_estimate import (
+    Estimate,
+    estimate_effect,
+    reason_without_estimate,
+)
+from steropes.designs.effects.outcome_regression import clusters_of
 from steropes.designs.effects.outcome_summaries import (
     arm_counts,
     curve_table,
@@ -22,6 +28,8 @@ from steropes.designs.effects.outcome_summaries import (
     follow_up,
     informative_events,
 )
+from steropes.designs.propensity.covariate_balance import Balance, CovariateSums, balance_of_rows
+from steropes.designs.propensity.propensity_scores import PropensityScores
 from steropes.designs.propensity.propensity_weights import set_weights
 from steropes.designs.propensity.tied_scores import tied_share
 from steropes.errors import DataError
@@ -38,14 +46,6 @@ from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, Di
 from steropes.studies.diagnostics.convergence_diagnostic import convergence, quiet_fits
 from steropes.studies.diagnostics.diagnostic import ComparedPeople
 from steropes.studies.diagnostics.diagnostic_catalogue import further_diagnostics
-from steropes.studies.outcomes.effect_estimate import (
-    Estimate,
-    estimate_effect,
-    reason_without_estimate,
-)
-from steropes.studies.outcomes.outcome_regression import clusters_of
-from steropes.studies.propensity.covariate_balance import Balance, CovariateSums, balance_of_rows
-from steropes.studies.propensity.propensity_scores import PropensityScores
 
 __all__ = ["AnalysisResult", "Prepared", "Shared", "adjusted_people", "balance_of"]
 

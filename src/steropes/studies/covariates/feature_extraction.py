@@ -8,14 +8,13 @@ people.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from steropes.data.html_representations import TextInHtml
+from steropes.designs.covariates.covariates_by_column import Covariates, with_statistics
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
     LONGEST,
@@ -130,19 +129,17 @@ class FeatureRules(Settings):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Features(TextInHtml):
-    """Covariates of people by columns, as recorded: nothing is dropped or scaled.
+class Features(Covariates):
+    """Covariates of FeatureExtraction's catalogue, as recorded: nothing is dropped or scaled.
+
+    They are `Covariates`, and their table of columns also has ``concept_id``.
 
     Attributes
     ----------
     n : int
         Number of people.
-    indptr : ndarray of int, shape (p + 1,)
-        Start of the entries of each column in ``rows`` and ``values``, and their end.
-    rows : ndarray of int
-        Row of each entry; zeros are not stored.
-    values : ndarray
-        Value of each entry: column j has ``values[indptr[j]:indptr[j + 1]]``.
+    indptr, rows, values : ndarray
+        Entries by columns, as of `Covariates`.
     columns : DataFrame
         One row per column, by id: ``covariate_id``, ``name``, ``analysis_id``, ``concept_id``,
         ``people`` (the number with a value), ``largest`` and ``binary``.
@@ -173,127 +170,11 @@ class Features(TextInHtml):
     True
     """
 
-    n: int
-    indptr: NDArray
-    rows: NDArray
-    values: NDArray
-    columns: pd.DataFrame
     unusable: Mapping[int, int] = field(default_factory=dict)
     notes: tuple[DataNote, ...] = ()
 
-    def __post_init__(self) -> None:
-        """Refuse values that are not finite."""
-        finite = np.isfinite(self.values)
-        if not finite.all():
-            at = int(np.argmin(finite))
-            column = int(np.searchsorted(self.indptr, at, side="right")) - 1
-            raise DataError(
-                f"covariate {self.columns['covariate_id'].iloc[column]} has a value that is not "
-                f"finite in row {self.rows[at]}; leave the value out or correct it"
-            )
-
     def __repr__(self) -> str:
         return f"Features({len(self.columns):,} covariates)"
-
-    def take(self, people: NDArray) -> Features:
-        """Select people; all columns are kept.
-
-        Parameters
-        ----------
-        people : ndarray of int, shape (k,)
-            Row numbers, ascending.
-
-        Returns
-        -------
-        Features
-            The covariates of these people; this object if they are all.
-
-        Raises
-        ------
-        DataError
-            The numbers do not ascend, or there are no such rows.
-        """
-        people = np.asarray(people)
-        if people.dtype == bool or not (np.diff(people, prepend=-1, append=self.n) > 0).all():
-            raise DataError(f"people must be ascending numbers of rows from 0 to {self.n - 1}")
-        if len(people) == self.n:
-            return self
-        place = np.full(self.n, -1, dtype=np.int32)
-        place[people] = np.arange(len(people), dtype=np.int32)
-        kept = place[self.rows] >= 0
-        counts = np.zeros(len(kept) + 1, dtype=np.int64)
-        np.cumsum(kept, out=counts[1:])
-        indptr = counts[self.indptr]
-        del counts
-        rows, values = place[self.rows[kept]], self.values[kept]
-        return replace(
-            self,
-            n=len(people),
-            indptr=indptr,
-            rows=rows,
-            values=values,
-            columns=_with_statistics(self.columns, indptr, values),
-        )
-
-    def select(self, columns: NDArray) -> Features:
-        """Select columns.
-
-        Parameters
-        ----------
-        columns : ndarray of int, shape (k,)
-            Positions of the columns.
-
-        Returns
-        -------
-        Features
-            These columns of all people.
-        """
-        sizes = np.diff(self.indptr)[columns]
-        indptr = np.concatenate(([0], np.cumsum(sizes)))
-        at = np.repeat(self.indptr[columns] - indptr[:-1], sizes) + np.arange(indptr[-1])
-        table = self.columns.iloc[columns].reset_index(drop=True)
-        return replace(
-            self, indptr=indptr, rows=self.rows[at], values=self.values[at], columns=table
-        )
-
-    def column(self, covariate_id: int) -> NDArray:
-        """Return one covariate of all people.
-
-        Parameters
-        ----------
-        covariate_id : int
-            Id of the covariate.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            Its values, zero for people without a record.
-
-        Raises
-        ------
-        DataError
-            None of these people has the covariate.
-        """
-        found = np.flatnonzero(self.columns["covariate_id"] == covariate_id)
-        if len(found) == 0:
-            raise DataError(f"unknown covariate {covariate_id}: nobody among these people has it")
-        at = slice(self.indptr[found[0]], self.indptr[found[0] + 1])
-        dense = np.zeros(self.n)
-        dense[self.rows[at]] = self.values[at]
-        return dense
-
-    def matrix(self) -> Any:
-        """Return the covariates as a sparse matrix.
-
-        Returns
-        -------
-        csc_array, shape (n, p)
-            The values in double precision.
-        """
-        from scipy.sparse import csc_array
-
-        shape = (self.n, len(self.columns))
-        return csc_array((self.values.astype(float), self.rows, self.indptr), shape=shape)
 
 
 def extract_features(
@@ -380,7 +261,7 @@ def extract_features(
         notes = distinct((*absent, *family.notes, *missing_links, *_irregular(db, work, rules)))
     ids, indptr, rows, values = columns.concatenate()
     table = covariate_table(db, ids, cohorts, units)
-    described = _with_statistics(table, indptr, values)
+    described = with_statistics(table, indptr, values)
     return Features(len(entries), indptr, rows, values, described, unusable, notes)
 
 
@@ -471,17 +352,3 @@ def _collect_cohorts(
     WHERE c.cohort_start_date <= p.start + {rules.end_day}
       AND c.cohort_end_date >= p.start - {rules.long_days}
     """)
-
-
-def _with_statistics(columns: pd.DataFrame, indptr: NDArray, values: NDArray) -> pd.DataFrame:
-    """Add the number of people, the largest value and the 0/1 property of each column."""
-    sizes = np.diff(indptr)
-    filled = np.flatnonzero(sizes)
-    largest = np.zeros(len(sizes))
-    smallest = np.zeros(len(sizes))
-    if len(filled):
-        largest[filled] = np.maximum.reduceat(values, indptr[filled])
-        smallest[filled] = np.minimum.reduceat(values, indptr[filled])
-    return columns.assign(
-        people=sizes, largest=largest, binary=(sizes == 0) | ((largest == 1) & (smallest == 1))
-    )

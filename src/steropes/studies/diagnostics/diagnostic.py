@@ -19,9 +19,9 @@ from steropes.studies.disclosure.small_cell_suppression import Bound
 if TYPE_CHECKING:
     import pandas as pd
 
+    from steropes.designs.propensity.covariate_balance import Balance
+    from steropes.designs.propensity.propensity_scores import PropensityScores
     from steropes.designs.settings.settings_classes import Settings
-    from steropes.studies.propensity.covariate_balance import Balance
-    from steropes.studies.propensity.propensity_scores import PropensityScores
 
 __all__ = [
     "FAIL",

@@ -11,15 +11,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
+from steropes.designs.covariates.covariates_by_column import Covariates
+from steropes.designs.covariates.preprocessing import Tidied
+from steropes.designs.effects.effect_estimate import Estimate
 from steropes.designs.effects.two_group_cox import TwoGroupCox
+from steropes.designs.propensity.covariate_balance import Balance, covariate_balance
 from steropes.designs.propensity.propensity_model import Propensity
+from steropes.designs.propensity.propensity_scores import PropensityScores
+from steropes.designs.propensity.score_matching import OrderedScores
 from steropes.designs.propensity.tied_scores import TieOrders, try_tie_orders
 from steropes.models.fitting.progress import counted_steps
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepared
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
-from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.covariates.preprocessing import Tidied
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.step_groups import REFUSED, Tables, run_in_processes
@@ -30,10 +34,6 @@ from steropes.studies.one_question.question_cohorts import (
     in_roles,
     make_question_cohorts,
 )
-from steropes.studies.outcomes.effect_estimate import Estimate
-from steropes.studies.propensity.covariate_balance import Balance, covariate_balance
-from steropes.studies.propensity.propensity_scores import PropensityScores
-from steropes.studies.propensity.score_matching import OrderedScores
 from steropes.studies.result_files.table_layouts import EXACT, EXACT_KEYS
 from steropes.studies.results.calibrated_results import calibrate_grid
 from steropes.studies.results.comparative_result_rows import (
@@ -71,13 +71,13 @@ class StudyCovariates:
     dropped : DataFrame
         One row a domain: ``domain``, ``kept``, ``rare`` (too few people), ``redundant``
         (all people have it, or it follows from others of the same kind).
-    features : Features
+    features : Covariates
         Covariate values of all people in the model, in the order of ``columns``.
     """
 
     columns: pd.DataFrame
     dropped: pd.DataFrame
-    features: Features
+    features: Covariates
 
     def __repr__(self) -> str:
         return f"StudyCovariates({len(self.columns):,} columns)"

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.covariates.preprocessing import Tidied, tidy
 from steropes.designs.prediction_measures.prediction_calibration import calibration_table
 from steropes.designs.prediction_measures.prediction_performance import (
     demographic_table,
@@ -20,7 +21,6 @@ from steropes.designs.prediction_measures.prediction_performance import (
 from steropes.designs.prediction_measures.prediction_thresholds import threshold_table
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.feature_extraction import Features, extract_features
-from steropes.studies.covariates.preprocessing import Tidied, tidy
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.step_groups import REFUSED
 from steropes.studies.prediction.prediction_population import TEST, Population, divided, population

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from steropes.designs.effects.e_values import E_VALUE_FORMS
 from steropes.designs.effects.outcome_summaries import informative_events
 from steropes.designs.propensity.tied_scores import MANY_TIED
 from steropes.studies.comparative.supplementary_results import e_values
@@ -48,7 +49,6 @@ from steropes.studies.one_question.question_tables import (
     result_lines,
 )
 from steropes.studies.one_question.unreleased_study import ExactStudy
-from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.release.grid_release import release_grid
 from steropes.studies.specifications.study_specification import ALTERNATIVES, CRUDE, MAIN, MATCHED
 

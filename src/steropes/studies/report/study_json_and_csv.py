@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.designs.effects.e_values import E_VALUE_FORMS
 from steropes.designs.effects.two_group_tests import TRANSFORM
 from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.disclosure.released_table_rows import cell
 from steropes.studies.disclosure.small_cell_suppression import Bound
 from steropes.studies.formatting.plain_text import csv_text
 from steropes.studies.one_question.question_tables import ARMS, QUANTILES
-from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.specifications.study_specification import CRUDE, LARGEST_WEIGHT
 from steropes.version import __version__

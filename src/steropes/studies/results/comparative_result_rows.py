@@ -15,13 +15,13 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.effects.e_values import E_VALUE_FORMS
 from steropes.designs.effects.two_group_tests import TRANSFORM
 from steropes.designs.values.ratios import ratio_of
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.diagnostic_catalogue import COMPARATIVE
-from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.result_files.table_layouts import TABLES
 from steropes.studies.results.tables_shared_by_outcomes import Rows, balance_rows, comparison_id
 

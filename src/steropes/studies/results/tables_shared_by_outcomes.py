@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.designs.propensity.covariate_balance import Balance
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.comparative.outcome_analysis import Shared
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.covariate_names import CUSTOM
 from steropes.studies.execution.store import Rows
-from steropes.studies.propensity.covariate_balance import Balance
 from steropes.studies.result_files.hashed_ids import hashed_id
 
 __all__ = ["Rows", "balance_rows", "comparison_id", "shared_tables"]

@@ -52,7 +52,7 @@ def _class_schema(cls: Any, definitions: dict[str, dict[str, object]]) -> dict[s
             made = made | {"description": field.description}
         properties[name] = made
     needed = {"required": required} if required else {}
-    known = {"additionalProperties": False} if hasattr(cls, "checked") else {}
+    known = {"additionalProperties": False} if hasattr(cls, "_checked") else {}
     return {
         **known,
         "properties": properties,

@@ -142,14 +142,14 @@ def demo_controls(min_cell: int | None = None) -> Any:
 
 def _both_models(competing: int) -> tuple[Any, ...]:
     """Create analyses with Cox's model (ids from 1) and Fine and Gray's (ids from 101)."""
+    from steropes.designs.effects.outcome_model import OutcomeModel
+    from steropes.designs.propensity.propensity_scores import PropensityRules
+    from steropes.designs.propensity.score_matching import Match
+    from steropes.designs.propensity.score_strata import Stratify
+    from steropes.designs.propensity.score_trimming import Trim
     from steropes.studies.cohorts.comparison import ComparisonRules
     from steropes.studies.cohorts.study_population import TimeAtRisk
     from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
-    from steropes.studies.outcomes.settings import OutcomeModel
-    from steropes.studies.propensity.propensity_scores import PropensityRules
-    from steropes.studies.propensity.score_matching import Match
-    from steropes.studies.propensity.score_strata import Stratify
-    from steropes.studies.propensity.score_trimming import Trim
 
     scored: dict[str, Any] = {"propensity": PropensityRules(variance=0.01)}
     by_weight: dict[str, Any] = {**scored, "outcome_model": OutcomeModel(weighted=True)}

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.controls.signal_injection import Synthesis, add_outcomes, outcome_rates
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import ComparisonRules
@@ -22,7 +23,6 @@ from steropes.studies.comparative.grid_questions_and_analyses import (
     StudyAnalysis,
 )
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.outcomes.signal_injection import Synthesis, add_outcomes, outcome_rates
 from steropes.studies.results.tables_shared_by_outcomes import comparison_id
 
 __all__ = ["PositiveControls", "WithPositives", "add_positive_controls"]

@@ -6,6 +6,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from steropes.designs.covariates.preprocessing import TidyRules
+from steropes.designs.effects.outcome_model import OutcomeModel
+from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.score_matching import Match
+from steropes.designs.propensity.score_strata import Stratify
 from steropes.studies.cohorts.cohort_builders import ConceptSet, Indication
 from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.cohorts.comparison import ComparisonRules
@@ -16,11 +21,6 @@ from steropes.studies.comparative.grid_questions_and_analyses import (
 )
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.covariates.preprocessing import TidyRules
-from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.propensity.propensity_scores import PropensityRules
-from steropes.studies.propensity.score_matching import Match
-from steropes.studies.propensity.score_strata import Stratify
 from steropes.studies.specifications.specification import GridSpec
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from steropes.designs.effects.outcome_model import OutcomeModel
+from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.score_matching import Match
+from steropes.designs.propensity.score_strata import Stratify
+from steropes.designs.propensity.score_trimming import Trim
 from steropes.errors import DataError
 from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import PopulationRules, TimeAtRisk
 from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter, StudyAnalysis
-from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.propensity.propensity_scores import PropensityRules
-from steropes.studies.propensity.score_matching import Match
-from steropes.studies.propensity.score_strata import Stratify
-from steropes.studies.propensity.score_trimming import Trim
 from steropes.studies.strategus_plans.cohort_method_settings import (
     BalanceArgs,
     CmAnalysis5,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from steropes.designs.covariates.preprocessing import TidyRules
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.covariates.preprocessing import TidyRules
 from steropes.studies.formatting.plain_text import plain_text
 from steropes.studies.strategus_plans.cyclops_settings import require_prior
 from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped

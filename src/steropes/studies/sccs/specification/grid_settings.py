@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Annotated, Any
 
+from steropes.designs.controls.signal_injection import Ratios, Tries
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
     ConceptId,
@@ -21,7 +22,6 @@ from steropes.designs.settings.validated_types import (
 )
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import CohortSources
-from steropes.studies.outcomes.signal_injection import Ratios, Tries
 from steropes.studies.result_files.hashed_ids import hashed_id
 from steropes.studies.sccs.specification.sccs_cohorts import cohort_settings
 from steropes.studies.sccs.specification.sccs_presets import analysis_fields, case_series_settings

@@ -9,6 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
+from steropes.designs.covariates.preprocessing import Tidied, TidyRules, tidy
+from steropes.designs.propensity.covariate_balance import CovariateSums
 from steropes.designs.propensity.propensity_model import (
     ScoredPeople,
     auc,
@@ -27,9 +30,6 @@ from steropes.designs.settings.validated_types import (
 )
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
-from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.covariates.preprocessing import Tidied, TidyRules, tidy
-from steropes.studies.propensity.covariate_balance import CovariateSums
 
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression
@@ -71,7 +71,7 @@ class PropensityRules(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import PropensityRules
+    >>> from steropes.designs import PropensityRules
     >>> PropensityRules(variance=0.01).folds
     10
     """
@@ -114,12 +114,11 @@ class PropensityScores(ScoredPeople):
 
     Examples
     --------
-    >>> from steropes.studies import FeatureRules, PropensityRules, compare_cohorts, fit_scores
-    >>> from steropes.studies import extract_features, read_cohorts, synthetic_database
-    >>> db = synthetic_database(400)
-    >>> entries = compare_cohorts(db, read_cohorts(db), 1, 2).entries
-    >>> features = extract_features(db, entries, FeatureRules(analyses=(1, 210)))
-    >>> scores = fit_scores(features, entries["treated"], PropensityRules(variance=0.1))
+    >>> import numpy as np
+    >>> from steropes.designs import PropensityRules, fit_scores
+    >>> x = np.random.default_rng(1).integers(0, 2, (200, 5))
+    >>> treated = np.random.default_rng(2).random(200) < 0.3 + 0.3 * x[:, 0]
+    >>> scores = fit_scores(x, treated, PropensityRules(variance=0.1))
     >>> scores.converged, scores.sampled
     (True, False)
     """
@@ -148,7 +147,7 @@ class PropensityScores(ScoredPeople):
 
 
 def fit_scores(
-    features: Features,
+    features: IntoCovariates,
     treated: ArrayLike,
     rules: PropensityRules | None = None,
     *,
@@ -158,7 +157,7 @@ def fit_scores(
 
     Parameters
     ----------
-    features : Features
+    features : Covariates, data frame, sparse matrix or array_like, shape (n, p)
         Covariates of the n people.
     treated : array_like, shape (n,)
         1 for the target arm.
@@ -179,22 +178,22 @@ def fit_scores(
 
     Examples
     --------
-    >>> from steropes.studies import FeatureRules, PropensityRules, compare_cohorts, fit_scores
-    >>> from steropes.studies import extract_features, read_cohorts, synthetic_database
-    >>> db = synthetic_database(400)
-    >>> entries = compare_cohorts(db, read_cohorts(db), 1, 2).entries
-    >>> features = extract_features(db, entries, FeatureRules(analyses=(1, 210)))
-    >>> scores = fit_scores(features, entries["treated"], PropensityRules(variance=0.1))
-    >>> scores.score.shape == (len(entries),)
-    True
+    >>> import numpy as np
+    >>> from steropes.designs import PropensityRules, fit_scores
+    >>> x = np.random.default_rng(1).integers(0, 2, (200, 5))
+    >>> treated = np.random.default_rng(2).random(200) < 0.3 + 0.3 * x[:, 0]
+    >>> scores = fit_scores(x, treated, PropensityRules(variance=0.1))
+    >>> scores.score.shape
+    (200,)
     """
+    features = Covariates.of(features, "propensity model")
     everybody = np.arange(features.n)
     who = everybody if ids is None else np.asarray(ids)
     return fit_scores_of_rows(features, everybody, treated, rules or PropensityRules(), who)
 
 
 def fit_scores_of_rows(
-    features: Features, rows: NDArray, treated: ArrayLike, rules: PropensityRules, ids: NDArray
+    features: Covariates, rows: NDArray, treated: ArrayLike, rules: PropensityRules, ids: NDArray
 ) -> PropensityScores:
     """Fit the propensity scores of some of the people without a copy of all their covariates.
 
@@ -287,7 +286,7 @@ def _fit(fitted: Tidied, treated: NDArray, rules: PropensityRules) -> LogisticRe
     return model.fit(fitted.design, treated)
 
 
-def _predict(features: Features, fitted: Tidied, coef: NDArray) -> NDArray:
+def _predict(features: Covariates, fitted: Tidied, coef: NDArray) -> NDArray:
     """Compute the linear predictor without intercept for all people, sampled or not."""
     used = np.flatnonzero(coef)
     ids = fitted.features.columns["covariate_id"].to_numpy()[used]

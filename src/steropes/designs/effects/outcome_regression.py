@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.covariates.covariates_by_column import Covariates
+from steropes.designs.effects.outcome_design import LEVELS, TREATMENT, outcome_columns, product
+from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.designs.effects.outcome_summaries import informative_events
 from steropes.designs.values.normal_quantile import Z
 from steropes.designs.values.stored_profile import store_profile
 from steropes.errors import DataError, SeparationError
 from steropes.models.inference.coefficient_profiles import CoefficientProfiles
-from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.outcomes.outcome_design import LEVELS, TREATMENT, outcome_columns, product
-from steropes.studies.outcomes.settings import OutcomeModel
 
 __all__ = ["PERIODS", "FittedEffect", "clusters_of", "fit_outcome_model", "fit_period_effects"]
 
@@ -55,7 +55,7 @@ def fit_outcome_model(
     model: OutcomeModel,
     weights: NDArray | None,
     sets: NDArray | None,
-    features: Features | None,
+    features: Covariates | None,
 ) -> FittedEffect:
     """Fit the outcome model and return the effect of the treatment.
 
@@ -112,7 +112,7 @@ def fit_period_effects(
     model: OutcomeModel,
     weights: NDArray | None,
     sets: NDArray | None,
-    features: Features | None,
+    features: Covariates | None,
 ) -> tuple[pd.DataFrame, bool]:
     """Estimate the effect of the treatment in each period between ``model.split_days``.
 
@@ -151,7 +151,7 @@ def _period_lines(
     model: OutcomeModel,
     weights: NDArray | None,
     sets: NDArray | None,
-    features: Features | None,
+    features: Covariates | None,
 ) -> tuple[list[tuple[float, float, float, float]], bool]:
     """Fit the model whose effect may change, and return coefficient and limits by period."""
     informative = _informative(people, sets) if model.stratified else np.arange(len(people))

@@ -32,7 +32,7 @@ class Stratify(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import Stratify
+    >>> from steropes.designs import Stratify
     >>> Stratify(5, base="target").strata
     5
     """
@@ -77,7 +77,7 @@ def score_strata(
 
     Examples
     --------
-    >>> from steropes.studies import Stratify, score_strata
+    >>> from steropes.designs import Stratify, score_strata
     >>> score_strata([0.1, 0.2, 0.6, 0.7], [0, 1, 0, 1], Stratify(2)).tolist()
     [0, 0, 1, 1]
     """

@@ -41,7 +41,7 @@ class Trim(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import Trim
+    >>> from steropes.designs import Trim
     >>> Trim(fraction=0.05).method
     'symmetric'
     """
@@ -84,7 +84,7 @@ def trim(
 
     Examples
     --------
-    >>> from steropes.studies import Trim, trim
+    >>> from steropes.designs import Trim, trim
     >>> [(text, mask)] = trim([0.02, 0.3, 0.6, 0.99], [0, 1, 0, 1], Trim(fraction=0.05))
     >>> mask.tolist()
     [False, True, True, False]

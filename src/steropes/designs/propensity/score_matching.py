@@ -50,7 +50,7 @@ class Match(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import Match
+    >>> from steropes.designs import Match
     >>> Match(caliper=0.1, max_ratio=3).scale
     'standardized logit'
     """
@@ -102,7 +102,7 @@ def match_scores(
 
     Examples
     --------
-    >>> from steropes.studies import Match, match_scores
+    >>> from steropes.designs import Match, match_scores
     >>> rule = Match(caliper=0.1, scale="propensity score")
     >>> match_scores([0.3, 0.6, 0.32, 0.9], [1, 1, 0, 0], rule).tolist()
     [0, -1, 0, -1]
@@ -212,7 +212,7 @@ def matched_weights(sets: ArrayLike, treated: ArrayLike) -> NDArray:
 
     Examples
     --------
-    >>> from steropes.studies import matched_weights
+    >>> from steropes.designs import matched_weights
     >>> matched_weights([0, 0, 0, -1], [1, 0, 0, 1]).tolist()
     [1.0, 0.5, 0.5, 0.0]
     """

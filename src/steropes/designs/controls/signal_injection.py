@@ -17,12 +17,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.designs.covariates.covariates_by_column import Covariates
+from steropes.designs.covariates.preprocessing import NothingLeftError, tidy
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import Count, Folds, Listed, Number, Positive, Whole
 from steropes.designs.settings.value_checks import After
 from steropes.errors import DataError
-from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.covariates.preprocessing import NothingLeftError, tidy
 
 __all__ = [
     "InjectedOutcomes",
@@ -74,7 +74,7 @@ class Synthesis(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import Synthesis
+    >>> from steropes.designs.controls import Synthesis
     >>> Synthesis(ratios=(2.0, 4.0)).precision
     0.01
     """
@@ -110,7 +110,7 @@ class InjectedOutcomes:
     ratio: float
 
 
-def outcome_rates(people: pd.DataFrame, features: Features | None, rule: Synthesis) -> NDArray:
+def outcome_rates(people: pd.DataFrame, features: Covariates | None, rule: Synthesis) -> NDArray:
     """Estimate each person's daily rate of the first outcome, shape (n,).
 
     The model is a Poisson regression of the first outcome on the covariates, with the days until
@@ -121,7 +121,7 @@ def outcome_rates(people: pd.DataFrame, features: Features | None, rule: Synthes
     ----------
     people : DataFrame
         ``time`` and ``event`` of the treated, as in ``StudyPopulation.people``.
-    features : Features or None
+    features : Covariates or None
         Their covariates; None gives all the same rate.
     """
     had = (people["event"] == 1).to_numpy().astype(float)

@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import Count, Share, YesNo
 from steropes.errors import DataError
-from steropes.studies.covariates.feature_extraction import Features
 
 __all__ = ["Tidied", "TidyRules", "tidy"]
 
@@ -34,7 +34,7 @@ class TidyRules(Settings):
         Drop 0/1 covariates that everybody has. If the other 0/1 covariates of an analysis have as
         many ones as there are people (as the levels of age, sex and month do), drop the most
         frequent of them (in a tie, the one with the smallest id); the remaining ones are exempt
-        from ``min_share``.
+        from ``min_share``. Columns of analysis 0 belong to none.
     normalize : bool, default True
         Divide by the largest value.
     min_people : int, default 0
@@ -42,7 +42,7 @@ class TidyRules(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import TidyRules
+    >>> from steropes.designs.covariates import TidyRules
     >>> TidyRules(min_share=0.01).drop_redundant
     True
     """
@@ -59,7 +59,7 @@ class Tidied(TextInHtml):
 
     Attributes
     ----------
-    features : Features
+    features : Covariates
         The remaining columns, as recorded.
     scale : ndarray, shape (p,)
         The divisor of each column.
@@ -73,16 +73,14 @@ class Tidied(TextInHtml):
 
     Examples
     --------
-    >>> from steropes.studies import FeatureRules, compare_cohorts, drug_era_cohorts
-    >>> from steropes.studies import extract_features, synthetic_database, tidy
-    >>> db = synthetic_database(200)
-    >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
-    >>> tidied = tidy(extract_features(db, comparison.entries, FeatureRules(analyses=(1, 210))))
-    >>> len(tidied.scale) == tidied.design.shape[1]
-    True
+    >>> import pandas as pd
+    >>> from steropes.designs.covariates import tidy
+    >>> tidied = tidy(pd.DataFrame({"male": [1, 0, 1], "age": [70, 64, 51]}))
+    >>> tidied.scale, tidied.design.shape
+    (array([ 1., 70.]), (3, 2))
     """
 
-    features: Features
+    features: Covariates
     scale: NDArray
     dropped: pd.DataFrame
 
@@ -112,7 +110,7 @@ class Tidied(TextInHtml):
 
 
 def tidy(
-    features: Features,
+    features: IntoCovariates,
     rules: TidyRules | None = None,
     *,
     include: Iterable[int] = (),
@@ -122,7 +120,7 @@ def tidy(
 
     Parameters
     ----------
-    features : Features
+    features : Covariates, data frame, sparse matrix or array_like, shape (n, p)
         Covariates of the people to whom the model is fitted.
     rules : TidyRules, optional
         The rules. Default: those of ``TidyRules()``.
@@ -142,15 +140,14 @@ def tidy(
 
     Examples
     --------
-    >>> from steropes.studies import FeatureRules, compare_cohorts, drug_era_cohorts
-    >>> from steropes.studies import extract_features, synthetic_database, tidy
-    >>> db = synthetic_database(200)
-    >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
-    >>> tidied = tidy(extract_features(db, comparison.entries, FeatureRules(analyses=(1,))))
-    >>> tidied.dropped["why"].tolist()
-    ['redundant']
+    >>> import pandas as pd
+    >>> from steropes.designs.covariates import tidy
+    >>> people = pd.DataFrame({"adult": [1, 1, 1], "male": [1, 0, 1], "age": [70, 64, 51]})
+    >>> tidy(people).dropped
+       covariate_id   name        why
+    0             0  adult  redundant
     """
-    rules = rules or TidyRules()
+    features, rules = Covariates.of(features), rules or TidyRules()
     table = features.columns
     ids = table["covariate_id"].to_numpy()
     chosen = np.ones(len(ids), dtype=bool)
@@ -193,7 +190,7 @@ def _mark_redundant(table: pd.DataFrame, why: NDArray, n: int) -> NDArray:
     others = np.flatnonzero(binary & (people < n))
     analysis = table["analysis_id"].to_numpy()
     exhaustive = np.zeros(len(why), dtype=bool)
-    for number in np.unique(analysis[others]):
+    for number in np.unique(analysis[others][analysis[others] > 0]):
         of_it = others[analysis[others] == number]
         if people[of_it].sum() == n:
             exhaustive[of_it] = True

@@ -17,7 +17,7 @@ import math
 
 import pandas as pd
 
-from steropes.studies.outcomes.settings import Kind
+from steropes.designs.effects.outcome_model import Kind
 
 __all__ = ["COMMON", "E_VALUE_FORMS", "e_value", "e_value_of_limit", "is_common", "risk_ratio"]
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-import narwhals as nw
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.backends.thread_pool import balanced_chunks
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
-from steropes.studies.covariates.feature_extraction import Features
 
 __all__ = ["Balance", "CovariateSums", "balance_of_rows", "covariate_balance"]
 
+DESCRIBED = ["covariate_id", "name", "analysis_id"]
 AT_ONCE = 1_000_000  # The number of entries that are converted to double precision at a time.
 
 
@@ -48,15 +46,12 @@ class Balance(TextInHtml):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from steropes.studies import FeatureRules, compare_cohorts, covariate_balance
-    >>> from steropes.studies import drug_era_cohorts, extract_features, synthetic_database
-    >>> db = synthetic_database(200)
-    >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
-    >>> features = extract_features(db, comparison.entries, FeatureRules(analyses=(1, 3, 210)))
-    >>> balance = covariate_balance(features, comparison.entries["treated"], np.ones(features.n))
-    >>> len(balance.table) == len(features.columns), balance.people["before"]
-    (True, (80, 118))
+    >>> import pandas as pd
+    >>> from steropes.designs import covariate_balance
+    >>> people = pd.DataFrame({"male": [1, 1, 0, 0, 1, 0], "old": [1, 0, 1, 0, 1, 0]})
+    >>> balance = covariate_balance(people, [1, 1, 1, 0, 0, 0], after=[1, 0, 1, 0, 1, 1])
+    >>> balance, balance.people["after"]
+    (Balance(2 covariates, largest difference 1.414: old), (2, 2))
     """
 
     table: pd.DataFrame
@@ -140,7 +135,7 @@ class Balance(TextInHtml):
 
 
 def covariate_balance(
-    features: Features | IntoDataFrame | sp.sparray | sp.spmatrix | ArrayLike,
+    features: IntoCovariates,
     treated: ArrayLike,
     after: ArrayLike,
     *,
@@ -157,7 +152,7 @@ def covariate_balance(
 
     Parameters
     ----------
-    features : Features, data frame, sparse matrix or array_like, shape (n, p)
+    features : Covariates, data frame, sparse matrix or array_like, shape (n, p)
         Covariates of n people. Columns without names are called x0, x1 and so on.
     treated : array_like, shape (n,)
         1 for the target arm.
@@ -185,7 +180,7 @@ def covariate_balance(
     Examples
     --------
     >>> import pandas as pd
-    >>> from steropes.studies import covariate_balance
+    >>> from steropes.designs import covariate_balance
     >>> people = pd.DataFrame({"male": [1, 1, 0, 0, 1, 0], "old": [1, 0, 1, 0, 1, 0]})
     >>> balance = covariate_balance(people, [1, 1, 1, 0, 0, 0], after=[1, 0, 1, 0, 1, 1])
     >>> balance.table[["name", "smd_before", "smd_after"]].round(2)
@@ -271,7 +266,7 @@ class CovariateSums:
 
     Parameters
     ----------
-    features : Features, data frame, sparse matrix or array_like, shape (n, p)
+    features : Covariates, data frame, sparse matrix or array_like, shape (n, p)
         As in `covariate_balance`.
 
     Attributes
@@ -282,10 +277,12 @@ class CovariateSums:
         ``covariate_id``, ``name`` and ``analysis_id`` of each covariate.
     """
 
-    def __init__(
-        self, features: Features | IntoDataFrame | sp.sparray | sp.spmatrix | ArrayLike
-    ) -> None:
-        self.n, (self._values, self._rows, self._ends), self.columns = _by_covariate(features)
+    def __init__(self, features: IntoCovariates) -> None:
+        found = Covariates.of(features, "balance")
+        self.n, self._values, self._rows, self._ends = (
+            found.n, found.values, found.rows, found.indptr,
+        )  # fmt: skip
+        self.columns = found.columns[DESCRIBED].reset_index(drop=True)
         other = np.flatnonzero((self._values != 0) & (self._values != 1))
         # Covariates with further values than 0 and 1, which differ from their squares.
         self._numeric = np.zeros(len(self.columns), dtype=bool)
@@ -320,41 +317,6 @@ class CovariateSums:
             if len(numeric):
                 of_squares[first + numeric] = x[numeric].power(2) @ weights
         return sums, of_squares
-
-
-def _by_covariate(
-    features: Features | IntoDataFrame | sp.sparray | sp.spmatrix | ArrayLike,
-) -> tuple[int, tuple[NDArray, NDArray, NDArray], pd.DataFrame]:
-    """Return the number of people, the entries by covariate, and ids and names of covariates.
-
-    Entries are values and people, with the positions at which those of each covariate end.
-    """
-    described = ["covariate_id", "name", "analysis_id"]
-    if isinstance(features, Features):
-        f = features
-        described_columns = f.columns[described].reset_index(drop=True)
-        return f.n, (f.values, f.rows, f.indptr), described_columns
-    frame = nw.from_native(features, pass_through=True, eager_only=True)
-    values: Any
-    if isinstance(frame, nw.DataFrame):
-        names, values = list(map(str, frame.columns)), frame.to_numpy()
-    else:
-        values = features if sp.issparse(features) else np.asarray(features)
-        if values.ndim != 2:
-            raise DataError(f"balance: covariates of shape {values.shape}; (n, p) is needed")
-        names = [f"x{j}" for j in range(values.shape[1])]
-    try:
-        x = sp.csr_array(values.T, dtype=float)
-    except (TypeError, ValueError):
-        raise DataError("balance: covariates must be numbers; encode categories as 0/1") from None
-    if not np.isfinite(x.data).all():
-        entry = int(np.argmin(np.isfinite(x.data)))
-        name = names[int(np.searchsorted(x.indptr, entry, side="right")) - 1]
-        raise DataError(
-            f"balance: covariate {name!r} of row {x.indices[entry]} is no finite number"
-        )
-    columns = pd.DataFrame({"covariate_id": range(len(names)), "name": names, "analysis_id": 0})
-    return x.shape[1], (x.data, x.indices, x.indptr), columns
 
 
 def _summary(

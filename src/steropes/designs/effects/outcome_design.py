@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.covariates.covariates_by_column import Covariates
+from steropes.designs.covariates.preprocessing import TidyRules, tidy
+from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.errors import DataError
-from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.covariates.preprocessing import TidyRules, tidy
-from steropes.studies.outcomes.settings import OutcomeModel
 
 __all__ = ["LEVELS", "TREATMENT", "outcome_columns", "product"]
 
@@ -31,7 +31,10 @@ def product(covariate: int) -> str:
 
 
 def outcome_columns(
-    people: pd.DataFrame, model: OutcomeModel, features: Features | None, within: int | None = None
+    people: pd.DataFrame,
+    model: OutcomeModel,
+    features: Covariates | None,
+    within: int | None = None,
 ) -> tuple[Any, list[str]]:
     """Build X with the treatment first, and list the columns without a prior.
 
@@ -39,7 +42,7 @@ def outcome_columns(
     ----------
     people : DataFrame
         With ``treated``.
-    features : Features or None
+    features : Covariates or None
         Covariates of the same people.
     within : int, optional
         A 0/1 covariate among the interactions, by whose levels the treatment is split (``LEVELS``).

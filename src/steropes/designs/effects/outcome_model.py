@@ -81,7 +81,7 @@ class OutcomeModel(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import OutcomeModel
+    >>> from steropes.designs import OutcomeModel
     >>> OutcomeModel(weighted=True).interval_used
     'robust'
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from steropes.designs.propensity.covariate_balance import Balance
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
-from steropes.studies.propensity.covariate_balance import Balance
 
 __all__ = ["characteristics", "table_one"]
 

@@ -10,6 +10,16 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
+from steropes.designs.effects.e_values import e_value, e_value_of_limit, is_common
+from steropes.designs.effects.outcome_model import Kind, OutcomeModel
+from steropes.designs.effects.outcome_regression import (
+    PERIODS,
+    FittedEffect,
+    clusters_of,
+    fit_outcome_model,
+    fit_period_effects,
+)
 from steropes.designs.effects.outcome_summaries import arm_counts
 from steropes.designs.effects.two_group_cox import TwoGroupCox
 from steropes.designs.effects.two_group_tests import proportionality_p, robust_error
@@ -18,16 +28,6 @@ from steropes.designs.values.input_checks import require_people, require_weights
 from steropes.designs.values.normal_quantile import Z
 from steropes.designs.values.stored_profile import store_profile
 from steropes.errors import DataError, SeparationError
-from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.outcomes.e_values import e_value, e_value_of_limit, is_common
-from steropes.studies.outcomes.outcome_regression import (
-    PERIODS,
-    FittedEffect,
-    clusters_of,
-    fit_outcome_model,
-    fit_period_effects,
-)
-from steropes.studies.outcomes.settings import Kind, OutcomeModel
 
 __all__ = ["Estimate", "estimate_effect", "reason_without_estimate"]
 
@@ -83,7 +83,7 @@ class Estimate(TextInHtml):
 
     Examples
     --------
-    >>> from steropes.studies import Estimate
+    >>> from steropes.designs import Estimate
     >>> estimate = Estimate(log_rr=0.693, se=0.2, lower=0.301, upper=1.085)
     >>> round(estimate.p, 4), round(estimate.e_value, 2)
     (0.0005, 3.41)
@@ -171,7 +171,7 @@ def estimate_effect(
     *,
     weights: ArrayLike | None = None,
     sets: ArrayLike | None = None,
-    features: Features | None = None,
+    features: IntoCovariates | None = None,
 ) -> Estimate:
     """Estimate the effect of the treatment on the outcome.
 
@@ -188,8 +188,8 @@ def estimate_effect(
         Propensity weights, for ``weighted``.
     sets : array_like of int, shape (n,), optional
         Matched sets or strata, for ``stratified``; also the clusters of robust intervals.
-    features : Features, optional
-        Covariates of the same people.
+    features : Covariates, data frame, sparse matrix or array_like, optional
+        Covariates of the same people, shape (n, p).
 
     Returns
     -------
@@ -204,7 +204,7 @@ def estimate_effect(
     Examples
     --------
     >>> import pandas as pd
-    >>> from steropes.studies import OutcomeModel, estimate_effect
+    >>> from steropes.designs import OutcomeModel, estimate_effect
     >>> people = pd.DataFrame({"treated": [1, 1, 1, 0, 0, 0], "time": [5, 8, 9, 3, 6, 9],
     ...                        "event": [1, 0, 1, 1, 1, 0]})
     >>> estimate = estimate_effect(people, OutcomeModel(interval="wald"))
@@ -230,14 +230,15 @@ def estimate_effect(
         return Estimate(note=note)
     w = None if not model.weighted or weights is None else np.asarray(weights, dtype=float)
     s = None if sets is None else np.asarray(sets)
+    x = None if features is None else Covariates.of(features, "outcome model")
     common = is_common(people)
     try:
         if model.plain and model.interval_used != "bootstrap":
             found = _from_counts(people, model, w, s)
         else:
-            found = _from_fit(people, model, w, s, features)
+            found = _from_fit(people, model, w, s, x)
         if model.split_days and math.isfinite(found.log_rr):
-            periods, converged = fit_period_effects(people, model, w, s, features)
+            periods, converged = fit_period_effects(people, model, w, s, x)
             p = 2 * ndtr(-np.abs(periods["log_rr"] / periods["se"]))
             found = replace(
                 found, periods=periods.assign(p=p), converged=found.converged and converged
@@ -330,7 +331,7 @@ def _from_fit(
     model: OutcomeModel,
     w: NDArray | None,
     s: NDArray | None,
-    features: Features | None,
+    features: Covariates | None,
 ) -> Estimate:
     """Estimate any other model with an estimator of the library."""
     fitted = fit_outcome_model(people, model, w, s, features)
@@ -374,7 +375,7 @@ def _interactions(fitted: FittedEffect) -> pd.DataFrame:
 
 
 def _subgroups(
-    fitted: FittedEffect, people: pd.DataFrame, features: Features | None
+    fitted: FittedEffect, people: pd.DataFrame, features: Covariates | None
 ) -> pd.DataFrame:
     """Tabulate the effects within subgroups with the counts of each."""
     if not fitted.subgroups or features is None:

@@ -1,0 +1,11 @@
+"""Covariates of people by columns, and their preprocessing for penalised models."""
+
+from steropes.designs.covariates.covariates_by_column import Covariates
+from steropes.designs.covariates.preprocessing import Tidied, TidyRules, tidy
+
+__all__ = [
+    "Covariates",
+    "Tidied",
+    "TidyRules",
+    "tidy",
+]

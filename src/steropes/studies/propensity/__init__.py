@@ -1,1 +1,0 @@
-"""Propensity scores from covariates, and adjustment by matching, strata and trimming."""
