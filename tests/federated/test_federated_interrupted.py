@@ -10,6 +10,8 @@ from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, OwnerRules
 from steropes.studies import federate
 
+pytestmark = pytest.mark.filterwarnings("ignore:weights are not whole numbers")
+
 COLUMNS = ["x", "z"]
 GAP = 5.0  # from one spell to the next
 

@@ -1,6 +1,7 @@
 """Rounds of sums end where one machine with all rows ends."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from federated_data import COLUMNS, OPEN, plan_of, pooled_fit, run, site_tables
 from scipy import sparse
@@ -9,6 +10,8 @@ from steropes import Laplace, LogisticRegression, Normal, SeparationError, Shard
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite
 from steropes.studies import federate
+
+pytestmark = pytest.mark.filterwarnings("ignore:weights are not whole numbers")
 
 BOTH = ("linear", "logistic", "poisson", "cox", "fine_gray")
 CASES = [(m, b) for m in BOTH for b in ("site", "common")]
@@ -184,3 +187,29 @@ def test_a_sharded_design_is_refused():
     data = {"X": blocks, "y": tables["west"].y, "set": tables["west"].set}
     with pytest.raises(DataError, match="site 'west': A ShardedDesign is for fit"):
         run(plan_of("conditional", tables), tables | {"west": data})
+
+
+@pytest.mark.parametrize("weights", ["whole", "halves", "inverse probabilities"])
+def test_results_with_weights_say_which_errors_they_have(weights, rng):
+    """The errors of the model take weights as numbers of rows, which totals tell from others."""
+
+    def site(n):
+        x = rng.normal(size=n)
+        w = {"whole": rng.integers(1, 3, n) * 1.0, "halves": np.full(n, 0.5)}
+        y = (rng.random(n) < 1 / (1 + np.exp(-x))).astype(int)
+        return pd.DataFrame({"x": x, "y": y, "w": w.get(weights, rng.uniform(0.5, 2.0, n))})
+
+    names = ("north", "south", "west")
+    plan = FederatedPlan(model="logistic", columns=("x",), weight="w", sites=names)
+    found = federate(plan, {s: FederatedSite(s, site(400)) for s in names})
+    assert found.fractional == (weights != "whole")
+    assert any("of the model" in note for note in found.notes)
+    assert found.to_dict()["errors"] == "model"
+    if not found.fractional:
+        assert found.summary().attrs == {"errors": "model"}
+        return
+    with pytest.warns(UserWarning, match=r"weights are not whole .* not valid"):
+        table = found.summary()
+    assert table.attrs["errors"] == "model"
+    assert "model errors" in repr(table)
+    assert "whole numbers" in table.attrs["note"]

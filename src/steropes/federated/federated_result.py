@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,20 @@ import pandas as pd
 
 from ..data.html_representations import TextInHtml
 from ..models.fitting.coefficient_tables import coefficient_table
+from ..models.fitting.default_errors import name_errors
 from .federated_plan import FederatedPlan
 from .message_exchange import RoundRecord
 
 __all__ = ["TELLS", "FederatedResult", "ResultOfRounds"]
 
+# The note of results with weights that are not whole.
+FRACTIONAL = (
+    "weights are not whole numbers, so that standard errors of the model, which take them as "
+    "numbers of rows, are not valid; robust ones are not available from totals. Fit each site "
+    "alone with robust errors and combine the estimates, or bootstrap the sites' rows"
+)
+# The note of other results with weights.
+AS_COUNTS = "standard errors are those of the model, which takes weights as numbers of rows"
 # Descriptions of the disclosed numbers, by the kind of request or the name of a field.
 TELLS = {
     "times": "the distinct event times of each site (in Fine-Gray models also the times at which "
@@ -110,6 +120,10 @@ class FederatedResult(ResultOfRounds):
         Variance of the prior, if folds chose it.
     cv_results : DataFrame or None
         Variances that were tried with the scores of the folds, if folds chose it.
+    fractional : bool
+        Whether weights are known not to be whole numbers, from their total over all sites: it is
+        no whole number, or smaller than the number of rows. Standard errors are those of the
+        model, which takes a weight as a number of rows.
 
     Examples
     --------
@@ -142,6 +156,7 @@ class FederatedResult(ResultOfRounds):
     degrees: float | None = None
     variance: float | None = None
     cv_results: pd.DataFrame | None = None
+    fractional: bool = False
 
     def __repr__(self) -> str:
         """Describe the model, the method and the rounds."""
@@ -162,12 +177,43 @@ class FederatedResult(ResultOfRounds):
         Returns
         -------
         DataFrame
-            Indexed by coefficient. Entries are NaN without standard errors.
+            Indexed by coefficient. Entries are NaN without standard errors. ``attrs["errors"]`` is
+            "model", in print too if weights are not whole numbers.
+
+        Warns
+        -----
+        UserWarning
+            If weights are known not to be whole numbers. Errors of the model are then not valid.
         """
+        if self.fractional and self.vcov is not None:
+            warnings.warn(f"{FRACTIONAL}.", UserWarning, stacklevel=2)
+        return self._table(level)
+
+    def _table(self, level: float = 0.95) -> pd.DataFrame:
+        """Tabulate coefficients, with their errors named."""
         q = len(self.names)
         se = np.full(q, np.nan) if self.vcov is None else np.sqrt(np.diag(self.vcov))
         ratio = self.plan.model != "linear"
-        return coefficient_table(self.coef, se, self.names, level, self.degrees, ratio)
+        table = coefficient_table(self.coef, se, self.names, level, self.degrees, ratio)
+        if self.vcov is None:
+            table.attrs["note"] = "; ".join(self.notes)
+            table.columns.name = "no errors; see notes"
+            return table
+        return name_errors(table, "model", self)
+
+    def _describe_weights(self, total: float) -> FederatedResult:
+        """Add a note about weights, given their total over all sites; return the result."""
+        if self.plan.weight is None or self.vcov is None:
+            return self
+        rounding = 1e-9 * total
+        fractional = abs(total - round(total)) > rounding or total < self.rows - rounding
+        self.notes.append(FRACTIONAL if fractional else AS_COUNTS)
+        return replace(self, fractional=bool(fractional))
+
+    @property
+    def _has_fractional_weights(self) -> bool:
+        """Whether weights are not whole numbers, for `name_errors`."""
+        return self.fractional
 
     def traffic(self) -> pd.DataFrame:
         """Tabulate the traffic.
@@ -208,7 +254,7 @@ class FederatedResult(ResultOfRounds):
         dict
             Values that can be written as JSON; missing values are None.
         """
-        table = self.summary().reset_index(names="name")
+        table = self._table().reset_index(names="name")
         return {
             "plan": self.plan.to_dict(),
             "disclosure": self.plan.disclosure(),
@@ -216,6 +262,7 @@ class FederatedResult(ResultOfRounds):
                 {str(k): _number(v) for k, v in line.items()} for line in table.to_dict("records")
             ],
             "vcov": None if self.vcov is None else self.vcov.tolist(),
+            "errors": None if self.vcov is None else "model",
             "log_likelihood": _number(self.log_likelihood),
             "optimality": _number(self.optimality),
             "converged": self.converged,

@@ -127,4 +127,4 @@ def _result(
         optimality <= 10 * plan.tol, exchange.records, described.rows, described.people,
         described.events, notes, degrees, None if chosen is None else chosen.variance,
         None if chosen is None else chosen.results,
-    )  # fmt: skip
+    )._describe_weights(described.weight)  # fmt: skip

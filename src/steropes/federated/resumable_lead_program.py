@@ -58,8 +58,8 @@ def _run(exchange: Exchange) -> LeadResult:
             left.append(str(gone))
             continue
         if left and isinstance(found, FederatedResult):
-            found.notes.append(
-                f"{', '.join(left)} left before the end: the estimate is that of the other sites"
+            found.notes.insert(
+                0, f"{', '.join(left)} left before the end: the estimate is that of the other sites"
             )
         return found
 

@@ -105,4 +105,4 @@ def _result(
     return FederatedResult(
         exchange.plan, names, coef, vcov, np.nan, optimality, optimality <= exchange.plan.tol,
         exchange.records, described.rows, described.people, described.events, notes,
-    )  # fmt: skip
+    )._describe_weights(described.weight)  # fmt: skip

@@ -76,7 +76,8 @@ class DebiasedLasso:
         Returns
         -------
         DataFrame
-            The columns of the estimators' ``summary()``.
+            The columns of the estimators' ``summary()``, with the kind of errors in
+            ``attrs["errors"]``.
         """
         check_level(level)
         se = np.sqrt(np.diag(self.vcov))
@@ -85,7 +86,7 @@ class DebiasedLasso:
             for name in ("coef", "lower", "upper"):
                 table[f"exp({name})"] = np.exp(table[name])
         z = self.coef / se
-        return table.assign(se=se, z=z, p=2.0 * stats.norm.sf(np.abs(z)))
+        return self._named(table.assign(se=se, z=z, p=2.0 * stats.norm.sf(np.abs(z))))
 
     def confint(self, level: float = 0.95) -> pd.DataFrame:
         """Compute normal confidence intervals.
@@ -101,7 +102,13 @@ class DebiasedLasso:
             Columns ``lower`` and ``upper``.
         """
         half = stats.norm.ppf(0.5 + check_level(level) / 2) * np.sqrt(np.diag(self.vcov))
-        return pd.DataFrame({"lower": self.coef - half, "upper": self.coef + half})
+        return self._named(pd.DataFrame({"lower": self.coef - half, "upper": self.coef + half}))
+
+    def _named(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Name the kind of errors in a table as in ``vcov``."""
+        table.attrs.update(self.vcov.attrs)
+        table.columns.name = self.vcov.columns.name
+        return table
 
 
 def debias(

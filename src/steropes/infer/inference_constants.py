@@ -290,12 +290,12 @@ class BlockPolicy:
         Largest number of entries of a (thresholds × rows) array in memory.
     row_functions : int
         Largest number of entries of a (rows × functions) array in memory.
-    fine_gray_entries : int
-        Largest number of array entries for standard errors of Fine–Gray curves.
+    hazard_influences : int
+        Largest number of array entries for standard errors from influences on hazards.
     standardized_entries : int
         Largest number of array entries for standardised curves.
     survival_entries : int
-        Largest number of array entries for standard errors of Cox curves.
+        Largest number of array entries for standard errors of Cox curves from the information.
     """
 
     columns: int = 64
@@ -304,7 +304,7 @@ class BlockPolicy:
     threshold_functions: int = 1 << 21
     threshold_rows: int = 1 << 22
     row_functions: int = 1 << 22
-    fine_gray_entries: int = 10_000_000
+    hazard_influences: int = 10_000_000
     standardized_entries: int = 4_000_000
     survival_entries: int = 5_000_000
 

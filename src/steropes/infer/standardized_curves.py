@@ -27,7 +27,6 @@ __all__ = [
     "Averages",
     "JointCovariance",
     "Population",
-    "independent_increments",
     "standardized_averages",
 ]
 
@@ -83,7 +82,7 @@ def standardized_averages(
     Parameters
     ----------
     joint : callable
-        Computes covariances, such as `independent_increments`.
+        Computes covariances, such as `HazardErrors.joint_covariance`.
     codes : (n,) int array
         Codes of strata.
     weight : (n,) array
@@ -106,23 +105,6 @@ def standardized_averages(
     B = B - state.integrated(C).T
     covariance = joint(*(x.reshape(len(x), -1, T).transpose(0, 2, 1) for x in (C, B)))
     return Averages(survival, risk, area, covariance)
-
-
-def independent_increments(state: HazardWithVariance, V: np.ndarray) -> JointCovariance:
-    """Return covariances for hazard steps that are independent of each other and of β̂.
-
-    Parameters
-    ----------
-    V : (p, p) array
-        Covariance of the coefficients.
-    """
-
-    def joint(C: np.ndarray, B: np.ndarray) -> np.ndarray:
-        C, B = C.transpose(1, 2, 0), B.transpose(1, 2, 0)  # (T, K, m) and (T, K, p)
-        covariance = (C * state.variance) @ C.swapaxes(1, 2) + B @ V @ B.swapaxes(1, 2)
-        return 0.5 * (covariance + covariance.swapaxes(1, 2))
-
-    return joint
 
 
 def _linearize(

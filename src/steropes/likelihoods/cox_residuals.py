@@ -84,6 +84,23 @@ class CoxResiduals(CoxShares):
         own = xp.where(total > 0, total, 1.0)[self.group]  # its square may overflow
         return self.over_shares(h / own / xp.where(S > 0, S * own, 1.0))[:, 0]
 
+    def hazard_influence(self, eta: Array, weights: WeightsOfShares, factor: np.ndarray) -> Array:
+        """Compute each row's influence on cumulative hazards at fixed β, (n, T).
+
+        ``factor`` (m, T) are the increments c dΛ of the hazards. The influence is the integral of
+        c / S over the row's martingale, and the derivative of Σ c dΛ in the logarithm of the
+        row's weight, for ties by shares too.
+        """
+        xp, risk = self.backend.xp, self.risk
+        r, S, h = self._hazards(eta, weights)
+        total, steps = self.over_shares(h), self.backend.asarray(factor)
+        relative = xp.where(total > 0, steps / xp.where(total > 0, total, 1.0), 0.0)
+        U = -self._compensated(r, h * relative[self.group] / xp.where(S > 0, S, 1.0), weights)
+        events, weight = risk.event_rows, risk.over_events(weights.w)
+        own = xp.where(weight > 0, steps / xp.where(weight > 0, weight, 1.0), 0.0)
+        U[events] += weights.w[events] * own[risk.group_of_event]
+        return U
+
     def hazard_means(self, eta: Array, weights: WeightsOfShares, Z: Array) -> Array:
         """Compute the means of columns Z (n, L) over the risk set of each event time, (m, L).
 

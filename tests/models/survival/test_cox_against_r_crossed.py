@@ -37,7 +37,7 @@ def test_estimates_and_their_errors(ties):
     close(m.vcov("model"), r["vcov"])
     close(m.vcov("robust", cluster=DATA["cluster"]), r["robust"])
     close([m.log_likelihood_, m.null_log_likelihood_], r["log_likelihood"])
-    close(m.inference.model_tests().loc[["score", "wald"], "chisq"], r["tests"])
+    close(m.inference.model_tests("model").loc[["score", "wald"], "chisq"], r["tests"])
     X = DATA[["x1", "x2"]].to_numpy(float)
     pairs = m.validation.concordance(
         X, Y, DATA["weight"], DATA["stratum"], DATA["offset"], True, DATA["cluster"]
@@ -62,7 +62,7 @@ def test_curves(ties):
     for i, curve in zip(R["new"], R[ties]["curves"], strict=True):
         own = DATA.iloc[[i]]
         expected = np.array([[np.nan if x in (None, "NA") else x for x in row] for row in curve])
-        given = {"strata": own["stratum"], "offset": own["offset"]}
+        given = {"strata": own["stratum"], "offset": own["offset"], "kind": "model"}
         table = m.curves.survival(own[["x1", "x2"]].to_numpy(float), **given)
         np.testing.assert_array_equal(table["time"], expected[:, 0])
         inside = np.isfinite(expected).all(axis=1)

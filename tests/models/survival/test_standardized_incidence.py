@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from steropes import CoxRegression, DataError, FineGrayRegression, Laplace, Normal, Surv
-from steropes.infer import fine_gray_standard_errors
+from steropes.infer import hazard_influences
 from steropes.infer.inference_constants import BlockPolicy
 
 AT = [0.3, 0.8]
@@ -146,8 +146,8 @@ def test_many_times_in_blocks_have_the_errors_of_few(cohort, monkeypatch):
     X, y, _ = cohort
     m = FineGrayRegression().fit(X, y)
     whole = m.curves.standardized_incidence(X, by="drug")
-    small = BlockPolicy(fine_gray_entries=1)
-    monkeypatch.setattr(fine_gray_standard_errors, "BLOCKS", small)
+    small = BlockPolicy(hazard_influences=1)
+    monkeypatch.setattr(hazard_influences, "BLOCKS", small)
     parts = m.curves.standardized_incidence(X, by="drug")
     pd.testing.assert_frame_equal(parts.differences, whole.differences)
     assert set(whole.incidence["time"]) == set(m.unique_times_)

@@ -33,7 +33,7 @@ def test_curves_are_survfit_s(case, ties):
     name, columns, strata, _ = CASES[case]
     d = data(name).iloc[[0, 39, 89]]
     given = {"strata": d[strata]} if strata else {}
-    ours = fit(case, ties).curves.survival(d[columns], AT[case], **given)
+    ours = fit(case, ties).curves.survival(d[columns], AT[case], kind="model", **given)
     assert list(ours.columns) == ["row", "time", *COLUMNS]
     assert ours["row"].tolist() == [0] * 3 + [1] * 3 + [2] * 3
     for i in range(3):

@@ -32,7 +32,7 @@ def test_quantiles_are_those_of_survfit(case):
     d = data(name).iloc[[0, 39, 89]]
     given = {"strata": d[strata]} if strata else {}
     m = fit(case, "efron")
-    ours = m.curves.quantile(d[columns], [0.25, 0.5, 0.9], level=0.95, **given)
+    ours = m.curves.quantile(d[columns], [0.25, 0.5, 0.9], level=0.95, kind="model", **given)
     for kind, expected in zip(("estimate", "lower", "upper"), R[case], strict=True):
         otherwise = {"estimate": NA, "lower": data(name)["time"].max(), "upper": np.inf}[kind]
         expected = np.where(np.isnan(expected), otherwise, expected)

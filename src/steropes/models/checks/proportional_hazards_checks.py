@@ -13,6 +13,7 @@ import pandas as pd
 from ...errors import DataError
 from ...infer.proportional_hazards_test import proportionality_test
 from ...likelihoods import CoxLikelihood
+from ..fitting.default_errors import name_errors
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from .assumption_checks import AssumptionCheck, describe_changes
 from .residuals import Params, SurvivalResidualKind, survival_residuals
@@ -152,7 +153,8 @@ def proportionality(
     assert isinstance(problem.likelihood, CoxLikelihood)
     time, event, entry = problem.likelihood.outcome()
     names = model._coefficient_names()
-    return proportionality_test(problem, model._beta, names, time, event, entry, transform)
+    table = proportionality_test(problem, model._beta, names, time, event, entry, transform)
+    return name_errors(table, "model", model)
 
 
 def assumptions(

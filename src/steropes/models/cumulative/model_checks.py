@@ -17,6 +17,7 @@ from ...data.vector_checks import check_vector
 from ...errors import DataError, SeparationError
 from ...infer.ordinal_diagnostics import equality_test, influence, scale_residuals
 from ..fitting.coefficient_tables import critical_value
+from ..fitting.default_errors import name_errors
 from ..fitting.ordinal_outcomes import read_new_outcome
 from ..fitting.setting_types import MatrixLike
 from .predictions import CumulativePredictions
@@ -191,7 +192,7 @@ def parallelism(
     return Parallelism(
         test,
         pd.DataFrame(np.array(beta), index, model._names),
-        pd.DataFrame(np.array(se), index, model._names),
+        name_errors(pd.DataFrame(np.array(se), index, model._names), "robust"),
     )
 
 
@@ -215,7 +216,8 @@ def plot_alpha(
     ax : matplotlib Axes, optional
         Axes to draw on. Default: those of a new figure.
     level : float or None
-        Confidence level of the bands; None draws none.
+        Confidence level of the bands, with the default kind of errors (see `vcov`); None draws
+        none.
     scale : {"linear", "log", "symlog"}
         Scale of the axis of y; "log" omits thresholds at or below zero.
     at : (p,) array, optional
@@ -256,7 +258,7 @@ def plot_alpha(
     y, alpha = y[keep], model.alpha_[keep] - x @ model.coef_
     half = None
     if level is not None and not model._lacks_standard_errors():
-        information, q = model._covariances(), critical_value(level)
+        information, q = model._joint_covariances(None, None), critical_value(level)
         own = x if model._fixed is None else x[model._fixed.kept]
         row = (own / information.scale)[None, :]
         half = q * np.sqrt(information.predictor_variance(np.flatnonzero(keep), row)[0])

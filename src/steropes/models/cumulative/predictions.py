@@ -25,6 +25,7 @@ from ...infer.cumulative_predictions import (
 )
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.computed_attributes import UnavailableAttributeError, available_after
+from ..fitting.default_errors import NamesErrors
 from ..fitting.setting_types import Kind, MatrixLike
 from ..fitting.sklearn_base import RegressorMixin
 from .threshold_covariances import CumulativeInference
@@ -32,17 +33,22 @@ from .threshold_covariances import CumulativeInference
 __all__ = ["CumulativePredictions", "Prediction"]
 
 
-class Prediction(NamedTuple):
-    """An estimate with its interval and standard error, arrays of one shape.
-
-    ``se`` has the units of the estimate, a probability or an outcome. Intervals of probabilities
-    and quantiles are computed on the scale of α − η and are not symmetric about the estimate.
-    """
+class _Arrays(NamedTuple):
+    """The arrays of a prediction."""
 
     estimate: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
     se: np.ndarray
+
+
+class Prediction(NamesErrors, _Arrays):
+    """An estimate with its interval and standard error, arrays of one shape.
+
+    ``se`` has the units of the estimate, a probability or an outcome. Intervals of probabilities
+    and quantiles are computed on the scale of α − η and are not symmetric about the estimate.
+    ``errors`` is the kind of errors, "model" or "robust".
+    """
 
 
 def _refuse_without_categories(model: Any) -> None:
@@ -248,7 +254,8 @@ class CumulativePredictions(RegressorMixin, CumulativeInference):
             )
         ends = [probabilities(self._link, u - s * q * se, above) for s in (1.0, -1.0)]
         lower, upper = ends[::-1] if above else ends
-        return _packed(estimate, lower, upper, densities(self._link, u) * se, scalar)
+        found = _packed(estimate, lower, upper, densities(self._link, u) * se, scalar)
+        return found.with_errors(self._joint_kind(kind, cluster))
 
     @overload
     def predict_quantile(
@@ -348,7 +355,8 @@ class CumulativePredictions(RegressorMixin, CumulativeInference):
                     out[:, j] = self.levels_[end[:, 0]]
         with np.errstate(invalid="ignore"):  # of two that are beyond all outcomes
             se = np.where(np.isinf(above), above, (above - below) / 2.0)
-        return _packed(estimate, lower, upper, se, scalar)
+        found = _packed(estimate, lower, upper, se, scalar)
+        return found.with_errors(self._joint_kind(kind, cluster))
 
     @overload
     def predict_mean(
@@ -431,7 +439,8 @@ class CumulativePredictions(RegressorMixin, CumulativeInference):
         information = self._joint_covariances(kind, cluster)
         mean, variance = means(self.alpha_, values, self._link, eta, pool, information, rows)
         se = np.sqrt(np.asarray(variance))
-        return Prediction(mean, mean - z * se, mean + z * se, se)
+        found = Prediction(mean, mean - z * se, mean + z * se, se)
+        return found.with_errors(self._joint_kind(kind, cluster))
 
     @available_after(_refuse_without_categories)
     @single_threaded_blas()

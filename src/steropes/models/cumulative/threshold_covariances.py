@@ -23,7 +23,7 @@ from ...infer.estimated_weights import WeightModel
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.covariances import why_no_covariance
-from ..fitting.default_errors import default_kind, name_errors
+from ..fitting.default_errors import default_kind, name_errors, name_missing_errors
 from ..fitting.setting_types import Kind
 
 __all__ = ["CumulativeInference"]
@@ -64,11 +64,8 @@ class CumulativeInference(PenalizedModel):
         self, kind: Kind | None, cluster: LabelsLike | None
     ) -> CumulativeInformation | FastSubsetInformation | RobustInformation:
         """Return joint covariances of α and β, of a kind as in `vcov`."""
-        kind = default_kind(self, kind)
-        if not isinstance(kind, str) or kind not in ("model", "robust"):
-            raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         check_is_fitted(self)
-        if kind == "model" and cluster is None:
+        if self._joint_kind(kind, cluster) == "model":
             return self._covariances()
         parts, information = self._needs_parts(), self._covariances()
         return RobustInformation(
@@ -79,6 +76,13 @@ class CumulativeInference(PenalizedModel):
             information.positions,
             self._codes_of_clusters(cluster),
         )
+
+    def _joint_kind(self, kind: Kind | None, cluster: LabelsLike | None) -> str:
+        """Return the kind of joint covariances that is meant; clusters imply robust ones."""
+        kind = default_kind(self, kind)
+        if not isinstance(kind, str) or kind not in ("model", "robust"):
+            raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
+        return kind if cluster is None else "robust"
 
     def _needs_parts(self) -> list[SubsetFit]:
         """Return the parts of the fit; refuse if unpickling has lost them."""
@@ -152,7 +156,7 @@ class CumulativeInference(PenalizedModel):
             V = self._covariances().beta_covariance()
         else:
             V, kind = self._robust_covariance(cluster), "robust"
-        return name_errors(pd.DataFrame(V.copy(), self._names, self._names), kind)
+        return name_errors(pd.DataFrame(V.copy(), self._names, self._names), kind, self)
 
     def _robust_covariance(self, cluster: LabelsLike | None) -> np.ndarray:
         """Compute the robust covariance matrix of β."""
@@ -205,7 +209,7 @@ class CumulativeInference(PenalizedModel):
         -------
         DataFrame, (M − 1, 4)
             Indexed by ``thresholds_``, or by the labels of ordered categories; columns ``alpha``,
-            ``se``, ``lower``, ``upper``.
+            ``se``, ``lower``, ``upper``. The table names its kind of errors as ``summary()`` does.
 
         Examples
         --------
@@ -228,7 +232,7 @@ class CumulativeInference(PenalizedModel):
                 if isinstance(information, RobustInformation)
                 else information.alpha_variance()
             )
-        return pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "alpha": self.alpha_,
                 "se": se,
@@ -237,6 +241,9 @@ class CumulativeInference(PenalizedModel):
             },
             index=pd.Index(self._labels_of(self.thresholds_), name="y", tupleize_cols=False),
         )
+        if self._lacks_standard_errors():
+            return name_missing_errors(table, self.prior_)
+        return name_errors(table, self._joint_kind(kind, cluster), self)
 
     def _labels_of(self, levels: np.ndarray) -> np.ndarray | list:
         """Return the labels of levels that are positions of categories, otherwise the levels."""

@@ -13,18 +13,14 @@ from ...data import check_level, refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.vector_checks import check_vector
 from ...errors import DataError
+from ...infer.hazard_influences import HazardInfluences
 from ...infer.hazard_with_variance import HazardWithVariance
-from ...infer.standardized_curves import independent_increments
-from ...infer.survival_standard_errors import (
-    cumulative_hazards,
-    log_hazards,
-    log_log_limits,
-    time_grid,
-)
+from ...infer.survival_standard_errors import HazardErrors, log_log_limits, time_grid
 from ..fitting.coefficient_tables import critical_value
+from ..fitting.default_errors import name_errors
 from ..fitting.linear_prediction import dense_matrix
 from ..fitting.proportional_hazards import ProportionalHazardsModel
-from ..fitting.setting_types import MatrixLike
+from ..fitting.setting_types import Kind, MatrixLike
 from .counterfactual_groups import (
     Grouping,
     active_intervals,
@@ -34,7 +30,7 @@ from .counterfactual_groups import (
 from .standardized_survival import StandardizedSurvival, standardize
 
 __all__ = [
-    "baseline_and_covariance",
+    "baseline_and_errors",
     "baseline_hazard",
     "concatenate_by_row",
     "curve_table",
@@ -43,10 +39,12 @@ __all__ = [
 ]
 
 
-def baseline_and_covariance(
-    model: ProportionalHazardsModel,
-) -> tuple[HazardWithVariance, np.ndarray]:
-    """Compute the baseline with its variance, and the covariance of the coefficients."""
+def baseline_and_errors(
+    model: ProportionalHazardsModel, kind: Kind | None = None, cluster: LabelsLike | None = None
+) -> tuple[HazardWithVariance, HazardErrors, str]:
+    """Compute the baseline, standard errors of curves, and their kind, by default as in `vcov`."""
+    if kind is not None and kind not in ("model", "robust"):
+        raise DataError(f"kind must be 'model' or 'robust' for curves, not {kind!r}.")
     problem = model._require_data("an interval of a curve")
     if model._has_sparse_prior():
         raise DataError(
@@ -55,7 +53,12 @@ def baseline_and_covariance(
             "alone; for intervals fit with prior=None or a Normal prior, or bootstrap the "
             "model."
         )
-    return HazardWithVariance(problem, model._beta), model.vcov("model").to_numpy()
+    state, V = HazardWithVariance(problem, model._beta), model.vcov("model").to_numpy()
+    found = model.vcov(kind, cluster).attrs["errors"]  # the model's if robust ones do not exist
+    if found == "model":
+        return state, HazardErrors(state, V), found
+    unit = model._cluster_codes(cluster, problem)
+    return state, HazardInfluences(problem, model._beta, V, state, unit), found
 
 
 def survival_curves(
@@ -65,6 +68,8 @@ def survival_curves(
     level: float = 0.95,
     strata: LabelsLike | None = None,
     offset: VectorLike | None = None,
+    kind: Kind | None = None,
+    cluster: LabelsLike | None = None,
 ) -> pd.DataFrame:
     """Compute survival curves with confidence limits, as R's ``survfit.coxph``.
 
@@ -80,6 +85,12 @@ def survival_curves(
         Required if the model was fitted with strata.
     offset : (n,) array, optional
         Known term of the linear predictor. Default 0.
+    kind : {"model", "robust"}, optional
+        Errors from the information, as in R's ``survfit.coxph``, or from the influences of rows
+        on the coefficients and the baseline. Default ``"robust"`` if a weight of the fit is not a
+        whole number, as in `vcov`. The table names the kind.
+    cluster : (n_fit,) labels, optional
+        With ``"robust"``: clusters of rows of the fit, within which influences are summed first.
 
     Returns
     -------
@@ -109,7 +120,7 @@ def survival_curves(
     """
     check_level(level)
     refuse_other_order(X, strata=strata)
-    state, V = baseline_and_covariance(model)
+    state, errors, found = baseline_and_errors(model, kind, cluster)
     eta = model._linear_predictors(X, offset) - state.center_predictor
     codes = model._stratum_codes(X, strata, len(eta))
     Z = dense_matrix(model._check_new(X), host_backend(model.n_jobs))
@@ -120,20 +131,29 @@ def survival_curves(
     for s in np.unique(codes):
         rows = np.flatnonzero(codes == s)
         at = time_grid(state, int(s)) if given is None else given
-        H, se = cumulative_hazards(
-            state, V, Z[rows], active_intervals(model, p), eta[rows], int(s), at
+        H, se = errors.cumulative_hazards(
+            Z[rows], active_intervals(model, p), eta[rows], int(s), at
         )
         parts.append(curve_table(rows, at, H, se, float(model._last_seen[s]), level))
-    return concatenate_by_row(parts)
+    return name_errors(concatenate_by_row(parts), found, model)
 
 
-def baseline_hazard(model: ProportionalHazardsModel, level: float = 0.95) -> pd.DataFrame:
+def baseline_hazard(
+    model: ProportionalHazardsModel,
+    level: float = 0.95,
+    kind: Kind | None = None,
+    cluster: LabelsLike | None = None,
+) -> pd.DataFrame:
     """Compute ``baseline_hazard_`` with confidence limits of the cumulative hazard.
 
     Parameters
     ----------
     level : float
         Confidence level of the limits, which are symmetric on the log scale.
+    kind : {"model", "robust"}, optional
+        Kind of errors, as in `survival_curves`.
+    cluster : (n_fit,) labels, optional
+        As in `survival_curves`.
 
     Returns
     -------
@@ -157,7 +177,7 @@ def baseline_hazard(model: ProportionalHazardsModel, level: float = 0.95) -> pd.
     [0.24, 0.56, 1.2]
     """
     z = critical_value(level)
-    state, V = baseline_and_covariance(model)
+    state, errors, found = baseline_and_errors(model, kind, cluster)
     table = model.baseline_hazard_.copy()
     p = len(state.center)
     shares = []
@@ -165,15 +185,13 @@ def baseline_hazard(model: ProportionalHazardsModel, level: float = 0.95) -> pd.
         at = time_grid(state, int(s))
         if len(at):
             zero, eta = -state.center[None, :], -state.center_predictor[None, :]
-            shares.append(
-                log_hazards(state, V, zero, active_intervals(model, p), eta, int(s), at)[1]
-            )
+            shares.append(errors.log_hazards(zero, active_intervals(model, p), eta, int(s), at)[1])
     share = np.concatenate(shares, axis=1)[0]
     H = table["cumulative_hazard"]
     with np.errstate(over="ignore", invalid="ignore"):
         width = np.exp(z * share)
         table["se"], table["lower"], table["upper"] = share * H, H / width, H * width
-    return table
+    return name_errors(table, found, model)
 
 
 def standardized_survival(
@@ -185,6 +203,8 @@ def standardized_survival(
     sample_weight: VectorLike | None = None,
     strata: LabelsLike | None = None,
     offset: VectorLike | None = None,
+    kind: Kind | None = None,
+    cluster: LabelsLike | None = None,
 ) -> StandardizedSurvival:
     """Average survival curves over people, with a covariate set to each of its values.
 
@@ -217,6 +237,12 @@ def standardized_survival(
         Required if the model was fitted with strata, which remain unchanged.
     offset : (n,) array, optional
         Known term of the linear predictor. Default 0.
+    kind : {"model", "robust"}, optional
+        Errors from the information, as in R's ``survfit.coxph``, or from the influences of rows
+        on the coefficients and the baseline. Default ``"robust"`` if a weight of the fit is not a
+        whole number, as in `vcov`. The tables name the kind.
+    cluster : (n_fit,) labels, optional
+        With ``"robust"``: clusters of rows of the fit, within which influences are summed first.
 
     Returns
     -------
@@ -249,9 +275,9 @@ def standardized_survival(
     """
     check_level(level)
     refuse_other_order(X, sample_weight=sample_weight, strata=strata)
-    state, V = baseline_and_covariance(model)
+    state, errors, found = baseline_and_errors(model, kind, cluster)
     people = people_to_average(model, state, X, times, by, sample_weight, strata, offset)
-    return standardize(state, people, independent_increments(state, V), level)
+    return standardize(state, people, errors.joint_covariance, level)._named(found, model)
 
 
 def curve_table(

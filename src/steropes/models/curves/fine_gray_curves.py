@@ -11,9 +11,10 @@ from ...data import check_level, refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.vector_checks import check_vector
 from ...errors import DataError
-from ...infer.fine_gray_standard_errors import IncidenceErrors
+from ...infer.hazard_influences import HazardInfluences
 from ...infer.hazard_with_variance import HazardWithVariance
 from ...infer.survival_standard_errors import time_grid
+from ..fitting.default_errors import name_errors
 from ..fitting.linear_prediction import dense_matrix
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.setting_types import MatrixLike
@@ -29,7 +30,7 @@ __all__ = [
 
 def _baseline_and_errors(
     model: ProportionalHazardsModel, cluster: LabelsLike | None
-) -> tuple[HazardWithVariance, IncidenceErrors]:
+) -> tuple[HazardWithVariance, HazardInfluences]:
     """Compute the baseline, and standard errors by the influences of rows or clusters."""
     problem = model._require_data("an interval of a curve")
     V = model.vcov("model").to_numpy()  # the inverse information
@@ -41,7 +42,7 @@ def _baseline_and_errors(
         )
     unit = model._cluster_codes(cluster, problem)
     state = HazardWithVariance(problem, model._beta)
-    return state, IncidenceErrors(problem, model._beta, V, state, unit)
+    return state, HazardInfluences(problem, model._beta, V, state, unit)
 
 
 def incidence_curves(
@@ -96,7 +97,8 @@ def incidence_curves(
     check_level(level)
     refuse_other_order(X, strata=strata)
     state, errors = _baseline_and_errors(model, cluster)
-    eta = model._linear_predictors(X, offset)[:, 0] - state.center_predictor[0]
+    eta = model._linear_predictors(X, offset) - state.center_predictor
+    acts = np.ones((len(state.center), 1), bool)
     codes = model._stratum_codes(X, strata, len(eta))
     Z = dense_matrix(model._check_new(X), host_backend(model.n_jobs)) - state.center
     given = None if times is None else check_vector(np.atleast_1d(times), None, "times")
@@ -104,9 +106,9 @@ def incidence_curves(
     for s in np.unique(codes):
         rows = np.flatnonzero(codes == s)
         at = time_grid(state, int(s)) if given is None else given
-        H, se = errors.of(Z[rows], eta[rows], int(s), at)
+        H, se = errors.cumulative_hazards(Z[rows], acts, eta[rows], int(s), at)
         parts.append(curve_table(rows, at, H, se, float(model._last_seen[s]), level, "incidence"))
-    return concatenate_by_row(parts)
+    return name_errors(concatenate_by_row(parts), "robust")
 
 
 def standardized_incidence(
@@ -181,4 +183,4 @@ def standardized_incidence(
     refuse_other_order(X, sample_weight=sample_weight, strata=strata)
     state, errors = _baseline_and_errors(model, cluster)
     people = people_to_average(model, state, X, times, by, sample_weight, strata, offset)
-    return standardize_incidence(state, people, errors.joint_covariance, level)
+    return standardize_incidence(state, people, errors.joint_covariance, level)._named("robust")

@@ -12,12 +12,11 @@ from ...data import check_survival, refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.vector_checks import check_vector
 from ...errors import DataError
-from ...infer.survival_standard_errors import hazards_at_own_times
 from ..fitting.linear_prediction import dense_matrix
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.setting_types import MatrixLike
 from .counterfactual_groups import active_intervals, columns_of_coefficients
-from .cox_curves import baseline_and_covariance
+from .cox_curves import baseline_and_errors
 from .time_quantiles import MAX_ENTRIES, hazards_before
 
 __all__ = [
@@ -155,7 +154,7 @@ def predict_expected_events(
     offset : (n,) array, optional
         Known term of the linear predictor. Default 0.
     return_se : bool
-        Whether to return standard errors too.
+        Whether to return standard errors too, of the default kind of `survival_curves`.
 
     Returns
     -------
@@ -195,10 +194,10 @@ def predict_expected_events(
         expected = np.where(beyond, np.nan, np.maximum(upto - before, 0.0))
     if not return_se:
         return expected
-    state, V = baseline_and_covariance(model)
+    state, errors, _ = baseline_and_errors(model)
     p = len(state.center)
     Z = dense_matrix(model._check_new(X), host_backend(model.n_jobs))
     Z = Z[:, columns_of_coefficients(model, p)] - state.center
     shifted = eta - state.center_predictor
-    se = hazards_at_own_times(state, V, Z, active_intervals(model, p), shifted, codes, start, time)
+    se = errors.at_own_times(Z, active_intervals(model, p), shifted, codes, start, time)
     return expected, np.where(beyond, np.nan, se)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from ...infer.hazard_with_variance import HazardWithVariance
 from ...infer.standardized_curves import Averages, JointCovariance, standardized_averages
 from ...infer.survival_standard_errors import incidence_limits, log_log_limits
 from ..fitting.coefficient_tables import critical_value
+from ..fitting.default_errors import name_errors
 from .counterfactual_groups import PeopleToAverage
 
 __all__ = ["StandardizedIncidence", "StandardizedSurvival", "standardize", "standardize_incidence"]
@@ -31,6 +32,13 @@ class StandardizedTables:
         )
         return "\n\n".join(parts)
 
+    def _named(self, errors: str, model: Any = None) -> Self:
+        """Name the kind of errors in all tables, in print in their titles; see `name_errors`."""
+        for table in vars(self).values():
+            if table is not None:
+                name_errors(table, errors, model)
+        return self
+
     def _repr_html_(self) -> str:
         """Format the tables as HTML for notebooks."""
         return "".join(
@@ -40,8 +48,12 @@ class StandardizedTables:
 
     def _tables(self) -> list[tuple[str, pd.DataFrame]]:
         """Return titles and tables, without those that are None."""
-        named = [(key.replace("_", " ").capitalize(), t) for key, t in vars(self).items()]
-        return [(title, table) for title, table in named if table is not None]
+        titles = [(key.replace("_", " ").capitalize(), t) for key, t in vars(self).items()]
+        return [
+            (title if t.columns.name is None else f"{title} ({t.columns.name})", t)
+            for title, t in titles
+            if t is not None
+        ]
 
     def extended_to(self, times: np.ndarray) -> Self:
         """Copy the tables with rows of NaN for the times that they lack.

@@ -16,8 +16,9 @@ from ...data.survival_curve_quantiles import first_crossings
 from ...data.vector_checks import check_vector
 from ...errors import DataError
 from ...infer.baseline_hazard import Baseline
+from ..fitting.default_errors import NamesErrors, name_errors
 from ..fitting.proportional_hazards import ProportionalHazardsModel
-from ..fitting.setting_types import MatrixLike
+from ..fitting.setting_types import Kind, MatrixLike
 from .cox_curves import survival_curves
 from .fine_gray_curves import incidence_curves
 
@@ -33,12 +34,16 @@ __all__ = [
 MAX_ENTRIES = 4_000_000
 
 
-class TimeQuantile(NamedTuple):
-    """Quantiles of times with their limits, arrays of one shape."""
+class _Arrays(NamedTuple):
+    """The arrays of quantiles."""
 
     estimate: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+
+
+class TimeQuantile(NamesErrors, _Arrays):
+    """Quantiles of times with their limits, arrays of one shape; ``errors`` is their kind."""
 
 
 def quantile_times(
@@ -163,6 +168,7 @@ def predict_quantile(
     level: float,
     strata: LabelsLike | None = None,
     offset: VectorLike | None = None,
+    kind: Kind | None = None,
 ) -> TimeQuantile: ...
 
 
@@ -175,6 +181,7 @@ def predict_quantile(
     strata: LabelsLike | None = None,
     offset: VectorLike | None = None,
     after: ArrayLike | None = None,
+    kind: Kind | None = None,
 ) -> np.ndarray | TimeQuantile:
     """Predict the time by which a share q has had the event; by default the median.
 
@@ -189,7 +196,7 @@ def predict_quantile(
         Between 0 and 1.
     level : float, optional
         Confidence level of intervals, whose ends are the times at which the limits of the
-        curve reach q.
+        curve reach q, with errors of the kind ``kind``.
     strata : (n,) labels, optional
         Required if the model was fitted with strata.
     offset : (n,) array, optional
@@ -198,6 +205,9 @@ def predict_quantile(
         For Cox models and without ``level``: time that each person has already lived. The
         quantile is then that of the time of the event given survival to ``after``, counted
         from time 0.
+    kind : {"model", "robust"}, optional
+        With ``level``: the kind of errors of the curves, by default as in
+        `CoxRegression.curves.survival`. In Fine–Gray models they are always robust.
 
     Returns
     -------
@@ -237,15 +247,18 @@ def predict_quantile(
             "after= is for quantiles of Cox models without limits: competing events or the "
             "limits of conditional curves are not available."
         )
+    if kind is not None and (level is None or not model._survival_is_conditional):
+        raise DataError("kind= goes with level=, and with Cox models only.")
     if level is None:
         baseline, past = model._baseline(), None
         if after is not None:
             past = hazards_before(baseline, eta, codes, after, model._last_seen)
-        found = quantile_times(baseline, eta, codes, points, model._last_seen, past)
-        return found[:, 0] if single else found
-    table = _survival_table(model, X, level, strata, offset)
+        times = quantile_times(baseline, eta, codes, points, model._last_seen, past)
+        return times[:, 0] if single else times
+    table = _survival_table(model, X, level, strata, offset, kind)
     limits = quantile_limits(table, codes, points, model._last_seen)
-    return TimeQuantile(*(x[:, 0] for x in limits)) if single else limits
+    found = TimeQuantile(*(x[:, 0] for x in limits)) if single else limits
+    return found.with_errors(table.attrs["errors"])
 
 
 def _survival_table(
@@ -254,11 +267,12 @@ def _survival_table(
     level: float,
     strata: LabelsLike | None,
     offset: VectorLike | None,
+    kind: Kind | None,
 ) -> pd.DataFrame:
     """Compute the probability of no event at all event times, with its limits."""
     if model._survival_is_conditional:
-        return survival_curves(model, X, None, level, strata, offset)
+        return survival_curves(model, X, None, level, strata, offset, kind)
     table = incidence_curves(model, X, None, level, strata, offset)
     free = 1.0 - table[["incidence", "upper", "lower"]]
     free.columns = pd.Index(["survival", "lower", "upper"])
-    return pd.concat([table[["row", "time"]], free], axis=1)
+    return name_errors(pd.concat([table[["row", "time"]], free], axis=1), table.attrs["errors"])

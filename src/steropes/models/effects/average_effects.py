@@ -16,6 +16,7 @@ from ...design import Design, has_names
 from ...errors import DataError, listed
 from ...fit.shards import ShardedDesign
 from ..fitting.coefficient_tables import critical_value
+from ..fitting.default_errors import name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.fitted_variables import FittedVariable, fitted_variable
 from ..fitting.linear_prediction import dense_matrix
@@ -100,7 +101,8 @@ def average_effects(
     0.333
     """
     check_level(level)
-    V = model.vcov(kind, cluster).to_numpy()
+    covariance = model.vcov(kind, cluster)
+    V = covariance.to_numpy()
     there, all_names, names = chosen_variables(model, X, variables)
     weights = check_weights(sample_weight, there.shape[0])
     known: Any = model._formula_vector("offset", X, offset)
@@ -120,7 +122,7 @@ def average_effects(
     with np.errstate(divide="ignore", invalid="ignore"):
         out["se"], out["z"] = se, effect / se
     out["p"] = 2 * stats.norm.sf(np.abs(out["z"]))
-    return out
+    return name_errors(out, covariance.attrs["errors"], model)
 
 
 def chosen_variables(

@@ -14,6 +14,7 @@ from ...errors import DataError
 from ...infer.inference_constants import BLOCKS
 from ...infer.response_moments import NormalResponse
 from ..fitting.coefficient_tables import critical_value
+from ..fitting.default_errors import name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import Kind, MatrixLike
 from ..inference.model_terms import model_terms
@@ -100,14 +101,14 @@ def prediction_table(
     """
     check_level(level)
     _check_scale(model, scale, reference, offset)
-    V = model.vcov(kind, cluster).to_numpy()
+    covariance = model.vcov(kind, cluster)
     eta = model.linear_predictor(X, offset)
     if reference is not None:
         base = model.linear_predictor(reference)
         if len(base) != 1:
             raise DataError(f"reference must be one row, not {len(base)}.")
         eta = eta - base
-    se = _predictor_errors(model, X, reference, V)
+    se = _predictor_errors(model, X, reference, covariance.to_numpy())
     if scale == "observation":
         se = np.sqrt(se**2 + model._residual_variance())
     q = critical_value(level, model._residual_df())
@@ -123,7 +124,8 @@ def prediction_table(
         ends = np.sort([table["lower"], table["upper"]], axis=0)
         table["lower"], table["upper"] = ends
     index = X.index if isinstance(X, pd.DataFrame) else None
-    return pd.DataFrame(table, index, columns=["estimate", "se", "lower", "upper"])
+    found = pd.DataFrame(table, index, columns=["estimate", "se", "lower", "upper"])
+    return name_errors(found, covariance.attrs["errors"], model)
 
 
 def predict_terms(
@@ -162,7 +164,8 @@ def predict_terms(
     """
     terms = model_terms(model)
     coef = np.asarray(model._coefficients())
-    V = model.vcov().to_numpy() if return_se else None
+    covariance = model.vcov() if return_se else None
+    V = None if covariance is None else covariance.to_numpy()
     from_row = None if reference is None else _columns_of_terms(model, reference)
     if from_row is not None and len(from_row) != 1:
         raise DataError(f"reference must be one row, not {len(from_row)}.")
@@ -176,7 +179,9 @@ def predict_terms(
             errors[term.name] = np.sqrt(np.maximum(((z @ part) * z).sum(axis=1), 0.0))
     index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(len(Z))
     table = pd.DataFrame(parts, index)
-    return table if V is None else (table, pd.DataFrame(errors, index))
+    if covariance is None:
+        return table
+    return table, name_errors(pd.DataFrame(errors, index), covariance.attrs["errors"], model)
 
 
 def _check_scale(

@@ -8,16 +8,61 @@ as in R's ``coxph``.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from ...data.input_types import LabelsLike
+from ...data.input_types import LabelsLike, VectorLike
 from ...errors import DataError
+from .covariances import has_limits, why_no_covariance
 from .setting_types import Kind
 
-__all__ = ["default_kind", "has_fractional_weights", "name_errors", "robust_by_default"]
+__all__ = [
+    "NamesErrors",
+    "default_kind",
+    "has_fractional_weights",
+    "has_fractions",
+    "name_errors",
+    "name_missing_errors",
+    "robust_by_default",
+]
+
+# The note of tables whose errors or tests treat weights that are not whole as counts.
+AS_COUNTS = (
+    "Weights are not whole numbers, but these errors or tests take them as numbers of rows; robust "
+    "ones do not."
+)
+Table = TypeVar("Table", pd.DataFrame, pd.Series)
+
+
+class NamesErrors:
+    """A named tuple of arrays with errors, whose attribute ``errors`` is their kind.
+
+    Attributes
+    ----------
+    errors : str
+        The kind, as in ``attrs["errors"]`` of tables.
+    """
+
+    errors: str = "model"
+
+    def with_errors(self, kind: str) -> Self:
+        """Set the kind of errors, and return the tuple."""
+        self.errors = kind
+        return self
+
+    def __repr__(self) -> str:
+        """Print the arrays and the kind of errors."""
+        return f"{super().__repr__()[:-1]}, errors={self.errors!r})"
+
+
+def name_missing_errors(table: pd.DataFrame, prior: Any) -> pd.DataFrame:
+    """Say in a table, in print too, why a prior leaves it without errors."""
+    table.attrs["note"] = why_no_covariance(prior)
+    table.columns.name = "limits" if has_limits(prior) else "shrunken"
+    table.columns.name += ": no errors; see kind='profile'"
+    return table
 
 
 def has_fractional_weights(model: Any) -> bool:
@@ -25,8 +70,13 @@ def has_fractional_weights(model: Any) -> bool:
     problem = getattr(model, "_problem", None)
     if problem is None:  # a fit that was unpickled without its data
         return bool(getattr(model, "_has_fractional_weights", False))
-    weights = np.asarray(problem.weights)
-    return bool((weights != np.floor(weights)).any())
+    return has_fractions(problem.weights)
+
+
+def has_fractions(weights: VectorLike) -> bool:
+    """Return whether a weight is not a whole number."""
+    values = np.asarray(weights, np.float64)
+    return bool((values != np.floor(values)).any())
 
 
 def default_kind(model: Any, kind: Kind | None) -> Kind:
@@ -56,9 +106,32 @@ def robust_by_default(model: Any, cluster: LabelsLike | None) -> np.ndarray | No
     return found
 
 
-def name_errors(table: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Name the kind of errors in a table, in print too unless they are the model's."""
+def name_errors(table: Table, kind: str, model: Any = None) -> Table:
+    """Name the kind of errors of a table or test, for all that models return.
+
+    Parameters
+    ----------
+    table : DataFrame or Series
+        Changed in place.
+    kind : str
+        One of `Kind`, "M-estimation", "profile" or "bootstrap".
+    model : PenalizedModel, optional
+        The fitted model. With it, errors of the model and of likelihoods, which take weights as
+        numbers of rows, are named in print too if its weights are not whole numbers.
+
+    Returns
+    -------
+    DataFrame or Series
+        The table, with the kind in ``attrs["errors"]`` and, unless it is the model's, in print.
+    """
     table.attrs["errors"] = kind
-    if kind != "model":
-        table.columns.name = f"{kind} errors"
+    fractional = model is not None and has_fractional_weights(model)
+    if kind != "model" or fractional:
+        title = "profile limits" if kind == "profile" else f"{kind} errors"
+        if isinstance(table, pd.Series):
+            table.name = title
+        else:
+            table.columns.name = title
+    if kind in ("model", "profile") and fractional:
+        table.attrs["note"] = AS_COUNTS
     return table

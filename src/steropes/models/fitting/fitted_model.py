@@ -270,7 +270,7 @@ class FittedModel(BaseEstimator):
                 )
             self._information = inverse_information(known, self._beta, self.prior_)
         V = self._residual_variance() * self._information
-        return name_errors(pd.DataFrame(V, names, names), "model")
+        return name_errors(pd.DataFrame(V, names, names), "model", self)
 
     def _robust_matrix(self, cluster: LabelsLike | None) -> np.ndarray:
         """Compute the robust covariance matrix."""

@@ -12,8 +12,8 @@ from ...data.input_types import LabelsLike
 from ...errors import DataError
 from ...infer.estimated_weights import WeightModel
 from .coefficient_tables import coefficient_positions, coefficient_table
-from .covariances import has_limits, why_no_covariance
-from .default_errors import name_errors
+from .covariances import why_no_covariance
+from .default_errors import name_errors, name_missing_errors
 from .fitted_model import FittedModel
 from .setting_types import Kind
 
@@ -43,11 +43,8 @@ def wald_summary(
         estimate, se, model._coefficient_names(), level, model._residual_df(), model._has_ratio
     )
     if shrunken:
-        table.attrs["note"] = why_no_covariance(model.prior_)
-        table.columns.name = "limits" if has_limits(model.prior_) else "shrunken"
-        table.columns.name += ": no errors; see kind='profile'"
-        return table
-    return name_errors(table, str(kind))
+        return name_missing_errors(table, model.prior_)
+    return name_errors(table, str(kind), model)
 
 
 def wald_intervals(

@@ -15,6 +15,7 @@ from ...infer.bootstrap_intervals import standard_deviations
 from ...infer.estimated_weights import WeightModel
 from ...priors import LimitedPenalty
 from ..fitting.coefficient_tables import coefficient_positions, coefficient_table, critical_value
+from ..fitting.default_errors import name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import WALD_KINDS, IntervalMethod, Kind, SummaryKind
 from ..fitting.wald_tables import wald_intervals, wald_summary
@@ -75,7 +76,8 @@ def confint(
     Returns
     -------
     DataFrame
-        Columns ``lower`` and ``upper``.
+        Columns ``lower`` and ``upper``. ``attrs["errors"]`` is the kind of errors, in print too
+        unless they are the model's.
 
     Warns
     -----
@@ -116,11 +118,12 @@ def confint(
         chosen = _unpenalised(self) if method == "profile" else list(range(len(names)))
     if method == "bootstrap":
         drawn = bootstrap(self, cluster=cluster, random_state=self.random_state)
-        return drawn.confint(level).iloc[chosen]
+        return name_errors(drawn.confint(level).iloc[chosen], method, self)
     if cluster is not None:
         raise DataError("cluster goes with method='robust' or 'bootstrap', not 'profile'.")
     limits = profile_intervals(self, chosen, level)
-    return pd.DataFrame(limits, [names[j] for j in chosen], ["lower", "upper"])
+    table = pd.DataFrame(limits, [names[j] for j in chosen], ["lower", "upper"])
+    return name_errors(table, method, self)
 
 
 def summary(
@@ -139,8 +142,8 @@ def summary(
     kind : {"model", "robust", "HC0" …, "jackknife", "profile", "bootstrap"}, optional
         ``"model"``, ``"robust"``, ``"HC0"`` to ``"HC3"``, ``"jackknife"``: Wald
         tests and intervals, see `vcov`. Default ``"robust"`` if a weight is not a
-        whole number, and ``"model"`` otherwise; the table names the kind, in print unless errors
-        are the model's.
+        whole number, and ``"model"`` otherwise; the table names the kind in ``attrs["errors"]``,
+        in print too unless errors are the model's.
         ``"profile"``: limits of profile likelihoods; ``z`` is the signed root of twice the
         log-likelihood ratio against zero, ``p`` is from the likelihood-ratio test, and ``se``
         is the width of the interval divided by that of a standard normal one.
@@ -207,9 +210,13 @@ def summary(
         with np.errstate(divide="ignore", invalid="ignore"):
             root = estimate / se
     table = coefficient_table(estimate, se, names, level, None, self._has_ratio, (root, limits))
+    name_errors(table, kind, self)
     if kind == "profile":
         unknown = [names[j] for j in chosen if np.isnan([root[j], *limits[j]]).any()]
-        notes = [OWN_PRIOR] if len(chosen) < len(names) else []
+        notes = [table.attrs["note"]] if "note" in table.attrs else []
+        if len(chosen) < len(names):
+            notes.append(OWN_PRIOR)
+            table.columns.name += ", none under a prior"
         notes += [UNKNOWN.format(listed(unknown))] if unknown else []
         if notes:
             table.attrs["note"] = " ".join(notes)

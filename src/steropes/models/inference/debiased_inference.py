@@ -17,7 +17,7 @@ from ...infer.robust_covariance import refuse_single_unit
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..fitting.coefficient_tables import coefficient_positions
 from ..fitting.covariances import has_limits
-from ..fitting.default_errors import default_kind
+from ..fitting.default_errors import default_kind, name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import Kind
 
@@ -143,7 +143,7 @@ def debiased_lasso(
         if codes is not None:
             refuse_single_unit(codes, problem.weights, problem.likelihood.order)
         unit = (codes,)
-    return debias(
+    found = debias(
         problem,
         model._beta,
         np.flatnonzero((l1 == 0) & (l2 == 0)),
@@ -154,6 +154,8 @@ def debiased_lasso(
         unit,
         model._has_ratio,
     )
+    name_errors(found.vcov, kind, model)  # from which its tables take the kind
+    return found
 
 
 def _penalty(value: object) -> float | None:

@@ -24,6 +24,7 @@ from ...infer.restricted_fits import (
 from ...infer.wald_statistic import wald_statistic
 from ..fitting.coefficient_tables import coefficient_positions
 from ..fitting.covariances import has_limits
+from ..fitting.default_errors import has_fractional_weights, name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.fixed_and_initial_coefficients import FixedCoefficients
 from ..fitting.setting_types import Kind
@@ -39,6 +40,11 @@ __all__ = [
 Test = Literal["wald", "score", "likelihood ratio"]
 TESTS = ("likelihood ratio", "score", "wald")
 ONE_ANOTHER = "The equations of the hypothesis depend on each other; leave some out."
+# The note of tests against the null model with weights that are not whole.
+LIKELIHOOD_TESTS = (
+    "Weights are not whole numbers, but the likelihood-ratio and score tests take them as numbers "
+    "of rows; the Wald test has the errors that the table names."
+)
 # Equations are dependent if the others leave less than this share of one of them.
 DEPENDENT = 1e-9
 
@@ -78,7 +84,8 @@ def linear_hypothesis(
     Returns
     -------
     Series
-        ``chisq``, ``df`` (the number of equations), ``p``.
+        ``chisq``, ``df`` (the number of equations), ``p``. ``attrs["errors"]`` and, unless errors
+        are the model's, the name of the series are the kind of errors.
 
     Raises
     ------
@@ -117,7 +124,10 @@ def linear_hypothesis(
     if test == "wald":
         V = model.vcov(kind, cluster)
         gap = R @ np.asarray(model._coefficients()) - q
-        return _result(_wald(gap, R @ V.to_numpy() @ R.T, V.attrs["errors"]), len(q))
+        errors = V.attrs["errors"]
+        return name_errors(
+            _result(_wald(gap, R @ V.to_numpy() @ R.T, errors), len(q)), errors, model
+        )
     if kind not in (None, "model") or cluster is not None:
         raise DataError("kind='robust' and cluster go with test='wald'.")
     if test == "score" and (l1.any() or l2.any() or has_limits(model.prior_)):
@@ -129,8 +139,10 @@ def linear_hypothesis(
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused inside
         fit = _restricted(model, problem, l1, l2, R, q, columns)
     if test == "score":
-        return _result(score_statistic(problem, fit.beta), len(q))
-    return _result(2.0 * _log_likelihood_drop(model, problem, l1, l2, fit), len(q))
+        found = score_statistic(problem, fit.beta)
+    else:
+        found = 2.0 * _log_likelihood_drop(model, problem, l1, l2, fit)
+    return name_errors(_result(found, len(q)), "model", model)
 
 
 def _restricted(
@@ -197,14 +209,25 @@ def null_fit(model: Estimator) -> tuple[Problem, RestrictedFit]:
     return problem, fit
 
 
-def model_tests(model: Estimator) -> pd.DataFrame:
+def model_tests(
+    model: Estimator, kind: Kind | None = None, cluster: LabelsLike | None = None
+) -> pd.DataFrame:
     """Test the hypothesis that the coefficients of all covariates are zero.
+
+    Parameters
+    ----------
+    kind : {"model", "robust"}, optional
+        Covariance matrix of the Wald test; see `vcov`.
+    cluster : (n,) labels, optional
+        As in `vcov`.
 
     Returns
     -------
     DataFrame
         Indexed "likelihood ratio", "score", "wald"; columns ``chisq``, ``df``, ``p``. As R's
-        ``summary(coxph(…))``.
+        ``summary(coxph(…))``. ``attrs["errors"]`` is the kind of errors of the Wald test, by
+        default "robust" if weights are not whole numbers; the other tests take weights as numbers
+        of rows, which ``attrs["note"]`` says.
 
     Raises
     ------
@@ -227,7 +250,9 @@ def model_tests(model: Estimator) -> pd.DataFrame:
     df = problem.design.p - problem.n_free
     if not df:
         raise DataError("A model without covariates is the null model; there is no test of it.")
-    wald = linear_hypothesis(model, np.eye(problem.design.p)[problem.n_free :], kind="model")
+    wald = linear_hypothesis(
+        model, np.eye(problem.design.p)[problem.n_free :], kind=kind, cluster=cluster
+    )
     ratio = 2.0 * (
         model.log_likelihood_ - model._objective_to_likelihood(problem)(null.objective)[0]
     )
@@ -236,7 +261,13 @@ def model_tests(model: Estimator) -> pd.DataFrame:
         _result(score_statistic(problem, null.beta), df),
         wald,
     ]
-    return pd.DataFrame(rows, index=list(TESTS))
+    errors = wald.attrs["errors"]
+    table = name_errors(pd.DataFrame(rows, index=list(TESTS)), errors, model)
+    if has_fractional_weights(model) and errors != "model":
+        table.attrs["note"] = LIKELIHOOD_TESTS
+    if errors != "model":
+        table.columns.name += " (wald)"
+    return table
 
 
 def _read(

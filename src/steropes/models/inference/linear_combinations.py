@@ -16,6 +16,7 @@ from ...errors import DataError
 from ...infer.bootstrap_intervals import Bootstrap, standard_deviations
 from ..fitting.coefficient_tables import coefficient_table, critical_value
 from ..fitting.covariances import CLUSTERED_KINDS
+from ..fitting.default_errors import has_fractional_weights, name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import WALD_KINDS, IntervalMethod
 from .estimator_bootstrap import bootstrap
@@ -37,7 +38,7 @@ def linear_combination(
     model: Estimator,
     combinations: str | Sequence[str] | ArrayLike,
     level: float = 0.95,
-    method: IntervalMethod = "profile",
+    method: IntervalMethod | None = None,
     cluster: LabelsLike | None = None,
 ) -> pd.DataFrame:
     """Tabulate linear combinations of coefficients, such as differences, with intervals.
@@ -50,8 +51,10 @@ def linear_combination(
         ``summary()``.
     level : float
         Confidence level, default 0.95.
-    method : {"profile", "wald", "model", "robust", "HC0" …, "jackknife", "bootstrap"}
-        ``"profile"`` (default): the values at which the log-likelihood, maximised under the
+    method : {"profile", "wald", "model", "robust", "HC0" …, "jackknife", "bootstrap"}, optional
+        Default ``"profile"``, or ``"wald"``, with robust errors, if a weight is not a whole
+        number and the prior has no Laplace part: the likelihood takes a weight as a number of rows.
+        ``"profile"``: the values at which the log-likelihood, maximised under the
         restriction that the combination has this value, is half the chi-squared quantile
         below its maximum. Other coefficients are refitted under their prior, while the priors
         of the combination's own coefficients are ignored; ``coef`` is the maximum of the
@@ -66,7 +69,8 @@ def linear_combination(
     Returns
     -------
     DataFrame
-        A row for each combination, with the columns of ``summary()``.
+        A row for each combination, with the columns of ``summary()``. The table names its kind of
+        errors as ``summary()`` does.
 
     Raises
     ------
@@ -108,20 +112,24 @@ def linear_combination(
     >>> prior = steropes.Laplace(0.05, exclude=[0, 1])
     >>> model = steropes.LogisticRegression(prior=prior).fit(X, y)
     >>> model.inference.linear_combination("x0 - x1")[["coef", "lower", "upper"]].round(2)
-             coef  lower  upper
-    x0 - x1  1.81   1.16   2.48
+    profile limits  coef  lower  upper
+    x0 - x1         1.81   1.16   2.48
     """
     check_is_fitted(model)
+    weighted = has_fractional_weights(model)
+    if method is None:
+        method = "wald" if weighted and not model._has_sparse_prior() else "profile"
     if not isinstance(method, str) or method not in METHODS:
         raise DataError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}.")
     check_level(level)
-    if cluster is not None and method not in (*CLUSTERED_KINDS, "bootstrap"):
+    clustered = method in (*CLUSTERED_KINDS, "bootstrap") or (method == "wald" and weighted)
+    if cluster is not None and not clustered:
         raise DataError("cluster goes with method='robust', 'HC1', 'jackknife' or 'bootstrap'.")
     R, names = _read_combinations(model, combinations)
     if method == "profile":
-        return _profile_table(model, R, names, level)
+        return name_errors(_profile_table(model, R, names, level), method, model)
     estimate, df = R @ np.asarray(model._coefficients()), None
-    known = None
+    known, errors = None, str(method)
     if method == "bootstrap":
         units = {} if cluster is None else {"cluster": cluster}
         drawn = bootstrap(model, random_state=model.random_state, **units)
@@ -132,9 +140,11 @@ def linear_combination(
         with np.errstate(divide="ignore", invalid="ignore"):
             known = estimate / se, of_rows.confint(level).to_numpy()
     else:
-        V = R @ model.vcov(None if method == "wald" else method, cluster).to_numpy() @ R.T
-        se, df = np.sqrt(np.diag(V)), model._residual_df()
-    return coefficient_table(estimate, se, names, level, df, model._has_ratio, known)
+        V = model.vcov(None if method == "wald" else method, cluster)
+        errors = V.attrs["errors"]
+        se, df = np.sqrt(np.diag(R @ V.to_numpy() @ R.T)), model._residual_df()
+    table = coefficient_table(estimate, se, names, level, df, model._has_ratio, known)
+    return name_errors(table, errors, model)
 
 
 def _profile_table(model: Estimator, R: np.ndarray, names: list[str], level: float) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from ...backends import host_backend
 from ...errors import DataError
 from ...fit import Problem
 from ...likelihoods import CoxLikelihood
+from ..fitting.default_errors import name_errors
 from ..fitting.estimator import Estimator
 
 __all__ = ["compare_nested_fits"]
@@ -41,6 +42,8 @@ def compare_nested_fits(*models: Estimator) -> pd.DataFrame:
         A line for each model, as R's ``anova(m1, m2, test="LRT")``: ``log_likelihood``,
         ``parameters``, and from the second on ``chisq``, ``df`` and ``p`` of the test against
         the line before. Models with a formula are labelled by it, others by their position.
+        The likelihood takes weights as numbers of rows: if they are not whole, the tests are not
+        valid, which ``attrs["note"]`` and the printed table say.
 
     Raises
     ------
@@ -90,7 +93,7 @@ def compare_nested_fits(*models: Estimator) -> pd.DataFrame:
             )
         chisq[i], df[i] = max(2.0 * (high - low), 0.0), many - few
         p[i] = stats.chi2.sf(chisq[i], df[i])
-    return table.assign(chisq=chisq, df=df, p=p)
+    return name_errors(table.assign(chisq=chisq, df=df, p=p), "model", first)
 
 
 def _refuse_incomparable(first: Any, other: Any, i: int) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from ...data.input_types import LabelsLike
 from ...errors import DataError
+from ..fitting.default_errors import name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import Kind
 from ..fitting.variable_ranges import typical_rows
@@ -115,7 +116,7 @@ def term_tests(
     rows.add("TOTAL", "all", _selection(terms, p))
     lines = [linear_hypothesis(model, R, test=test, kind=kind, cluster=cluster) for R in rows.R]
     index = pd.MultiIndex.from_tuples(rows.labels, names=["term", "part"])
-    return pd.DataFrame(lines, index)
+    return name_errors(pd.DataFrame(lines, index), lines[0].attrs["errors"], model)
 
 
 def _bend(

@@ -22,6 +22,7 @@ from ..effects.average_effects import (
     variable_changes,
 )
 from ..fitting.coefficient_tables import critical_value
+from ..fitting.default_errors import name_errors
 from ..fitting.fitted_variables import fitted_variable
 from ..fitting.linear_prediction import dense_matrix
 from ..fitting.setting_types import Kind, MatrixLike
@@ -97,7 +98,8 @@ def average_effects(
     [-0.25, 0.25, 0.0]
     """
     check_level(level)
-    V = model.vcov(kind, cluster).to_numpy()
+    covariance = model.vcov(kind, cluster)
+    V = covariance.to_numpy()
     there, all_names, names = chosen_variables(model, X, variables)
     weights = check_weights(sample_weight, there.shape[0])
     share = weights / weights.sum()
@@ -121,7 +123,7 @@ def average_effects(
     with np.errstate(divide="ignore", invalid="ignore"):
         out["z"] = effect / se
     out["p"] = 2 * stats.norm.sf(np.abs(out["z"]))
-    return out
+    return name_errors(out, covariance.attrs["errors"], model)
 
 
 def _effects_of_class_variables(

@@ -16,6 +16,7 @@ from ...infer.inference_constants import BLOCKS
 from ..effects.prediction_tables import square_root
 from ..families.multinomial_performance import class_probabilities, log_odds_of_class
 from ..fitting.coefficient_tables import critical_value
+from ..fitting.default_errors import name_errors
 from ..fitting.setting_types import Kind, MatrixLike
 from ..inference.hypothesis_tests import Test, linear_hypothesis
 from ..inference.model_terms import columns_of_terms
@@ -89,7 +90,8 @@ def prediction_table(
     """
     check_level(level)
     _check_class_scale(model, scale, reference, offset)
-    V = model.vcov(kind, cluster).to_numpy()
+    covariance = model.vcov(kind, cluster)
+    V = covariance.to_numpy()
     eta = model._predictors(X, offset)
     n, K = eta.shape
     base = None if reference is None else model._predictors(reference)
@@ -123,7 +125,8 @@ def prediction_table(
     labels = pd.Index(model.classes_[shown], name="class")
     index = pd.MultiIndex.from_product([rows, labels], names=[rows.name or "row", "class"])
     columns = {"estimate": table["estimate"], "se": se, **table}
-    return pd.DataFrame({name: np.ravel(x) for name, x in columns.items()}, index)
+    found = pd.DataFrame({name: np.ravel(x) for name, x in columns.items()}, index)
+    return name_errors(found, covariance.attrs["errors"], model)
 
 
 def _check_class_scale(
@@ -245,4 +248,4 @@ def term_tests(
     rows = [linear_hypothesis(model, R[at], test=test, kind=kind, cluster=cluster)
             for at in chosen]  # fmt: skip
     index = pd.MultiIndex.from_tuples([(x, "all") for x in names], names=["term", "part"])
-    return pd.DataFrame(rows, index)
+    return name_errors(pd.DataFrame(rows, index), rows[0].attrs["errors"], model)

@@ -30,6 +30,7 @@ from ...fit.parallel_tasks import has_parallel_backend, run_tasks
 from ...fit.shards import ShardedDesign
 from ...infer import refuse_separated, refuse_undetermined
 from ..estimators.penalized_model import PenalizedModel
+from ..fitting.default_errors import has_fractions, name_errors
 from ..fitting.formula_fits import without_formula
 from ..fitting.progress import Progress
 from ..fitting.row_arguments import FitInputs as FitInputs
@@ -109,6 +110,7 @@ def fit_many(
         ``attrs["cv_results"]``: the columns of ``cv_results_`` as lists, with sums over the
         outcomes. Outcomes that cannot be cross-validated, for example because they have fewer
         events than there are folds, are fitted with the variance that the others choose.
+        ``attrs["errors"]`` is the kind of errors, robust where weights are not whole numbers.
 
     Raises
     ------
@@ -161,8 +163,10 @@ def fit_many(
     model = clone(estimator)
     model._check_settings()
     if shared_prior:
-        return _with_shared_prior(model, design, own, level, store)
-    return _tidy(_fit_all(model, design, own, level, store), design.names)
+        table = _with_shared_prior(model, design, own, level, store)
+    else:
+        table = _tidy(_fit_all(model, design, own, level, store), design.names)
+    return _named(table, own)
 
 
 def _fit_all(
@@ -489,6 +493,16 @@ def _finish(
     if not model.converged_:
         note = f"Stopped with a KKT violation of {model.optimality_:.2g}, above tol. {note}".strip()
     return table, bool(model.converged_), note
+
+
+def _named(table: pd.DataFrame, own: Mapping[str, FitArguments]) -> pd.DataFrame:
+    """Name the kinds of errors, which depend on the weights of each outcome."""
+    if "se" not in table or table["se"].isna().all():
+        return table
+    fitted = table.loc[table["se"].notna(), "outcome"].unique()
+    weights = [own[name]["sample_weight"] for name in fitted]
+    kinds = {"robust" if w is not None and has_fractions(w) else "model" for w in weights}
+    return name_errors(table, " and ".join(sorted(kinds)))
 
 
 def _tidy(parts: Mapping[str, Part], names: list[str]) -> pd.DataFrame:
