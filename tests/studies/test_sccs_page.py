@@ -28,7 +28,7 @@ from steropes.studies.series_report import sccs_figures as pictures
 from steropes.studies.series_report.drug_forest import drug_forest, forest_lines
 from steropes.studies.series_report.estimate_text import ratio_text
 from steropes.studies.series_report.methods_section import settings_list
-from steropes.studies.series_report.sccs_page import bands
+from steropes.studies.series_report.sccs_figures import bands
 from steropes.studies.series_report.sccs_terminal import print_series
 
 DOCS = Path(__file__).parents[2] / "docs"

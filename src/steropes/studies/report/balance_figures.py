@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from steropes.plots.comparison_plots import most_unequal
 from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.report.svg_canvas import Axes, Canvas, Picture, ticks
 
@@ -65,19 +66,11 @@ def love_plot(name: str, table: pd.DataFrame, threshold: float, most: int = 20) 
     known = table[np.isfinite(table["std_diff_before"]) & np.isfinite(table["std_diff_after"])]
     if known.empty:
         return None
-    size = known[["std_diff_before", "std_diff_after"]].abs()
-    worst = size["std_diff_after"].nlargest(most // 2).index
-    first = size["std_diff_before"].drop(worst).nlargest(most - len(worst)).index
-    chosen = known.loc[[*worst, *first]]
-    chosen = chosen.reindex(chosen["std_diff_before"].abs().sort_values(ascending=False).index)
-    rows = list(
-        zip(
-            chosen["covariate_name"].astype(str),
-            chosen["std_diff_before"].astype(float),
-            chosen["std_diff_after"].astype(float),
-            strict=True,
-        )
-    )
+    differences = known[["std_diff_before", "std_diff_after"]].astype(float)
+    differences.columns = ["before", "after"]
+    chosen = most_unequal(differences, most)
+    names = known["covariate_name"].loc[chosen.index].astype(str)
+    rows = list(zip(names, chosen["before"], chosen["after"], strict=True))
     reach = max(threshold, *(abs(v) for _, a, b in rows for v in (a, b))) * 1.08
     said = "Standardised differences before and after adjustment. " + "; ".join(
         f"{label}: {decimals(a)}, then {decimals(b)}" for label, a, b in rows

@@ -6,12 +6,10 @@ import numpy as np
 import pandas as pd
 from scipy.integrate import trapezoid
 
+from steropes.plots.comparison_plots import EQUIPOISE
 from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
 
 __all__ = ["score_overlap"]
-
-# Preference scores in equipoise (Walker et al. 2013).
-EQUIPOISE = (0.3, 0.7)
 
 
 def score_overlap(

@@ -19,39 +19,78 @@ from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.overlap_figure import score_overlap
 from steropes.studies.report.survival_figure import survival_curves
-from steropes.studies.report.svg_canvas import Picture
+from steropes.studies.report.svg_canvas import PagePicture, Picture, drawn
 
 __all__ = ["PICTURES", "study_pictures"]
 
-PICTURES = ("attrition", "survival", "adjustments", "controls", "preference", "balance", "love")
 THRESHOLD = 0.1  # Standardised differences above it count as imbalance.
 
 
 def study_pictures(public: Published) -> dict[str, Picture]:
     """Draw the pictures that exist, by their names in ``PICTURES``."""
-    names = {arm: title_case(public.names[arm]) for arm in ARMS}
+    return drawn(PICTURES, public)
+
+
+def _names(public: Published) -> dict[str, str]:
+    """Return the names of the arms as titles."""
+    return {arm: title_case(public.names[arm]) for arm in ARMS}
+
+
+def _attrition(public: Published) -> Picture | None:
+    """Draw the people whom each rule leaves in both arms."""
     steps = [
         (title_case(line["rule"]), signed(line["target"]), signed(line["comparator"]))
         for line in public.attrition
     ]
-    before, after = public.preference
-    balance = pd.DataFrame(public.balance).rename(
-        columns={"covariate": "covariate_name"}
-        | {f"smd_{when}": f"std_diff_{when}" for when in ("before", "after")}
+    return attrition_diagram("attrition", steps, _names(public), public.rules.least)
+
+
+def _survival(public: Published) -> Picture | None:
+    """Draw the survival curves of the matched people, unless they are hidden."""
+    return survival_curves("survival", public.survival, _names(public))
+
+
+def _survival_caption(public: Published) -> str:
+    """Describe the survival curves."""
+    said = (
+        "Kaplan–Meier curves of the matched people with pointwise 95% bands. The vertical axis "
+        "need not start at zero. The curves end by the day on which a tenth of the people are left."
     )
-    drawn: dict[str, Picture | None] = {
-        "attrition": attrition_diagram("attrition", steps, names, public.rules.least),
-        "survival": survival_curves("survival", public.survival, names),
-        "adjustments": _adjustments(public),
-        "controls": _controls(public),
-        "preference": score_overlap("preference", before, after, names),
-    }
-    if public.balance:
-        differences = ["std_diff_before", "std_diff_after"]
-        balance[differences] = balance[differences].astype(float)
-        drawn["balance"] = balance_scatter("balance", balance, THRESHOLD)
-        drawn["love"] = love_plot("love", balance, THRESHOLD)
-    return {name: picture for name, picture in drawn.items() if picture is not None}
+    least = public.rules.least
+    if least > 1:
+        said += (
+            f" Each step stands for {least} events or more, at the end of an interval, and a curve "
+            "ends with its last step if fewer follow."
+        )
+    return said
+
+
+def _preference(public: Published) -> Picture | None:
+    """Draw the preference scores before and after matching."""
+    before, after = public.preference
+    return score_overlap("preference", before, after, _names(public))
+
+
+def _balance(public: Published) -> Picture | None:
+    """Draw the differences of all covariates, if there are any."""
+    found = _differences(public)
+    return None if found.empty else balance_scatter("balance", found, THRESHOLD)
+
+
+def _love(public: Published) -> Picture | None:
+    """Draw the differences of the most unequal covariates, if there are any."""
+    found = _differences(public)
+    return None if found.empty else love_plot("love", found, THRESHOLD)
+
+
+def _differences(public: Published) -> pd.DataFrame:
+    """Return the released standardised differences; empty if there are none."""
+    balance = pd.DataFrame(public.balance)
+    if balance.empty:
+        return balance
+    columns = {f"smd_{when}": f"std_diff_{when}" for when in ("before", "after")}
+    balance = balance.rename(columns={"covariate": "covariate_name"} | columns)
+    return balance.astype(dict.fromkeys(columns.values(), float))
 
 
 def _controls(public: Published) -> Picture | None:
@@ -82,3 +121,35 @@ def _adjustments(public: Published) -> Picture | None:
         for label, of in lines
     ]
     return forest("adjustments", rows, "hazard ratio")
+
+
+# The pictures of the page in their order, each with its section and its caption.
+PICTURES: tuple[PagePicture[Published], ...] = (
+    PagePicture("attrition", "people", _attrition, "People of both arms after each rule."),
+    PagePicture("survival", "result", _survival, _survival_caption),
+    PagePicture("adjustments", "adjustments", _adjustments, "Hazard ratios with 95% limits."),
+    PagePicture(
+        "controls",
+        "outcomes",
+        _controls,
+        "Negative controls: standard errors and estimates. Without systematic error, 95% of the "
+        "points lie between the dashed lines; the solid lines include the systematic error.",
+    ),
+    PagePicture(
+        "preference",
+        "score",
+        _preference,
+        "Preference score: the propensity score adjusted for how common each drug is. People in "
+        "the grey band could well have been given either drug.",
+    ),
+    PagePicture(
+        "balance",
+        "balance",
+        _balance,
+        "Absolute standardised mean difference of each covariate. Below the dashed horizontal line "
+        f"at {THRESHOLD:g}, a covariate counts as balanced.",
+    ),
+    PagePicture(
+        "love", "balance", _love, "The covariates that differ most, after matching and before it."
+    ),
+)

@@ -45,6 +45,7 @@ from steropes.studies.report.study_page_rows import (
     rate_rows,
     risk_period,
 )
+from steropes.studies.report.svg_canvas import by_section
 from steropes.studies.specifications.study_specification import LARGEST_WEIGHT
 from steropes.version import __version__
 
@@ -144,7 +145,7 @@ def study_page(public: Published, pictures: Mapping[str, Picture] | None = None)
         visibility=_visibility(public),
         blinded=public.blinded,
         least=public.rules.least,
-        pictures=dict.fromkeys(PICTURES) | dict(pictures),
+        pictures=by_section(PICTURES, pictures),
         diagnostics=diagnostic_rows(public),
         hazard_ratios=hazard_rows(public),
         rates=rate_rows(public),

@@ -7,16 +7,28 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from steropes.studies.report.rendering import render
 
-__all__ = ["Axes", "Canvas", "Mark", "Picture", "log_ticks", "ticks"]
+__all__ = [
+    "Axes",
+    "Canvas",
+    "Mark",
+    "PagePicture",
+    "Picture",
+    "by_section",
+    "drawn",
+    "log_ticks",
+    "ticks",
+]
+
+Of = TypeVar("Of")
 
 LETTER = 7.3  # The width of an average letter of 13 pixels.
 DIGIT = 8.3  # The width of a digit of 13 pixels in the widest of common fonts.
@@ -131,11 +143,14 @@ class Picture:
         A text alternative for readers who cannot see the picture.
     draw : callable
         Draws on the canvas that it receives.
+    caption : str, default ""
+        The text below the picture.
     """
 
     name: str
     description: str
     draw: Callable[[Canvas], None]
+    caption: str = ""
 
     def canvas(self, width: float) -> Canvas:
         """Draw the picture on a canvas of a width in pixels."""
@@ -146,6 +161,52 @@ class Picture:
     def file(self) -> str:
         """Return the picture as an SVG file."""
         return render("file.svg.jinja", picture=self, width=720)
+
+
+@dataclass(frozen=True)
+class PagePicture(Generic[Of]):
+    """A picture that a page of some results may have, with its place and its caption.
+
+    Attributes
+    ----------
+    name : str
+        The name of its file.
+    section : str
+        The part of the page, a name in its template.
+    draw : callable
+        Makes the picture of the results; None if there is nothing to draw.
+    caption : str or callable
+        The text below it, or a function of the results.
+    """
+
+    name: str
+    section: str
+    draw: Callable[[Of], Picture | None]
+    caption: str | Callable[[Of], str]
+
+    def of(self, results: Of) -> Picture | None:
+        """Return the picture of some results, with its caption; None if there is none."""
+        picture = self.draw(results)
+        if picture is None:
+            return None
+        said = self.caption if isinstance(self.caption, str) else self.caption(results)
+        return replace(picture, name=self.name, caption=said)
+
+
+def drawn(pictures: Iterable[PagePicture[Of]], results: Of) -> dict[str, Picture]:
+    """Return the pictures of a page that exist, by name."""
+    found = {p.name: p.of(results) for p in pictures}
+    return {name: picture for name, picture in found.items() if picture is not None}
+
+
+def by_section(
+    pictures: Iterable[PagePicture[Of]], drawn: Mapping[str, Picture]
+) -> dict[str, list[Picture]]:
+    """Group drawn pictures by the sections of their page, with an empty list if there is none."""
+    found: dict[str, list[Picture]] = {}
+    for p in pictures:
+        found.setdefault(p.section, []).extend([drawn[p.name]] if p.name in drawn else [])
+    return found
 
 
 class Axes:

@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
-from steropes.studies.formatting.released_numbers import decimals
+from steropes.studies.formatting.released_numbers import decimals, title_case
 from steropes.studies.release.exposure_blinding import hidden_covariates
-from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
+from steropes.studies.report.svg_canvas import Axes, Canvas, PagePicture, Picture
 from steropes.studies.sccs.models.calendar_time_splines import TimeEffect
+from steropes.studies.series_report.drug_forest import drug_forest
 
 if TYPE_CHECKING:
     from steropes.studies.release.one_series_release import ReleasedSeries
 
 __all__ = [
+    "PICTURES",
     "before_alone",
     "event_to_end",
     "profile",
@@ -318,3 +320,89 @@ def _swatch(c: Canvas, x: float, y: float, kind: str, label: str) -> None:
     square = [(x, y - 11), (x + 14, y - 11), (x + 14, y + 1), (x, y + 1)]
     c.curve(square, f"bar {kind}" if kind == "few" else f"area {kind}", closed=True)
     c.text(x + 22, y, label)
+
+
+def bands(study: ReleasedSeries) -> str:
+    """Describe the confidence bands of the splines."""
+    if study.effects is None:
+        return ""
+    shown = [spline_curve(study, e, e.knots)[1] for e in study.effects.effects]
+    if any(se is None for se in shown):
+        return (
+            "No bands are shown, because a model with covariates under a Laplace prior has no "
+            "standard errors; the curves ignore the selection by the prior."
+        )
+    text = f"The bands are {100 * study.settings.level:g}% pointwise intervals."
+    if any(e.penalized for e in study.effects.effects):
+        text += (
+            " Penalised curves are shrunk towards their mean by the prior; their bands are those "
+            "of the posterior at a given variance and may miss the true curve where data are few."
+        )
+    elif any(c.penalized for c in study.intervals.columns):
+        text += " They condition on the variance of the other covariates’ prior."
+    return text
+
+
+def _profile_caption(study: ReleasedSeries) -> str:
+    """Describe the likelihood profile."""
+    hides = bool(hidden_covariates(study))
+    of = title_case(next(iter(profiled(study)), "")) if hides else "the exposure"
+    return f"Likelihood profile of {of}; the interval ends where it crosses the dashed line."
+
+
+def _drugs_caption(study: ReleasedSeries) -> str:
+    """Describe the forest plot of drugs."""
+    said = "Rate ratio of each drug."
+    if hidden_covariates(study):
+        said += " Drugs that fail a diagnostic are not shown."
+    if study.model.bootstrap is not None:
+        said += (
+            " Stronger colours mean a larger share of bootstrap draws with the drug in the model."
+        )
+    return said
+
+
+def _weeks_caption(study: ReleasedSeries) -> str:
+    """Describe the outcomes by week."""
+    if before_alone(study):
+        return (
+            "Outcomes by week before the start of the first exposure; later weeks would reveal the "
+            "effect."
+        )
+    return "Outcomes by week around the start of the first exposure."
+
+
+# The pictures of the page in their order, each with its section and its caption.
+PICTURES: tuple[PagePicture[ReleasedSeries], ...] = (
+    PagePicture("profile", "results", profile, _profile_caption),
+    PagePicture("drugs", "results", drug_forest, _drugs_caption),
+    PagePicture("time-to-event", "timing", time_to_event, _weeks_caption),
+    PagePicture(
+        "spans",
+        "timing",
+        spans,
+        "Cases whose time covers a month and the months before and after it; where they are few, "
+        "effects of time are uncertain.",
+    ),
+    PagePicture(
+        "splines",
+        "timing",
+        splines,
+        lambda study: (
+            f"Effects of time in the model, relative to their mean. {bands(study)}".rstrip()
+        ),
+    ),
+    PagePicture(
+        "rates",
+        "diagnostics",
+        rates,
+        "Observed over expected outcomes by calendar year, without years with few outcomes.",
+    ),
+    PagePicture(
+        "event-to-end",
+        "diagnostics",
+        event_to_end,
+        "Time from an outcome to the end of observation. Many early ends suggest that the outcome "
+        "ends observation.",
+    ),
+)

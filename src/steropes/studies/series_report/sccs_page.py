@@ -21,11 +21,9 @@ from steropes.studies.release.exposure_blinding import (
 )
 from steropes.studies.report.page_parts import Finding, KeyNumber, Rows
 from steropes.studies.report.rendering import render
-from steropes.studies.report.svg_canvas import Picture
+from steropes.studies.report.svg_canvas import Picture, by_section, drawn
 from steropes.studies.sccs.results.sccs_diagnostics import findings_of
-from steropes.studies.series_report import sccs_figures as pictures
 from steropes.studies.series_report.diagnostics_section import diagnostics_section
-from steropes.studies.series_report.drug_forest import drug_forest
 from steropes.studies.series_report.estimate_text import (
     interval_text,
     ratio_text,
@@ -33,6 +31,7 @@ from steropes.studies.series_report.estimate_text import (
     unconverged_mark,
 )
 from steropes.studies.series_report.methods_section import attrition_rows, methods, settings_list
+from steropes.studies.series_report.sccs_figures import PICTURES
 
 if TYPE_CHECKING:
     from steropes.studies.release.one_series_release import ReleasedSeries
@@ -50,12 +49,12 @@ def write_series(study: ReleasedSeries, folder: str | Path) -> list[Path]:
     DataError
         The folder is not writable.
     """
-    drawn = _pictures(study)
-    files = {f"figures/{p.name}.svg": p.file() for p in drawn.values() if p is not None}
+    found = drawn(PICTURES, study)
+    files = {f"figures/{name}.svg": picture.file() for name, picture in found.items()}
     for name, released in study.release.tables.items():
         files[f"tables/{name}.csv"] = csv_text(released)
     files["tables/question_name.csv"] = csv_text(_question_names(study))
-    files["report.html"] = _page(study, drawn)
+    files["report.html"] = _page(study, found)
     written = write_release(folder, files, study.rules)
     return [written[-1], written[-1].parent / "tables"]
 
@@ -73,16 +72,15 @@ def _question_names(study: ReleasedSeries) -> pd.DataFrame:
 
 def series_page(study: ReleasedSeries) -> str:
     """Return the report as HTML."""
-    return _page(study, _pictures(study))
+    return _page(study, drawn(PICTURES, study))
 
 
-def _page(study: ReleasedSeries, drawn: dict[str, Picture | None]) -> str:
+def _page(study: ReleasedSeries, found: dict[str, Picture]) -> str:
     """Render the page from released numbers."""
     source = f" in “{study.source}”" if study.source else ""
     title = f"Case series: {title_case(study.outcome)}"
     if study.of_interest:
         title += f" and {_exposure_name(study)}"
-    hides = bool(hidden_covariates(study))
     return render(
         "case_series.html.jinja",
         title=title,
@@ -105,26 +103,9 @@ def _page(study: ReleasedSeries, drawn: dict[str, Picture | None]) -> str:
         protocol=study.protocol.sentences() if study.protocol else [],
         settings=settings_list(study.settings),
         disclosure=study.rules.sentence(),
-        pictures=drawn,
-        profiled=title_case(next(iter(pictures.profiled(study)), "")) if hides else "the exposure",
-        hides=hides,
+        pictures=by_section(PICTURES, found),
         has_draws=study.model.bootstrap is not None,
-        weeks_before_only=pictures.before_alone(study),
-        bands=bands(study),
     )
-
-
-def _pictures(study: ReleasedSeries) -> dict[str, Picture | None]:
-    """Draw the pictures of the page; None if there is nothing to draw."""
-    return {
-        "profile": pictures.profile(study),
-        "drugs": drug_forest(study),
-        "time_to_event": pictures.time_to_event(study),
-        "spans": pictures.spans(study),
-        "splines": pictures.splines(study),
-        "rates": pictures.rates(study),
-        "event_to_end": pictures.event_to_end(study),
-    }
 
 
 def _exposure_name(study: ReleasedSeries) -> str:
@@ -221,24 +202,3 @@ def _prior_variance(study: ReleasedSeries) -> str:
         return ""
     how = "given" if study.settings.variance is not None else "chosen by cross-validation"
     return f"{how}: {study.model.variance:.3g}"
-
-
-def bands(study: ReleasedSeries) -> str:
-    """Describe the confidence bands of the splines."""
-    if study.effects is None:
-        return ""
-    shown = [pictures.spline_curve(study, e, e.knots)[1] for e in study.effects.effects]
-    if any(se is None for se in shown):
-        return (
-            "No bands are shown, because a model with covariates under a Laplace prior has no "
-            "standard errors; the curves ignore the selection by the prior."
-        )
-    text = f"The bands are {_level(study)} pointwise intervals."
-    if any(e.penalized for e in study.effects.effects):
-        text += (
-            " Penalised curves are shrunk towards their mean by the prior; their bands are those "
-            "of the posterior at a given variance and may miss the true curve where data are few."
-        )
-    elif any(c.penalized for c in study.intervals.columns):
-        text += " They condition on the variance of the other covariates’ prior."
-    return text
