@@ -27,12 +27,13 @@ import duckdb
 import numpy as np
 
 from steropes import CrossValidation, Laplace, SelfControlledCaseSeries
+from steropes.designs.case_series.intervals import Intervals, make_intervals
 from steropes.studies import OmopDatabase, case_series_settings
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_covariates import era_columns
 from steropes.studies.sccs.cases.era_sources import Sources
 from steropes.studies.sccs.cases.eras import Eras
-from steropes.studies.sccs.models.intervals import Intervals, make_intervals
+from steropes.studies.sccs.cases.risk_windows import stream_spans
 
 OUTCOME = 9_000_000
 DAYS = 1_500
@@ -95,7 +96,7 @@ def build(path: Path, memory: str | None, fit: bool, folds: int) -> None:
         found = time.perf_counter()
         eras = Eras(work, sources, settings)
         columns, windows = era_columns(eras, settings)
-        made = make_intervals(eras, population, settings, columns, windows)
+        made = make_intervals(stream_spans(eras, windows), population, settings, columns)
         cut = time.perf_counter()
         design = made.design()
         done, busy = time.perf_counter(), time.process_time() - used

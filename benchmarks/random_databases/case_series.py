@@ -6,13 +6,14 @@ import datetime as dt
 
 import numpy as np
 
+from steropes.designs.case_series.intervals import Intervals, make_intervals
 from steropes.studies import OmopDatabase, case_series_settings
 from steropes.studies.database.observation_periods import DATED, WITH_PERSON
 from steropes.studies.sccs.cases.case_population import Population, find_cases
 from steropes.studies.sccs.cases.era_covariates import era_columns
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.cases.eras import Eras
-from steropes.studies.sccs.models.intervals import Intervals, make_intervals
+from steropes.studies.sccs.cases.risk_windows import stream_spans
 from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 
 from .case_series_reference import Case, Rules, Window, cases_of, rows_of
@@ -32,7 +33,9 @@ def case_series_findings(opened: OmopDatabase, db: Database, rng: np.random.Gene
         population = find_cases(opened, work, settings.cases, sources)
         eras = Eras(work, sources, settings)
         columns, windows = era_columns(eras, settings)
-        intervals = make_intervals(eras, population, settings, columns, windows, strict=False)
+        intervals = make_intervals(
+            stream_spans(eras, windows), population, settings, columns, strict=False
+        )
     cases, steps = cases_of(db, rules)
     findings = _attrition_differences(population, steps)
     ours = _cases(population)

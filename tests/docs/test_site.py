@@ -49,7 +49,7 @@ def test_the_reference_lists_every_public_name():
     }
     constants = {"steropes.federated.SCHEMA", "steropes.studies.DEMO"}
     packages = {"steropes.datasets", "steropes.federated"}
-    packages |= {"steropes.designs.controls", "steropes.designs.evidence"}
+    packages |= {f"steropes.designs.{n}" for n in ("case_series", "controls", "evidence")}
     assert listed == public - constants - packages
 
 

@@ -23,6 +23,9 @@ from tests.parity.r_conventions import (
     r_p_values,
 )
 
+from steropes.designs.case_series.event_timing import time_to_event
+from steropes.designs.case_series.intervals import PROBE, Intervals, make_intervals
+from steropes.designs.case_series.sccs_model import CaseSeriesModel, fit_model
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet, condition_cohorts, drug_era_cohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
@@ -31,9 +34,7 @@ from steropes.studies.sccs.cases.case_population import Population, find_cases
 from steropes.studies.sccs.cases.era_covariates import CONTROL, era_columns
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.cases.eras import Eras
-from steropes.studies.sccs.models.event_timing import time_to_event
-from steropes.studies.sccs.models.intervals import PROBE, Intervals, make_intervals
-from steropes.studies.sccs.models.sccs_model import CaseSeriesModel, fit_model
+from steropes.studies.sccs.cases.risk_windows import stream_spans
 from steropes.studies.sccs.results.sccs_diagnostics import diagnose
 from steropes.studies.sccs.results.series_preparation import exposures_of_interest
 from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesQuestion
@@ -200,7 +201,9 @@ def _compare(
             return
         eras = Eras(work, sources, settings)
         columns, windows = era_columns(eras, settings)
-        intervals = make_intervals(eras, population, settings, columns, windows, strict=False)
+        intervals = make_intervals(
+            stream_spans(eras, windows), population, settings, columns, strict=False
+        )
         seen = exposures_of_interest(eras, intervals, settings)
     model = fit_model(intervals, settings)
     _attrition(population, intervals, rows)

@@ -10,15 +10,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
-from steropes.studies.sccs.cases.case_population import Population
-from steropes.studies.sccs.models.calendar_time_splines import month_of
-from steropes.studies.sccs.models.detectable_ratio import minimal_detectable_ratio
-from steropes.studies.sccs.models.event_timing import (
+from steropes.designs.case_series.calendar_time_splines import month_of
+from steropes.designs.case_series.detectable_ratio import minimal_detectable_ratio
+from steropes.designs.case_series.event_timing import (
     observed_months,
     observed_outcomes,
     rates_table,
 )
+from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
+from steropes.studies.sccs.cases.case_population import Population
 
 __all__ = ["r_age_spans", "r_calendar_spans", "r_detectable", "r_monthly_rates", "r_p_values"]
 

@@ -8,13 +8,14 @@ import pytest
 from tests.studies.conftest import OUTCOME, TARGET, day
 from tests.studies.sccs_by_day import rows_by_day
 
+from steropes.designs.case_series.interval_splitting import split_time
+from steropes.designs.case_series.intervals import make_intervals
 from steropes.studies import CohortTable, OmopDatabase, case_series_settings
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_covariates import era_columns
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.cases.eras import Eras
-from steropes.studies.sccs.models.interval_splitting import split_time
-from steropes.studies.sccs.models.intervals import make_intervals
+from steropes.studies.sccs.cases.risk_windows import stream_spans
 from steropes.studies.sccs.specification.settings import (
     CaseRules,
     CaseSeriesSettings,
@@ -64,7 +65,9 @@ def cut(path, cohorts, settings, step=100, part=100):
         population = find_cases(db, work, settings.cases, sources)
         eras = Eras(work, sources, settings, part)
         columns, windows = era_columns(eras, settings)
-        made = make_intervals(eras, population, settings, columns, windows, step=step, strict=False)
+        made = make_intervals(
+            stream_spans(eras, windows, step), population, settings, columns, strict=False
+        )
     return population, made
 
 

@@ -15,6 +15,8 @@ from tests.studies import oracle
 from tests.studies.conftest import OUTCOME, TARGET, day
 
 from steropes import DataError
+from steropes.designs.case_series.sccs_model import fit_model
+from steropes.designs.case_series.series_fits_and_profiles import log_likelihood
 from steropes.designs.evidence import Profile, combine_profiles
 from steropes.studies import (
     CaseRules,
@@ -24,8 +26,6 @@ from steropes.studies import (
     case_series_settings,
     demo_database,
 )
-from steropes.studies.sccs.models.sccs_model import fit_model
-from steropes.studies.sccs.models.series_fits_and_profiles import log_likelihood
 
 ORACLE = oracle.folder()
 COMPARATOR_DRUG = 2

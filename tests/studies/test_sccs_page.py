@@ -12,6 +12,7 @@ import pytest
 from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, TinyOmop
 from tests.studies.test_series_release_attacks import regular_series
 
+from steropes.designs.case_series.sccs_model import fit_model
 from steropes.studies import (
     CaseRules,
     CaseSeriesSettings,
@@ -23,7 +24,6 @@ from steropes.studies import (
 )
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.formatting.released_numbers import decimals
-from steropes.studies.sccs.models.sccs_model import fit_model
 from steropes.studies.series_report import sccs_figures as pictures
 from steropes.studies.series_report.drug_forest import drug_forest, forest_lines
 from steropes.studies.series_report.estimate_text import ratio_text

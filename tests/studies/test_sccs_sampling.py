@@ -8,8 +8,9 @@ import pytest
 from tests.studies.conftest import OUTCOME, TARGET
 
 import steropes
+import steropes.designs.case_series.series_fits_and_profiles as series_fits
 import steropes.models
-import steropes.studies.sccs.models.series_fits_and_profiles as series_fits
+from steropes.designs.case_series.event_dependent_observation import CensorModel
 from steropes.models.fitting.accessors import function_of_model
 from steropes.studies import Spline, case_series, case_series_settings
 from steropes.studies.grids.sccs_grid import (
@@ -18,7 +19,6 @@ from steropes.studies.grids.sccs_grid import (
     SeriesQuestion,
     run_case_series_grid,
 )
-from steropes.studies.sccs.cases.event_dependent_observation import CensorModel
 from steropes.studies.sccs.results.sccs_diagnostics import _convergence
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 from steropes.studies.series_report.sccs_grid_page import case_series_grid_page

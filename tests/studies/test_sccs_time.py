@@ -12,16 +12,7 @@ from tests.parity.r_conventions import r_age_spans, r_calendar_spans
 from tests.studies.conftest import OUTCOME, TARGET
 
 from steropes import DataError
-from steropes.studies import case_series, case_series_settings, demo_database
-from steropes.studies.sccs.cases.case_population import Population
-from steropes.studies.sccs.cases.event_dependent_observation import (
-    MODELS,
-    CensorModel,
-    _fit,
-    _log_of_day,
-    fit_censoring,
-)
-from steropes.studies.sccs.models.calendar_time_splines import (
+from steropes.designs.case_series.calendar_time_splines import (
     TimeEffect,
     bspline,
     cyclic_spline,
@@ -29,15 +20,24 @@ from steropes.studies.sccs.models.calendar_time_splines import (
     month_of,
     segmented,
 )
-from steropes.studies.sccs.models.event_timing import (
+from steropes.designs.case_series.event_dependent_observation import (
+    MODELS,
+    CensorModel,
+    _fit,
+    _log_of_day,
+    fit_censoring,
+)
+from steropes.designs.case_series.event_timing import (
     Exposures,
     age_spans,
     calendar_spans,
     monthly_rates,
     time_to_event,
 )
-from steropes.studies.sccs.models.sccs_model import fit_model
-from steropes.studies.sccs.models.series_fits_and_profiles import Profile, log_likelihood
+from steropes.designs.case_series.sccs_model import fit_model
+from steropes.designs.case_series.series_fits_and_profiles import Profile, log_likelihood
+from steropes.studies import case_series, case_series_settings, demo_database
+from steropes.studies.sccs.cases.case_population import Population
 from steropes.studies.sccs.results.sccs_diagnostics import time_stability
 from steropes.studies.sccs.specification.settings import Spline
 

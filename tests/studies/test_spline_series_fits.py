@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import steropes
-import steropes.studies.sccs.models.series_fits_and_profiles as series_fits
-from steropes.studies import case_series, case_series_settings, synthetic_database
-from steropes.studies.sccs.models.calendar_time_splines import month_of
-from steropes.studies.sccs.models.sccs_model import fit_model
-from steropes.studies.sccs.models.series_fits_and_profiles import log_likelihood
-from steropes.studies.sccs.models.spline_series_fits import MonthlyFits, is_determined
-from steropes.studies.sccs.models.spline_series_likelihood import (
+import steropes.designs.case_series.series_fits_and_profiles as series_fits
+from steropes.designs.case_series.calendar_time_splines import month_of
+from steropes.designs.case_series.sccs_model import fit_model
+from steropes.designs.case_series.series_fits_and_profiles import log_likelihood
+from steropes.designs.case_series.spline_series_fits import MonthlyFits, is_determined
+from steropes.designs.case_series.spline_series_likelihood import (
     MonthlyLikelihood,
     monthly_likelihood,
 )
+from steropes.studies import case_series, case_series_settings, synthetic_database
 from steropes.studies.sccs.specification.settings import Spline
 
 SPLINES = {"season": Spline(5, True), "calendar": Spline(5, True)}

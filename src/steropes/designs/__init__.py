@@ -1,8 +1,9 @@
 """Study designs on tables in memory: people with treatment, follow-up, outcome and covariates.
 
 Nothing here needs a database. `steropes.designs.controls` calibrates estimates by control outcomes,
-and `steropes.designs.evidence` combines estimates of several sources. `steropes.studies` makes such
-tables from OMOP databases and calls the same functions.
+`steropes.designs.evidence` combines estimates of several sources, and
+`steropes.designs.case_series` has intervals and models of case series. `steropes.studies` makes
+such tables from OMOP databases and calls the same functions.
 
 Names are imported when they are first used.
 """
@@ -13,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
-    from . import controls, evidence
+    from . import case_series, controls, evidence
     from .comparative.balance_table import balance_table
     from .comparative.entropy_balancing import EntropyBalancing
     from .comparative.propensity_weights import PropensityWeights
@@ -73,7 +74,7 @@ _HOMES = {
     ],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_SUBPACKAGES = ("controls", "evidence")
+_SUBPACKAGES = ("case_series", "controls", "evidence")
 
 __all__ = [
     "AbsoluteEffect",
@@ -91,6 +92,7 @@ __all__ = [
     "Trim",
     "absolute_effect",
     "balance_table",
+    "case_series",
     "controls",
     "covariate_balance",
     "estimate_effect",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ._optional_packages import need
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
+    from ..designs.case_series.model_settings import Spline
     from ..designs.controls import (
         ControlEstimates,
         ErrorModel,
@@ -104,7 +105,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         CaseRules,
         CaseSeriesSettings,
         ExposureWindow,
-        Spline,
         control_window,
     )
     from .settings.frozen_protocol import (
@@ -248,7 +248,7 @@ _WHERE = {
     "CaseRules": "sccs.specification.settings",
     "CaseSeriesSettings": "sccs.specification.settings",
     "ExposureWindow": "sccs.specification.settings",
-    "Spline": "sccs.specification.settings",
+    "Spline": "steropes.designs.case_series.model_settings",
     "control_window": "sccs.specification.settings",
     "CaseSeries": "single_studies.case_series_study",
     "case_series": "single_studies.case_series_study",

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 from steropes.data.number_text import decimals, limit_text
+from steropes.designs.case_series.event_timing import remaining_time
+from steropes.designs.case_series.intervals import PROBE
 from steropes.designs.values.ratios import ratio_of
 from steropes.studies.diagnostics.diagnostic import NOT_EVALUATED, PASS, Verdict
 from steropes.studies.diagnostics.diagnostic_catalogue import further_diagnostics
@@ -32,8 +34,6 @@ from steropes.studies.release.series_table_release import (
     released_further,
     released_p,
 )
-from steropes.studies.sccs.models.event_timing import remaining_time
-from steropes.studies.sccs.models.intervals import PROBE
 from steropes.studies.sccs.results.sccs_diagnostics import (
     Diagnostics,
     further_finding,

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from steropes.designs.case_series.cases import Cases
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR, birthday_sql
 from steropes.errors import DataError
 from steropes.studies.database.data_quality_notes import DataNote
@@ -34,25 +33,11 @@ __all__ = ["Population", "find_cases"]
 
 
 @dataclass(frozen=True, repr=False)
-class Population:
-    """The cases and their outcomes.
+class Population(Cases):
+    """Cases that were found in a database.
 
     Attributes
     ----------
-    person : (n,) int array
-        Person id of each case, ascending.
-    observed : (n,) int array
-        First day of the observation period, in days since 1970-01-01.
-    start, end : (n,) int arrays
-        First and last day that count, relative to the first day of the observation period.
-    age : (n,) float array
-        Age in days on the first day of the observation period; NaN if the birth is unknown.
-    end_known : (n,) bool array
-        Whether observation ends with the database or the study, independently of the person.
-    outcome_case, outcome_day : (m,) int arrays
-        Case and day (relative to the first day of the observation period) of each outcome, sorted
-        by case and day.
-        the order of cases and days.
     attrition : DataFrame
         One row per rule: ``rule``, and the remaining ``subjects``, ``events``, ``periods`` and
         ``days``.
@@ -69,14 +54,6 @@ class Population:
         The rules of the run in which the cases were found.
     """
 
-    person: NDArray
-    observed: NDArray
-    start: NDArray
-    end: NDArray
-    age: NDArray
-    end_known: NDArray
-    outcome_case: NDArray
-    outcome_day: NDArray
     attrition: pd.DataFrame
     prevalence: float
     first_only: bool
@@ -84,17 +61,9 @@ class Population:
     notes: tuple[DataNote, ...] = ()
     of_run: DisclosureRules = field(default_factory=rules_in_force)
 
-    def __len__(self) -> int:
-        return len(self.person)
-
-    def __repr__(self) -> str:
-        return f"Population({shown_count(len(self), self.of_run)} cases)"
-
-    def require_age(self, why: str) -> None:
-        """Raise if an age is needed and cases lack a year of birth."""
-        unknown = int(np.isnan(self.age).sum())
-        if unknown:
-            raise DataError(f"{shown_count(unknown)} cases have no year_of_birth, which {why}")
+    def count_text(self, count: int) -> str:
+        """Format a number of people by the disclosure rules in force and those of the run."""
+        return shown_count(count, self.of_run)
 
 
 def find_cases(

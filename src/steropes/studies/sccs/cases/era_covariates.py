@@ -3,50 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from steropes.designs.case_series.columns import CONTROL, Column
 from steropes.errors import DataError
 from steropes.studies.sccs.cases.drug_classes import drug_classes
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.cases.eras import Eras
 from steropes.studies.sccs.specification.settings import CaseSeriesSettings, ExposureWindow
 
-__all__ = ["Column", "era_columns"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """A covariate.
-
-    Attributes
-    ----------
-    window : int
-        Number of its exposure window in the settings; −1 for the end-of-observation probe, −2 for
-        splines, −3 for the control interval.
-    eras : tuple of int
-        Requested ids: one with ``by_concept``, those of the window, or none for all.
-    penalized, of_interest, profile, pre_exposure : bool
-        As in `ExposureWindow`.
-    group : str or None
-        ATC class of the drug, under a hierarchical prior.
-    """
-
-    name: str
-    window: int
-    eras: tuple[int, ...] = ()
-    penalized: bool = False
-    of_interest: bool = False
-    profile: bool = False
-    pre_exposure: bool = False
-    group: str | None = None
-
-
-# The number of the control interval, in the place of that of a window.
-CONTROL = -3
+__all__ = ["era_columns"]
 
 
 def era_columns(
@@ -130,23 +97,3 @@ def _columns_of(eras: Eras, window: ExposureWindow, number: int) -> list[tuple[C
         )
         for i in kept
     ]
-
-
-def distinct_names(columns: list[Column]) -> list[str]:
-    """Name the columns; repeated names are numbered."""
-    seen: dict[str, int] = {}
-    names = []
-    for c in columns:
-        seen[c.name] = seen.get(c.name, 0) + 1
-        names.append(c.name if seen[c.name] == 1 else f"{c.name} ({seen[c.name]})")
-    return names
-
-
-def require_windows(n_windows: NDArray, columns: list[Column]) -> None:
-    """Raise if no case has any window."""
-    if not np.any(n_windows):
-        names = ", ".join(dict.fromkeys(c.name for c in columns)) or "any exposure"
-        raise DataError(
-            f"no case has a day in a window of {names}: their eras lie outside of the time that "
-            "counts, or nobody with the outcome had the exposure"
-        )

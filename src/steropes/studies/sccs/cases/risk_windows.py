@@ -7,35 +7,19 @@ column neither overlap nor touch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from steropes.designs.case_series.spans import Spans
 from steropes.studies.sccs.cases.eras import Eras
 from steropes.studies.sccs.specification.settings import ExposureWindow
 
-__all__ = ["Spans", "stream_spans"]
+__all__ = ["stream_spans"]
+
+STEP = 10_000  # The number of cases in a chunk.
 
 
-@dataclass(frozen=True)
-class Spans:
-    """Spans of the cases a … b − 1, sorted by case, column and day.
-
-    Attributes
-    ----------
-    case, column, first, last : (m,) int64 arrays
-    """
-
-    a: int
-    b: int
-    case: NDArray
-    column: NDArray
-    first: NDArray
-    last: NDArray
-
-
-def stream_spans(eras: Eras, windows: list[ExposureWindow], step: int) -> Iterator[Spans]:
+def stream_spans(eras: Eras, windows: list[ExposureWindow], step: int = STEP) -> Iterator[Spans]:
     """Yield the spans of ``step`` cases at a time, to limit memory.
 
     Parameters
@@ -44,6 +28,8 @@ def stream_spans(eras: Eras, windows: list[ExposureWindow], step: int) -> Iterat
         In a workspace with the tables ``wanted`` and ``cases``.
     windows : list of ExposureWindow
         The window of each column.
+    step : int
+        Number of cases in a chunk; results do not depend on it.
     """
     work = eras.work
     work.run("CREATE OR REPLACE TEMP TABLE rules (col BIGINT, lo INTEGER, hi INTEGER, "

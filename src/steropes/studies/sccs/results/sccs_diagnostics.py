@@ -19,6 +19,10 @@ from scipy.special import gammaln, xlogy
 from scipy.stats import chi2
 
 from steropes.data.number_text import deciding, deciding_p, limit_text
+from steropes.designs.case_series.detectable_ratio import minimal_detectable_ratio
+from steropes.designs.case_series.event_dependent_observation import CensorModel
+from steropes.designs.case_series.intervals import PROBE, Intervals
+from steropes.designs.case_series.sccs_model import CaseSeriesModel
 from steropes.studies.diagnostics.convergence_diagnostic import convergence
 from steropes.studies.diagnostics.diagnostic import (
     FAIL,
@@ -35,10 +39,6 @@ from steropes.studies.diagnostics.diagnostic_catalogue import (
 from steropes.studies.formatting.released_numbers import decimals, shown_value, title_case
 from steropes.studies.sccs.cases.case_population import Population
 from steropes.studies.sccs.cases.era_covariates import Column
-from steropes.studies.sccs.cases.event_dependent_observation import CensorModel
-from steropes.studies.sccs.models.detectable_ratio import minimal_detectable_ratio
-from steropes.studies.sccs.models.intervals import PROBE, Intervals
-from steropes.studies.sccs.models.sccs_model import CaseSeriesModel
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 
 __all__ = [

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
+from steropes.designs.case_series.calendar_time_splines import TimeEffect, TimeEffects
+from steropes.designs.case_series.event_timing import monthly_rates
+from steropes.designs.case_series.intervals import Intervals
+from steropes.designs.case_series.sccs_model import CaseSeriesModel, fit_model
 from steropes.studies.diagnostics.convergence_diagnostic import quiet_fits
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.step_groups import draws_in_tasks
-from steropes.studies.sccs.models.calendar_time_splines import TimeEffect, TimeEffects
-from steropes.studies.sccs.models.event_timing import monthly_rates
-from steropes.studies.sccs.models.intervals import Intervals
-from steropes.studies.sccs.models.sccs_model import CaseSeriesModel, fit_model
 from steropes.studies.sccs.results.sccs_diagnostics import diagnose
 from steropes.studies.sccs.results.series_preparation import PreparedSeries
 from steropes.studies.sccs.results.unreleased_series import ExactSeries

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from steropes.designs.case_series.calendar_time_splines import TimeEffects, time_effects
+from steropes.designs.case_series.event_dependent_observation import CensorModel, fit_censoring
+from steropes.designs.case_series.event_timing import Exposures
+from steropes.designs.case_series.intervals import Intervals, make_intervals
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.concept_domain_hints import domain_hint
@@ -17,10 +21,7 @@ from steropes.studies.sccs.cases.case_population import Population, find_cases
 from steropes.studies.sccs.cases.era_covariates import era_columns
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.cases.eras import Eras
-from steropes.studies.sccs.cases.event_dependent_observation import CensorModel, fit_censoring
-from steropes.studies.sccs.models.calendar_time_splines import TimeEffects, time_effects
-from steropes.studies.sccs.models.event_timing import Exposures
-from steropes.studies.sccs.models.intervals import Intervals, make_intervals
+from steropes.studies.sccs.cases.risk_windows import stream_spans
 from steropes.studies.sccs.specification.settings import CaseRules, CaseSeriesSettings
 
 __all__ = ["PreparedSeries", "SharedCases", "exposures_of_interest", "prepare_series"]
@@ -107,9 +108,11 @@ def prepare_series(
         eras = Eras(work, sources, settings)
         columns, windows = era_columns(eras, settings)
         _refuse_unseen(eras, settings)
-        effects = time_effects(settings, population)
+        effects = time_effects(settings, population, settings.cases.study_periods)
         censoring = fit_censoring(population) if settings.event_dependent_observation else None
-        intervals = make_intervals(eras, population, settings, columns, windows, effects, censoring)
+        intervals = make_intervals(
+            stream_spans(eras, windows), population, settings, columns, effects, censoring
+        )
         return PreparedSeries(
             settings=settings,
             outcome=sources.outcome_name(),

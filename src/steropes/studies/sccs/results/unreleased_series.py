@@ -8,21 +8,21 @@ from functools import cached_property
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.errors import DataError
-from steropes.studies.database.data_quality_notes import DataNote, distinct
-from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.sccs.cases.case_population import Population
-from steropes.studies.sccs.cases.event_dependent_observation import CensorModel
-from steropes.studies.sccs.models.calendar_time_splines import TimeEffect, TimeEffects
-from steropes.studies.sccs.models.case_sampling_cost import Sampling, sampling_cost
-from steropes.studies.sccs.models.event_timing import (
+from steropes.designs.case_series.calendar_time_splines import TimeEffect, TimeEffects
+from steropes.designs.case_series.case_sampling_cost import Sampling, sampling_cost
+from steropes.designs.case_series.event_dependent_observation import CensorModel
+from steropes.designs.case_series.event_timing import (
     Exposures,
     age_spans,
     calendar_spans,
     time_to_event,
 )
-from steropes.studies.sccs.models.intervals import Intervals
-from steropes.studies.sccs.models.sccs_model import CaseSeriesModel
+from steropes.designs.case_series.intervals import Intervals
+from steropes.designs.case_series.sccs_model import CaseSeriesModel
+from steropes.errors import DataError
+from steropes.studies.database.data_quality_notes import DataNote, distinct
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.sccs.cases.case_population import Population
 from steropes.studies.sccs.results.sccs_diagnostics import Diagnostics
 from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 from steropes.studies.settings.frozen_protocol import ProtocolStatement

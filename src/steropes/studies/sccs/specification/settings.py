@@ -6,8 +6,9 @@ import datetime as dt
 import itertools
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
+from steropes.designs.case_series.model_settings import Prior, Spline, Variance
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
     Age,
@@ -29,7 +30,7 @@ from steropes.designs.values.dates_and_ages import AgeRule, calendar_date
 from steropes.errors import DataError
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 
-__all__ = ["CaseRules", "CaseSeriesSettings", "ExposureWindow", "Spline", "control_window"]
+__all__ = ["CaseRules", "CaseSeriesSettings", "ExposureWindow", "control_window"]
 
 Anchor = Literal["start", "end"]
 Kind = Literal["exposure", "condition"]
@@ -61,20 +62,7 @@ def _date(value: object) -> dt.date | None:
     return calendar_date("the start or end of a study period", value)
 
 
-def _knots(knots: object) -> Any:
-    """Check a number of knots or their positions."""
-    if isinstance(knots, int):
-        return Whole(3, 100).check(knots)
-    if isinstance(knots, str) or not isinstance(knots, Sequence):
-        raise ValueError(f"must be a number of knots or a list of them, not {knots!r}")
-    found = tuple(Number().check(k) for k in knots)
-    if len(found) < 3 or any(b <= a for a, b in itertools.pairwise(found)):
-        raise ValueError("knots must be at least three, each above the one before")
-    return found
-
-
 Periods = Annotated[tuple[tuple[dt.date | None, dt.date | None], ...], Before(_periods)]
-Variance = Annotated[float, Number(1e-12)]
 
 
 class ExposureWindow(Settings):
@@ -190,29 +178,6 @@ def control_window(
         label, None if eras is None else tuple(eras), start=start, end=end, start_at=start_at,
         end_at=end_at, first_only=first_only, pre_exposure=False,
     )  # fmt: skip
-
-
-class Spline(Settings):
-    """A quadratic B-spline of age, season or calendar time.
-
-    Parameters
-    ----------
-    knots : int or tuple of float, default 5
-        A number of knots places them at quantiles (age at the outcome, .01 to .99; observed
-        person-months, .005 to .995), or evenly through the year (season). Otherwise the knots
-        themselves: ages in days, months since year 0 (12 × year + month − 1), months 0.5 to 12.5.
-    penalized : bool, default False
-        Apply the prior to the spline.
-
-    Examples
-    --------
-    >>> from steropes.studies import Spline
-    >>> Spline(knots=7).penalized
-    False
-    """
-
-    knots: Annotated[int | tuple[float, ...], Before(_knots)] = 5
-    penalized: YesNo = False
 
 
 class CaseRules(Settings):
@@ -369,7 +334,7 @@ class CaseSeriesSettings(Settings):
     spline_cases: Annotated[int, Whole(1)] = 10_000
     end_of_observation_days: Days = 30
     event_dependent_observation: YesNo = False
-    prior: Literal["laplace", "normal", "hierarchical", "none"] = "laplace"
+    prior: Prior = "laplace"
     variance: Variance | None = None
     group_variance: Variance = 1.0
     class_length: Literal[1, 3, 4, 5] = 4

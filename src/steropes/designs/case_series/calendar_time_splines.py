@@ -6,6 +6,7 @@ case, if later). Beyond the outer knots an effect is constant.
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
+from steropes.designs.case_series.cases import Cases
+from steropes.designs.case_series.model_settings import SeriesModelSettings, Spline
+from steropes.designs.case_series.spline_columns import SplineColumns
 from steropes.errors import DataError
-from steropes.studies.disclosure import shown_count
-from steropes.studies.sccs.cases.case_population import Population
-from steropes.studies.sccs.models.spline_columns import SplineColumns
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings, Spline
 
 __all__ = ["TimeEffect", "TimeEffects", "bspline", "cyclic_spline", "time_effects"]
 
 Kind = Literal["age", "season", "calendar"]
+Periods = tuple[tuple[dt.date | None, dt.date | None], ...]
 # Splines are quadratic.
 DEGREE = 2
 WORDS = {"age": "age", "season": "season", "calendar": "calendar time"}
@@ -110,8 +111,12 @@ class TimeEffects:
         return SplineColumns(len(month), tuple(tables), tuple(index))
 
 
-def time_effects(settings: CaseSeriesSettings, population: Population) -> TimeEffects | None:
+def time_effects(
+    settings: SeriesModelSettings, population: Cases, study_periods: Periods = ()
+) -> TimeEffects | None:
     """Create the splines of the settings with their knots; None if there are none.
+
+    Calendar time has knots within each of the study periods, if there are any.
 
     Raises
     ------
@@ -127,20 +132,21 @@ def time_effects(settings: CaseSeriesSettings, population: Population) -> TimeEf
         knots = _season_knots(settings.season)
         effects.append(TimeEffect("season", knots, (knots,), settings.season.penalized))
     if settings.calendar is not None:
-        segments = _calendar_knots(settings, settings.calendar, population)
+        segments = _calendar_knots(study_periods, settings.calendar, population)
         effects.append(_effect("calendar", settings.calendar, segments, population))
     return TimeEffects(tuple(effects)) if effects else None
 
 
 def _effect(
-    kind: Kind, spline: Spline, segments: tuple[NDArray, ...], population: Population
+    kind: Kind, spline: Spline, segments: tuple[NDArray, ...], population: Cases
 ) -> TimeEffect:
     """Create a spline of age or calendar time; raise if its knots are too many or coincide."""
     knots = np.concatenate(segments)
     if len(knots) > len(population.outcome_day):
+        outcomes = population.count_text(len(population.outcome_day))
         raise DataError(
-            f"{kind}: {len(knots)} knots for {shown_count(len(population.outcome_day))} outcomes; "
-            "use fewer knots, or leave the spline out"
+            f"{kind}: {len(knots)} knots for {outcomes} outcomes; use fewer knots, or leave the "
+            "spline out"
         )
     if any(len(s) < 2 for s in segments):
         raise DataError(
@@ -150,7 +156,7 @@ def _effect(
     return TimeEffect(kind, knots, segments, spline.penalized)
 
 
-def _age_knots(spline: Spline, population: Population) -> NDArray:
+def _age_knots(spline: Spline, population: Cases) -> NDArray:
     """Place knots at quantiles of the age at the outcome, .01 to .99."""
     if not isinstance(spline.knots, int):
         return np.asarray(spline.knots)
@@ -173,7 +179,7 @@ def _season_knots(spline: Spline) -> NDArray:
 
 
 def _calendar_knots(
-    settings: CaseSeriesSettings, spline: Spline, population: Population
+    study_periods: Periods, spline: Spline, population: Cases
 ) -> tuple[NDArray, ...]:
     """Place knots at quantiles of observed person-months, .005 to .995, in each study period."""
     if not isinstance(spline.knots, int):
@@ -189,7 +195,7 @@ def _calendar_knots(
             -np.inf if a is None else a.year * 12 + a.month - 1,
             np.inf if b is None else b.year * 12 + b.month - 1,
         )
-        for a, b in settings.cases.study_periods
+        for a, b in study_periods
     ] or [(-np.inf, np.inf)]
     segments = []
     for low, high in periods:

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import steropes
-from steropes.studies.sccs.cases.era_covariates import Column
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings
+from steropes.designs.case_series.columns import Column
+from steropes.designs.case_series.model_settings import SeriesModelSettings
 
 __all__ = ["estimator", "prior_of", "with_weak_prior"]
 
@@ -15,7 +15,7 @@ WEAK = 4.0  # The variance of a weak prior that keeps a coefficient finite.
 
 
 def prior_of(
-    settings: CaseSeriesSettings, variance: float, names: list[str], columns: list[Column]
+    settings: SeriesModelSettings, variance: float, names: list[str], columns: list[Column]
 ) -> Any:
     """Return the prior of some columns; None if none of them is penalised."""
     if settings.prior == "none" or not any(c.penalized for c in columns):
@@ -45,7 +45,7 @@ def with_weak_prior(prior: Any, names: list[str], weak: list[str]) -> Any:
 
 
 def estimator(
-    settings: CaseSeriesSettings, variance: float | None, names: list[str], columns: list[Column]
+    settings: SeriesModelSettings, variance: float | None, names: list[str], columns: list[Column]
 ) -> steropes.SelfControlledCaseSeries:
     """Create the estimator; a variance of None is chosen by cross-validation over people."""
     prior = prior_of(settings, 1.0 if variance is None else variance, names, columns)

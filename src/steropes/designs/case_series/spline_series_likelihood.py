@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from steropes.studies.sccs.models.calendar_time_splines import first_day
-from steropes.studies.sccs.models.intervals import Intervals
+from steropes.designs.case_series.calendar_time_splines import first_day
+from steropes.designs.case_series.intervals import Intervals
 
 __all__ = ["Expected", "Masses", "MonthlyLikelihood", "monthly_likelihood"]
 

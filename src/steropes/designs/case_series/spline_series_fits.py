@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import steropes
+from steropes.designs.case_series.spline_series_likelihood import MonthlyLikelihood
 from steropes.priors import Prior
 from steropes.select.first_variance import first_variance, own_information
 from steropes.select.folds import TrainingRows, cut
 from steropes.select.variance_search import VariancePath
-from steropes.studies.sccs.models.spline_series_likelihood import MonthlyLikelihood
 
 __all__ = ["MonthlyFits", "MonthlyOptimum", "choose_variance", "is_determined", "violation"]
 

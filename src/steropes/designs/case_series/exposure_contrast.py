@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from steropes.designs.case_series.cases import Cases
+from steropes.designs.case_series.columns import Column
 from steropes.errors import DataError
-from steropes.studies.disclosure import shown_count
-from steropes.studies.sccs.cases.era_covariates import Column
 
 __all__ = ["contrast_columns", "require_contrast"]
 
@@ -22,7 +22,7 @@ def contrast_columns(columns: list[Column]) -> NDArray:
 
 
 def require_contrast(
-    case: NDArray, ones: list[NDArray], names: list[str], n_exposed: int, n_cases: int
+    case: NDArray, ones: list[NDArray], names: list[str], n_exposed: int, cases: Cases
 ) -> None:
     """Raise if none of some covariates varies within any case.
 
@@ -32,8 +32,10 @@ def require_contrast(
         The case of each row of the model, ascending.
     ones : list of (m,) int arrays
         The rows in which each covariate is one.
-    n_exposed, n_cases : int
-        Number of cases with a day of any of them, and number of all cases.
+    n_exposed : int
+        Number of cases with a day of any of them.
+    cases : Cases
+        All cases.
 
     Raises
     ------
@@ -45,11 +47,12 @@ def require_contrast(
     listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
     cover = "covers" if len(names) == 1 else "cover"
     remedy = "extend the time that counts, or shorten the windows"
-    if n_exposed == n_cases:
+    if n_exposed == len(cases):
         raise DataError(f"{listed} {cover} all of everybody's time that counts; {remedy}")
     raise DataError(
         f"nobody's exposure changes over time: {listed} {cover} all days that count of "
-        f"{shown_count(n_exposed)} cases and none of the other {shown_count(n_cases - n_exposed)}"
+        f"{cases.count_text(n_exposed)} cases and none of the other "
+        f"{cases.count_text(len(cases) - n_exposed)}"
         f", and only days of the same person are compared; {remedy}"
     )
 

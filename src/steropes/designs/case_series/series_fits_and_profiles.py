@@ -17,22 +17,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import steropes
-from steropes.errors import DataError
-from steropes.studies.sccs.cases.era_covariates import Column
-from steropes.studies.sccs.models.infinite_estimates import (
+from steropes.designs.case_series.columns import Column
+from steropes.designs.case_series.infinite_estimates import (
     limiting_estimate,
     rows_of_empty_segments,
 )
-from steropes.studies.sccs.models.intervals import Intervals
-from steropes.studies.sccs.models.series_priors import estimator, prior_of, with_weak_prior
-from steropes.studies.sccs.models.spline_series_fits import (
+from steropes.designs.case_series.intervals import Intervals
+from steropes.designs.case_series.model_settings import SeriesModelSettings
+from steropes.designs.case_series.series_priors import estimator, prior_of, with_weak_prior
+from steropes.designs.case_series.spline_series_fits import (
     MonthlyFits,
     choose_variance,
     is_determined,
     violation,
 )
-from steropes.studies.sccs.models.spline_series_likelihood import monthly_likelihood
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings
+from steropes.designs.case_series.spline_series_likelihood import monthly_likelihood
+from steropes.errors import DataError
 
 __all__ = ["Fit", "Profile", "log_likelihood"]
 
@@ -76,7 +76,7 @@ class Profile:
     """
 
     def __init__(
-        self, intervals: Intervals, finite: NDArray, rows: NDArray, settings: CaseSeriesSettings
+        self, intervals: Intervals, finite: NDArray, rows: NDArray, settings: SeriesModelSettings
     ) -> None:
         self.intervals, self.finite, self.rows, self.settings = intervals, finite, rows, settings
         self.converged = True

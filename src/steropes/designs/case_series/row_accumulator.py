@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from steropes.studies.sccs.models.interval_splitting import ModelRows
+from steropes.designs.case_series.interval_splitting import ModelRows
 
 __all__ = ["RowAccumulator"]
 

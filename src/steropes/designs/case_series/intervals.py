@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -12,20 +13,12 @@ from scipy import sparse
 import steropes
 from steropes.data.group_checks_and_counts import count_distinct
 from steropes.design.column_storage import SparseBlock
-from steropes.studies.disclosure import DisclosureRules, rules_in_force, shown_count
-from steropes.studies.sccs.cases.case_population import Population
-from steropes.studies.sccs.cases.era_covariates import (
-    CONTROL,
-    Column,
-    distinct_names,
-    require_windows,
-)
-from steropes.studies.sccs.cases.eras import Eras
-from steropes.studies.sccs.cases.event_dependent_observation import CensorModel
-from steropes.studies.sccs.cases.exposure_contrast import contrast_columns, require_contrast
-from steropes.studies.sccs.cases.risk_windows import Spans, stream_spans
-from steropes.studies.sccs.models.calendar_time_splines import TimeEffects, first_day, month_of
-from steropes.studies.sccs.models.interval_splitting import (
+from steropes.designs.case_series.calendar_time_splines import TimeEffects, first_day, month_of
+from steropes.designs.case_series.cases import Cases
+from steropes.designs.case_series.columns import CONTROL, Column, distinct_names, require_windows
+from steropes.designs.case_series.event_dependent_observation import CensorModel
+from steropes.designs.case_series.exposure_contrast import contrast_columns, require_contrast
+from steropes.designs.case_series.interval_splitting import (
     ModelRows,
     TimeIntervals,
     case_day_key,
@@ -33,14 +26,14 @@ from steropes.studies.sccs.models.interval_splitting import (
     sorted_distinct,
     split_time,
 )
-from steropes.studies.sccs.models.row_accumulator import RowAccumulator
-from steropes.studies.sccs.models.spline_columns import SplineColumns
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings, ExposureWindow
+from steropes.designs.case_series.model_settings import SeriesModelSettings
+from steropes.designs.case_series.row_accumulator import RowAccumulator
+from steropes.designs.case_series.spans import Spans
+from steropes.designs.case_series.spline_columns import SplineColumns
 
 __all__ = ["PROBE", "Intervals", "make_intervals"]
 
 PROBE = "end of observation"
-STEP = 10_000  # The number of cases in a chunk.
 STATISTICS = (
     "subjects", "periods", "eras", "days", "events", "observed_days", "observed_events",
     "days_before",
@@ -80,8 +73,6 @@ class Intervals:
         Months since year 0 of the rows, if there are splines.
     birth : (n,) int array or None
         Day of birth of the case of each row, since 1970-01-01, if a spline depends on the age.
-    of_run : DisclosureRules
-        The rules of the run in which the rows were made.
     """
 
     X: sparse.csc_array
@@ -96,13 +87,9 @@ class Intervals:
     comparable: tuple[str, int, int, int, int] | None = None
     month: NDArray | None = None
     birth: NDArray | None = None
-    of_run: DisclosureRules = field(default_factory=rules_in_force)
 
     def __repr__(self) -> str:
-        return (
-            f"Intervals({shown_count(count_distinct(self.case), self.of_run)} cases, "
-            f"{shown_count(len(self.days), self.of_run)} rows, {len(self.names):,} covariates)"
-        )
+        return f"Intervals({len(self.names):,} covariates)"
 
     def __len__(self) -> int:
         return len(self.days)
@@ -127,33 +114,29 @@ class Intervals:
             self.columns, self.names, self.statistics, self.attrition, self.comparable,
             None if self.month is None else self.month[rows],
             None if self.birth is None else self.birth[rows],
-            self.of_run,
         )  # fmt: skip
 
 
 def make_intervals(
-    eras: Eras,
-    population: Population,
-    settings: CaseSeriesSettings,
+    chunks: Iterable[Spans],
+    population: Cases,
+    settings: SeriesModelSettings,
     columns: list[Column],
-    windows: list[ExposureWindow],
     effects: TimeEffects | None = None,
     censoring: CensorModel | None = None,
-    step: int = STEP,
     strict: bool = True,
 ) -> Intervals:
     """Split the time of all cases into rows of the model.
 
     Parameters
     ----------
-    eras : Eras
-        The eras of the columns.
-    columns, windows
-        The results of `era_columns`.
+    chunks : iterable of Spans
+        The days of each column, of some cases after others; the result does not depend on their
+        number.
+    columns : list of Column
+        The covariates; the control interval, if there is one, is the last.
     censoring : CensorModel, optional
         With event-dependent observation, lengths are replaced by its weights.
-    step : int
-        Number of cases in a chunk; the result does not depend on it.
     strict : bool
         Whether to raise for data without information on any window.
 
@@ -170,7 +153,7 @@ def make_intervals(
     rows = RowAccumulator(len(every) - scri)
     contrast = contrast_columns(columns)
     own = exposed = 0
-    for spans in stream_spans(eras, windows, step):
+    for spans in chunks:
         own += len(spans.case)
         exposed += len(sorted_distinct(spans.case[np.isin(spans.column, contrast)]))
         pieces = _chunk(
@@ -187,13 +170,13 @@ def make_intervals(
     if strict:
         ones = [result.X.indices[result.X.indptr[j] : result.X.indptr[j + 1]] for j in contrast]
         names = [result.names[j] for j in contrast]
-        require_contrast(result.case, ones, names, exposed, len(population))
+        require_contrast(result.case, ones, names, exposed, population)
     return result
 
 
 def _chunk(
     spans: Spans,
-    population: Population,
+    population: Cases,
     probe: int,
     n_eras: int,
     scri: bool,
@@ -266,7 +249,7 @@ def _without(intervals: TimeIntervals, column: int) -> TimeIntervals:
     )
 
 
-def _spread(settings: CaseSeriesSettings, population: Population) -> NDArray:
+def _spread(settings: SeriesModelSettings, population: Cases) -> NDArray:
     """Choose the evenly spaced cases that fit the splines without having an exposure."""
     n, most = len(population), settings.spline_cases
     chosen = np.ones(n, bool)
@@ -280,7 +263,7 @@ def _spread(settings: CaseSeriesSettings, population: Population) -> NDArray:
 class _ColumnCounts:
     """Statistics of each column over chunks, among cases with more than one row."""
 
-    def __init__(self, n_columns: int, population: Population) -> None:
+    def __init__(self, n_columns: int, population: Cases) -> None:
         self.population = population
         self.table = np.zeros((n_columns, len(STATISTICS)), np.int64)
         self.last_person = np.full(n_columns, -1)
@@ -353,7 +336,7 @@ def _assemble(
     columns: list[Column],
     effects: TimeEffects | None,
     tally: _ColumnCounts,
-    population: Population,
+    population: Cases,
     spline_cases: int,
 ) -> Intervals:
     """Assemble the rows of all chunks, the columns and the last lines of attrition."""
@@ -391,7 +374,7 @@ def _assemble(
     )  # fmt: skip
 
 
-def _comparable(population: Population, mask: NDArray, rule: str) -> tuple[str, int, int, int, int]:
+def _comparable(population: Cases, mask: NDArray, rule: str) -> tuple[str, int, int, int, int]:
     """Return the line of attrition of some cases."""
     events = np.bincount(population.outcome_case, minlength=len(population))
     days = population.end - population.start + 1

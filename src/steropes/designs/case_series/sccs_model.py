@@ -19,14 +19,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from steropes.designs.case_series.infinite_estimates import find_infinite_estimates
+from steropes.designs.case_series.intervals import Intervals
+from steropes.designs.case_series.model_settings import SeriesModelSettings
+from steropes.designs.case_series.series_fits_and_profiles import Profile
 from steropes.designs.values.ratios import ratio_of
 from steropes.designs.values.stored_profile import Evaluate, evaluated, store_profile
 from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
 from steropes.models.inference.coefficient_profiles import CoefficientProfiles
-from steropes.studies.sccs.models.infinite_estimates import find_infinite_estimates
-from steropes.studies.sccs.models.intervals import Intervals
-from steropes.studies.sccs.models.series_fits_and_profiles import Profile
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 
 __all__ = ["CaseSeriesModel", "fit_model"]
 
@@ -104,7 +104,7 @@ class CaseSeriesModel:
 
 
 def fit_model(
-    intervals: Intervals, settings: CaseSeriesSettings, grid: Sequence[float] | None = None
+    intervals: Intervals, settings: SeriesModelSettings, grid: Sequence[float] | None = None
 ) -> CaseSeriesModel:
     """Fit the model and compute the intervals of its unpenalised covariates.
 
@@ -171,7 +171,7 @@ def fit_model(
     )
 
 
-def _bootstrap(profile: Profile, settings: CaseSeriesSettings) -> tuple[pd.DataFrame | None, int]:
+def _bootstrap(profile: Profile, settings: SeriesModelSettings) -> tuple[pd.DataFrame | None, int]:
     """Draw people with replacement, with the prior fixed; count draws that did not converge."""
     model = profile.estimator() if settings.bootstrap else None
     if model is None:
@@ -270,7 +270,7 @@ def _refitted(profile: Profile, j: int, infinite: dict[int, float]) -> Evaluate:
 
 
 def _limits_of_finite(
-    estimates: pd.DataFrame, profile: Profile, columns: list[int], settings: CaseSeriesSettings
+    estimates: pd.DataFrame, profile: Profile, columns: list[int], settings: SeriesModelSettings
 ) -> None:
     """Compute profile limits, likelihood ratios and p-values of all covariates together."""
     if not columns:
@@ -297,7 +297,7 @@ def _limits_of_infinite(
     profile: Profile,
     j: int,
     infinite: dict[int, float],
-    settings: CaseSeriesSettings,
+    settings: SeriesModelSettings,
 ) -> Any:
     """Compute the finite limit; return the estimator with the column's profile, if any."""
     name = profile.intervals.names[j]
@@ -329,7 +329,7 @@ def _enter(
     lower: float,
     upper: float,
     fall: float,
-    settings: CaseSeriesSettings,
+    settings: SeriesModelSettings,
 ) -> None:
     """Enter the limits, and the tests that follow from the profile's drop at a ratio of one."""
     # A profile that is flat within rounding error has no limit on that side.

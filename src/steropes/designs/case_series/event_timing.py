@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.case_series.calendar_time_splines import TimeEffect, first_day, month_of
+from steropes.designs.case_series.cases import Cases
+from steropes.designs.case_series.interval_splitting import case_day_key
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
-from steropes.studies.sccs.cases.case_population import Population
-from steropes.studies.sccs.models.calendar_time_splines import TimeEffect, first_day, month_of
-from steropes.studies.sccs.models.interval_splitting import case_day_key
 
 __all__ = [
     "Exposures",
@@ -37,7 +37,7 @@ class Exposures:
     last: NDArray
 
 
-def time_to_event(population: Population, exposures: Exposures) -> pd.DataFrame:
+def time_to_event(population: Cases, exposures: Exposures) -> pd.DataFrame:
     """Count outcomes and observed cases by week around the start of the first exposure.
 
     An era counts as exposure only if it begins on a day that counts other than the last one.
@@ -85,7 +85,7 @@ def _during(case: NDArray, first: NDArray, last: NDArray, of: NDArray, day: NDAr
     return found
 
 
-def age_spans(population: Population) -> pd.DataFrame:
+def age_spans(population: Cases) -> pd.DataFrame:
     """Count the cases whose time covers each month of age and the months before and after.
 
     Returns
@@ -100,7 +100,7 @@ def age_spans(population: Population) -> pd.DataFrame:
     return table.rename(columns={"month": "age_month"})
 
 
-def calendar_spans(population: Population) -> pd.DataFrame:
+def calendar_spans(population: Cases) -> pd.DataFrame:
     """Count the cases whose time covers each calendar month and the months before and after.
 
     Returns
@@ -129,7 +129,7 @@ def _cover(first: NDArray, last: NDArray) -> pd.DataFrame:
     return pd.DataFrame({"month": months, "cases": np.cumsum(steps)[: len(months)]})
 
 
-def remaining_time(population: Population) -> pd.DataFrame:
+def remaining_time(population: Cases) -> pd.DataFrame:
     """Count outcomes by the time until observation ends, in forty bars.
 
     Returns
@@ -151,7 +151,7 @@ def remaining_time(population: Population) -> pd.DataFrame:
 
 
 def monthly_rates(
-    population: Population, effects: Sequence[tuple[TimeEffect, NDArray]] = ()
+    population: Cases, effects: Sequence[tuple[TimeEffect, NDArray]] = ()
 ) -> pd.DataFrame:
     """Compute observed and expected outcomes of each calendar month.
 
@@ -190,7 +190,7 @@ def monthly_rates(
 
 
 def _log_effect(
-    population: Population,
+    population: Cases,
     effects: Sequence[tuple[TimeEffect, NDArray]],
     months: NDArray,
     at: NDArray,
@@ -236,21 +236,21 @@ def rates_table(
     )
 
 
-def observed_outcomes(population: Population) -> NDArray:
+def observed_outcomes(population: Cases) -> NDArray:
     """Count the outcomes in each of the `observed_months`."""
     months = observed_months(population)
     day = population.observed[population.outcome_case] + population.outcome_day
     return np.bincount(month_of(day) - months[0], minlength=len(months))
 
 
-def observed_months(population: Population) -> NDArray:
+def observed_months(population: Cases) -> NDArray:
     """Return the months since year 0, from the first observed to the last."""
     first = month_of(population.observed + population.start)
     last = month_of(population.observed + population.end)
     return np.arange(first.min(), last.max() + 1)
 
 
-def _person_months(population: Population) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+def _person_months(population: Cases) -> tuple[NDArray, NDArray, NDArray, NDArray]:
     """Return month, case, observed share of the month, and days, for each month of each case."""
     from_, to = population.observed + population.start, population.observed + population.end
     first, last = month_of(from_), month_of(to)

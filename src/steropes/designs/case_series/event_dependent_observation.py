@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import gammaincc, gammaln, log_expit
 
+from steropes.designs.case_series.cases import Cases
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.errors import DataError
-from steropes.studies.disclosure import shown_count
-from steropes.studies.sccs.cases.case_population import Population
 
 __all__ = ["MODELS", "CensorModel", "fit_censoring"]
 
@@ -77,7 +76,7 @@ class CensorModel:
         Parameters
         ----------
         age, start, end, known : (n,) arrays
-            Attributes of each interval's case, as in `Population`.
+            Attributes of each interval's case, as in `Cases`.
         first, last : (n,) arrays
             First and last day of each interval.
         """
@@ -97,12 +96,10 @@ class CensorModel:
             )
             out[part] = length * (np.exp(log_w) @ w) * DAYS_PER_YEAR
         if not (np.isfinite(out) & (out > 0)).all():
-            bad = int((~(np.isfinite(out) & (out > 0))).sum())
             raise DataError(
-                f"event-dependent observation: {shown_count(bad)} of {shown_count(len(out))} "
-                f"weights are not positive numbers under the model {self.kind}; the end of "
-                "observation cannot be modelled in these data. Leave event_dependent_observation "
-                "out and read the diagnostic"
+                "event-dependent observation: some weights are not positive numbers under the "
+                f"model {self.kind}; the end of observation cannot be modelled in these data. "
+                "Leave event_dependent_observation out and read the diagnostic"
             )
         return out
 
@@ -123,7 +120,7 @@ def _quadrature() -> tuple[NDArray, NDArray]:
     return np.concatenate(nodes), np.concatenate(weights)
 
 
-def fit_censoring(population: Population) -> CensorModel:
+def fit_censoring(population: Cases) -> CensorModel:
     """Fit the four models to each case's first outcome and return the one with the lowest AIC.
 
     Raises

@@ -1,0 +1,26 @@
+"""The days on which the covariates of a case series are one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numpy.typing import NDArray
+
+__all__ = ["Spans"]
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Spans of the cases a … b − 1, sorted by case, column and day.
+
+    Attributes
+    ----------
+    case, column, first, last : (m,) int64 arrays
+    """
+
+    a: int
+    b: int
+    case: NDArray
+    column: NDArray
+    first: NDArray
+    last: NDArray

@@ -1,1 +1,0 @@
-"""Intervals and models of case series."""
