@@ -189,7 +189,12 @@ def missing_value_error(text: str, data: pd.DataFrame) -> DataError:
         empty = np.flatnonzero(np.asarray(pd.isna(_unchecked(text, data))))
     except DataError:  # a spline or a coding, which formulaic evaluates only within a model
         return DataError(f"{text} is missing in some rows: drop such rows or impute it.")
-    return DataError(f"{text} is missing in {_rows(empty)}: drop such rows or impute it.")
+    if not named:
+        return DataError(f"{text} is missing in {_rows(empty)}: drop such rows or impute it.")
+    return DataError(
+        f"{text} is missing in {_rows(empty)}, where {listed(named)} is not: it is not defined "
+        "there, as the root or logarithm of a negative number. Correct the values or drop the rows."
+    )
 
 
 def refuse_missing_arguments(text: str, data: pd.DataFrame) -> None:
