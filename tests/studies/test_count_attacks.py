@@ -21,6 +21,7 @@ from tests.studies.count_attacks import (
     inclusion_statistics,
     people_of,
 )
+from tests.studies.grid_count_attacks import attack_grid, exact_grid, released_grid
 from tests.studies.prediction_attacks import (
     attack_prediction,
     random_prediction,
@@ -56,6 +57,7 @@ ATTACKS = {
     "challenges": (exact_challenges, released_challenges, attack_challenges, 40),
     "baseline": (exact_baseline, released_baseline, attack_baseline, 20),
     "times": (exact_times, released_times, attack_times, 2),
+    "grid": (exact_grid, released_grid, attack_grid, 2),
     "prediction": (random_prediction, released_prediction, attack_prediction, 3),
 }
 

@@ -108,11 +108,15 @@ def apart(counts: Iterable[int], least: int, known: Iterable[int] = ()) -> list[
     -------
     list of int or Bound
         A ``Bound`` is at most ``least`` − 1 above a released count and hence reveals only that the
-        difference is small.
+        difference is small. Equal counts have the same bound, because two bounds would narrow them.
     """
     released = sorted({int(n) for n in known})
     found: list[int | Bound] = []
+    bounds: dict[int, Bound] = {}
     for n in map(int, counts):
+        if n in bounds:
+            found.append(bounds[n])
+            continue
         at = bisect_left(released, n)
         above = released[at] if at < len(released) else None
         below = released[at - 1] if at else None
@@ -127,6 +131,8 @@ def apart(counts: Iterable[int], least: int, known: Iterable[int] = ()) -> list[
         else:
             found.append(n)
             insort(released, n)
+        if isinstance(told := found[-1], Bound):
+            bounds[n] = told
     return found
 
 

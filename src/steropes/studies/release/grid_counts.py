@@ -96,11 +96,17 @@ def released_counts(
         told |= {(f"{a}_subjects", i): f for (a, i), f in zip(kept, found, strict=False)}
         for r, f in zip(open_rows, found[len(kept) :], strict=True):
             left[r] = f
-        for arm, i in gone:
-            told[f"{arm}_subjects", i] = Bound(_before(attrition, last_rows, results, i, number))
         for r in rows:
-            if r in blocked.get("rows", ()):
-                left[r] = Bound(int(attrition.at[r - 1, "subjects"]))
+            if r in blocked.get("rows", ()):  # The limit of an earlier bound, not its count.
+                left[r] = Bound(_limit(left[r - 1]))
+        for arm, i in gone:
+            told[f"{arm}_subjects", i] = left[last_rows[_place(results, i, number)]]
+    for i, limit in _pairs(results, told).items():
+        for arm in ARMS:
+            told[f"{arm}_subjects", i] = limit
+            row = last_rows.get(_place(results, i, int(cohort[arm][i])))
+            if row is not None:
+                left[row] = limit
     _outcomes(results, cohort, first, rules, told)
     return _together(results, attrition, told, left, rules)
 
@@ -120,15 +126,23 @@ def _last_rows(attrition: pd.DataFrame) -> dict[tuple[int, ...], int]:
     return found
 
 
-def _before(
-    attrition: pd.DataFrame,
-    last_rows: dict[tuple[int, ...], int],
-    results: pd.DataFrame,
-    i: int,
-    cohort: int,
-) -> int:
-    """Count the people of a cohort before the last rule."""
-    return int(attrition.at[last_rows[_place(results, i, cohort)] - 1, "subjects"])
+def _pairs(results: pd.DataFrame, told: dict[tuple[str, int], int | Bound]) -> dict[int, Bound]:
+    """Find the bounds of matched pairs, of which both arms have the same number.
+
+    Two bounds, or a bound and a count, of the same number would narrow it.
+    """
+    found = {}
+    for i in results.index:
+        sizes = {int(results.at[i, f"{arm}_subjects"]) for arm in ARMS}
+        bounds = [n for arm in ARMS if isinstance(n := told[f"{arm}_subjects", i], Bound)]
+        if len(sizes) == 1 and bounds:
+            found[i] = max(bounds, key=_limit)
+    return found
+
+
+def _limit(n: int | Bound) -> int:
+    """Return the limit of a bound, or the count."""
+    return int(n.limit) if isinstance(n, Bound) else n
 
 
 def _odd_drops(attrition: pd.DataFrame, rank: dict[int, int], rules: DisclosureRules) -> Any:

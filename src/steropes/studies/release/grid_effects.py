@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.designs.values.arm_names import ARMS
+from steropes.studies.disclosure.complementary_suppression import part_split, withheld_counts
 from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import (
@@ -121,6 +122,7 @@ def _subgroups(
     lines: list[dict[Any, Any]] = []
     open_: dict[tuple[int, ...], bool] = {}
     hidden = counts.hidden.set_axis(pd.MultiIndex.from_frame(counts.exact[KEY]))
+    whole = counts.results.set_axis(pd.MultiIndex.from_frame(counts.exact[KEY]))
     by = [*KEY, "interaction_covariate_id"]
     for key, of in table.groupby(by, sort=True):
         place = (int(key[0]), int(key[1]), int(key[2]), int(key[3]))
@@ -140,6 +142,8 @@ def _subgroups(
                     hidden.at[place[:3], name] and not rules.rounds
                 )
                 closed |= small or (bounds and not rules.rounds)
+                shown = [float(whole.at[place[:3], name]), *map(rules.coarse, exact)]
+                gone = withheld_counts(np.array(shown), [part_split(1, len(exact))], rules)[1:]
                 for k, (line, f, n) in enumerate(zip(levels, found, exact, strict=True)):
                     if isinstance(f, int) and not bounds:
                         told[k].append(n)
@@ -149,6 +153,8 @@ def _subgroups(
                         if rules.rounds or not bounds
                         else (-rules.least if rules.small(n) else math.nan)
                     )
+                    if rules.rounds and gone[k]:
+                        line[name] = math.nan
                     if bounds or small:
                         line[f"{arm}_days"] = math.nan
                     elif rules.rounds and what == "subjects":
