@@ -1,7 +1,10 @@
 """Studies of one question with several outcomes, controls, an indication, or cohorts by id."""
 
+import ast
 import dataclasses
+import inspect
 import json
+import textwrap
 
 import duckdb
 import joblib
@@ -10,10 +13,14 @@ import pandas as pd
 import pytest
 
 import steropes
+from steropes.designs.covariates.preprocessing import TidyRules
+from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.score_matching import Match
 from steropes.errors import DataError
 from steropes.studies import (
     DEMO,
     CohortSources,
+    ComparisonRules,
     ConceptSet,
     ControlSet,
     Indication,
@@ -307,3 +314,17 @@ def test_an_id_that_no_database_has_is_named_by_its_argument():
         given = {"outcome": 1, "exposure": 2, name: 10**20}
         with pytest.raises(DataError, match=f"^{name} must be a concept id"):
             steropes.studies.case_series_settings(**given)
+
+
+def test_defaults_that_rules_have_too_are_those_of_the_rules():
+    """A default is written once: a change of the rule's class changes every study."""
+    rules = {
+        "caliper": Match, "folds": PropensityRules, "min_share": TidyRules,
+        "washout_days": ComparisonRules,
+    }  # fmt: skip
+    body = ast.parse(textwrap.dedent(inspect.getsource(StudySettings))).body[0].body
+    fields = (s for s in body if isinstance(s, ast.AnnAssign) and s.value)
+    written = {s.target.id: ast.unparse(s.value) for s in fields}
+    for name, rule in rules.items():
+        assert written[name] == f"{rule.__name__}.{name}"
+        assert getattr(StudySettings(1, 2, 3), name) == getattr(rule(), name)

@@ -13,7 +13,10 @@ from steropes.designs.settings.validated_types import Positive
 from steropes.studies.diagnostics.diagnostic import Diagnostic, Guards, Verdict, Word, allows
 from steropes.studies.diagnostics.diagnostic_catalogue import Further, declared_diagnostics
 
-__all__ = ["DiagnosticThresholds", "Diagnostics"]
+__all__ = ["IMBALANCE", "DiagnosticThresholds", "Diagnostics"]
+
+
+IMBALANCE = 0.1  # Standardised differences above it count as imbalance.
 
 
 class DiagnosticThresholds(Settings):
@@ -56,7 +59,7 @@ class DiagnosticThresholds(Settings):
 
     detectable: Positive | None = 10.0
     systematic_error: Positive | None = 0.25
-    balance: Positive | None = 0.1
+    balance: Positive | None = IMBALANCE
     balance_p: Positive | None = None
     equipoise: Positive | None = 0.2
     generalizability: Positive | None = 999.0
@@ -64,6 +67,11 @@ class DiagnosticThresholds(Settings):
     outcomes: Positive | None = 5.0
     tied: Positive | None = 0.1
     further: Further = ()
+
+    @property
+    def shown_balance(self) -> float:
+        """The limit of tables and figures of balance, also where none decides."""
+        return IMBALANCE if self.balance is None else self.balance
 
 
 @dataclass(frozen=True)

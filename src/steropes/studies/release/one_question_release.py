@@ -21,6 +21,7 @@ from steropes.designs.effects.outcome_summaries import informative_events
 from steropes.designs.propensity.tied_scores import MANY_TIED
 from steropes.studies.comparative.supplementary_results import e_values
 from steropes.studies.database.data_quality_notes import published_notes
+from steropes.studies.diagnostics.comparative_diagnostics import IMBALANCE
 from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.diagnostics.result_blinding import (
     redacted_results,
@@ -387,11 +388,10 @@ def _over(study: ExactStudy, tables: Mapping[str, pd.DataFrame]) -> dict[str, in
         exact[f"std_diff_{when}"].abs()[told[f"balanced_{when}"].notna()]
         for when in ("before", "after")
     )
-    limit = study.settings.thresholds.balance
     return {
-        "before": int((before > 0.1).sum()),
-        "after": int((after > 0.1).sum()) if study.pairs else None,
-        "limit": int((after >= (0.1 if limit is None else limit)).sum()),
+        "before": int((before > IMBALANCE).sum()),
+        "after": int((after > IMBALANCE).sum()) if study.pairs else None,
+        "limit": int((after >= study.settings.thresholds.shown_balance).sum()),
         "known": len(after),
     }
 

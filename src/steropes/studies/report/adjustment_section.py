@@ -66,7 +66,7 @@ def _adjustment(view: View, comparison: Comparison, same: list[StudyAnalysis]) -
         names[["covariate_id", "covariate_name"]], on="covariate_id", how="left"
     )
     limits = view.results.spec.thresholds
-    limit = 0.1 if limits.balance is None else limits.balance
+    limit = limits.shown_balance
     title = "; ".join(view.label(a.id) for a in same)
     overlap = view.collect(score_overlap(f"scores-{place}", before, after, comparison.names))
     if balance.empty:

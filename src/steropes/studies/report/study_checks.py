@@ -170,7 +170,7 @@ def _matching(public: Published) -> list[Check]:
 def _balance(public: Published) -> Check:
     """Report the number of unbalanced covariates and the largest difference."""
     thresholds, verdict = public.settings.thresholds, public.judged("balance")
-    limit = 0.1 if thresholds.balance is None else thresholds.balance
+    limit = thresholds.shown_balance
     over, size = public.over["limit"], public.largest["after"]
     known, few = public.over["known"] or 0, len(public.balance) - (public.over["known"] or 0)
     more = [] if size is None else [f"largest {shown_value(size, limit)}"]

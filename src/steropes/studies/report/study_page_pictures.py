@@ -9,6 +9,7 @@ import pandas as pd
 
 from steropes.designs.controls.empirical_calibration import fit_systematic_error
 from steropes.designs.values.normal_quantile import Z
+from steropes.studies.diagnostics.comparative_diagnostics import IMBALANCE
 from steropes.studies.disclosure.released_table_rows import signed
 from steropes.studies.formatting.released_numbers import analysis_name, title_case
 from steropes.studies.one_question.question_tables import ARMS
@@ -22,8 +23,6 @@ from steropes.studies.report.survival_figure import survival_curves
 from steropes.studies.report.svg_canvas import PagePicture, Picture, drawn
 
 __all__ = ["PICTURES", "study_pictures"]
-
-THRESHOLD = 0.1  # Standardised differences above it count as imbalance.
 
 
 def study_pictures(public: Published) -> dict[str, Picture]:
@@ -74,13 +73,13 @@ def _preference(public: Published) -> Picture | None:
 def _balance(public: Published) -> Picture | None:
     """Draw the differences of all covariates, if there are any."""
     found = _differences(public)
-    return None if found.empty else balance_scatter("balance", found, THRESHOLD)
+    return None if found.empty else balance_scatter("balance", found, IMBALANCE)
 
 
 def _love(public: Published) -> Picture | None:
     """Draw the differences of the most unequal covariates, if there are any."""
     found = _differences(public)
-    return None if found.empty else love_plot("love", found, THRESHOLD)
+    return None if found.empty else love_plot("love", found, IMBALANCE)
 
 
 def _differences(public: Published) -> pd.DataFrame:
@@ -147,7 +146,7 @@ PICTURES: tuple[PagePicture[Published], ...] = (
         "balance",
         _balance,
         "Absolute standardised mean difference of each covariate. Below the dashed horizontal line "
-        f"at {THRESHOLD:g}, a covariate counts as balanced.",
+        f"at {IMBALANCE:g}, a covariate counts as balanced.",
     ),
     PagePicture(
         "love", "balance", _love, "The covariates that differ most, after matching and before it."

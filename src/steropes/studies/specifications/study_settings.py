@@ -8,6 +8,9 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
+from steropes.designs.covariates.preprocessing import TidyRules
+from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.score_matching import Match
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
     ConceptId,
@@ -26,6 +29,7 @@ from steropes.designs.settings.validated_types import (
 )
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import CohortSources, with_texts
+from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.settings.schema_generation import schema_of
@@ -58,8 +62,8 @@ class StudySettings(Settings):
         Sources of cohorts. If given, ``target``, ``comparator``, ``outcome``,
         ``further_outcomes``, ``nesting`` and ``controls.cohorts`` are ids of cohorts, not concepts,
         and ``exclude`` must list the study drugs.
-    washout_days : int, default 365
-        Days of observation required before the start.
+    washout_days : int, optional
+        Days of observation required before the start. Default: those of `ComparisonRules`.
     risk_days : int, optional
         Last day at risk, counted from the start. Default: the end of observation.
     at_risk : TimeAtRisk
@@ -71,15 +75,16 @@ class StudySettings(Settings):
         Covariates are records from this many days before the start up to the start.
     min_people : int, default 10
         Covariates of fewer people are dropped.
-    min_share : float, default 0.001
-        Covariates of a smaller share of people are dropped.
+    min_share : float, optional
+        Covariates of a smaller share of people are dropped. Default: that of `TidyRules`.
     exclude : tuple of int
         Concepts to leave out of the covariates.
-    caliper : float, default 0.2
+    caliper : float, optional
         Distances within a matched pair are below it, in standard deviations of the logit of the
-        propensity score.
-    folds : int, default 10
-        Folds of the cross-validation that chooses the prior's variance.
+        propensity score. Default: that of `Match`.
+    folds : int, optional
+        Folds of the cross-validation that chooses the prior's variance. Default: those of
+        `PropensityRules`.
     seed : int, default 1
         Seed of the folds and of the choice among people with equal scores.
     tie_orders : int, default 20
@@ -115,16 +120,16 @@ class StudySettings(Settings):
     nesting: ConceptId | None = None
     nesting_days: Days | None = None
     cohorts: CohortSources | None = None
-    washout_days: Days = 365
+    washout_days: Days = ComparisonRules.washout_days
     risk_days: RiskDays | None = None
     at_risk: TimeAtRisk = field(default_factory=TimeAtRisk)
     descendants: YesNo = True
     window_days: Days = 365
     min_people: Count = 10
-    min_share: Share = 0.001
+    min_share: Share = TidyRules.min_share
     exclude: Listed[ConceptId] = ()
-    caliper: Positive = 0.2
-    folds: Folds = 10
+    caliper: Positive = Match.caliper
+    folds: Folds = PropensityRules.folds
     seed: Count = 1
     tie_orders: Annotated[int, Whole(0, 10_000)] = 20
     min_cell: Count | None = None

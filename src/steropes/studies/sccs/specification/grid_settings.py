@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Annotated, Any
 
-from steropes.designs.controls.signal_injection import Ratios, Tries
+from steropes.designs.controls.signal_injection import Ratios, Synthesis, Tries
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
     ConceptId,
@@ -53,11 +53,13 @@ OF_WINDOWS = {
 class SeriesPositives(Settings):
     """Rules for positive controls from the negative controls of a grid of case series.
 
+    Defaults that comparative grids have too are those of `Synthesis`.
+
     Attributes
     ----------
-    ratios : tuple of float, default (1.5, 2, 4)
+    ratios : tuple of float
         Rate ratios to create from each negative control.
-    min_outcomes : int, default 25
+    min_outcomes : int
         Required number of outcomes of a negative control in exposed time.
     risk_start : int, default 0
         First exposed day, relative to the first day of an era.
@@ -65,21 +67,21 @@ class SeriesPositives(Settings):
         Last exposed day, relative to the day of the era that ``risk_end_at`` names.
     risk_end_at : {"end", "start"}, default "end"
         Whether ``risk_end`` is relative to the era's last or first day.
-    precision : float, default 0.01
+    precision : float
         Largest difference between the log ratios that are reached and requested.
-    tries : int, default 100
+    tries : int
         Largest number of draws to reach that precision; the closest is used.
     seed : int, default 1
         Seed of the draws.
     """
 
-    ratios: Ratios = (1.5, 2.0, 4.0)
-    min_outcomes: Annotated[int, Whole(1)] = 25
+    ratios: Ratios = Synthesis.ratios
+    min_outcomes: Annotated[int, Whole(1)] = Synthesis.min_outcomes
     risk_start: Annotated[int, Whole(-10_000, 10_000)] = 0
     risk_end: Annotated[int, Whole(-10_000, 10_000)] = 0
     risk_end_at: Anchor = "end"
-    precision: Positive = 0.01
-    tries: Tries = 100
+    precision: Positive = Synthesis.precision
+    tries: Tries = Synthesis.tries
     seed: Count = 1
 
 
