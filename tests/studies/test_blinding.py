@@ -192,6 +192,21 @@ def test_in_a_grid_too_an_emptied_arm_keeps_its_reason():
     assert notes.tolist() == ["nobody is left", NO_NOTE]
 
 
+def test_reasons_that_tell_nothing_about_the_outcomes_are_kept():
+    line = dict.fromkeys((*EFFECT, "target_outcomes", "comparator_outcomes"), 0.0)
+    given = [
+        "propensity model: the fit has no finite maximum",
+        "covariate 77102 (separate): has a correlation of 1.00 with the arm",
+        "no covariate is left",
+        "treatment: no finite maximum",
+        "nobody in the target arm had the outcome during the time at risk",
+    ]
+    table = pd.DataFrame([line] * len(given)).assign(
+        target_subjects=9, comparator_subjects=9, comparator_outcomes=5, unblind=0, note=given
+    )
+    assert blinded(table)["note"].tolist() == [*given[:3], NO_NOTE, NO_NOTE]
+
+
 def test_a_crude_estimate_is_not_the_result_of_a_study_without_an_adjusted_one(shown, capsys):
     easy = DiagnosticThresholds(balance=1.0)
     alone = with_settings(shown, unblind=False, thresholds=easy)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.studies.conftest import OUTCOME, TinyOmop
 
+from steropes import LogisticRegression
 from steropes.studies import case_series, case_series_settings
 from steropes.studies.cli.command_line import run
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
@@ -147,6 +148,73 @@ def test_a_grid_of_comparisons_tells_why_estimates_are_missing(database, tmp_pat
     tables = archive(out)
     notes = {tuple(line[k] for k in KEY): line["note"] for line in tables["note"]}
     assert all(notes[tuple(n[k] for k in KEY)] for n in tables["cm_result"] if not n["log_rr"])
+
+
+MODELS = """
+database_id = "tiny"
+[cohorts.drugs]
+11 = { include = [1] }
+12 = { include = [2] }
+[cohorts.conditions]
+13 = { include = [3] }
+[[question]]
+target = 11
+comparator = 12
+outcomes = [13]
+[[analysis]]
+id = 1
+description = "separation"
+propensity = false
+unadjusted = true
+[analysis.features]
+analyses = [102]
+[analysis.outcome_model]
+kind = "cox"
+interval = "wald"
+interactions = [78102]
+[[analysis]]
+id = 2
+description = "not converged"
+propensity = false
+features = false
+unadjusted = true
+[analysis.outcome_model]
+kind = "logistic"
+interval = "wald"
+"""
+STOPPED = "not shown: a diagnostic failed (convergence of the fits)"
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """Let logistic regressions stop after their first step."""
+    fit = LogisticRegression.fit
+
+    def short(self, *args, **kwargs):
+        self.max_iter, self.tol = 1, 1e-300
+        return fit(self, *args, **kwargs)
+
+    monkeypatch.setattr(LogisticRegression, "fit", short)
+
+
+def test_a_model_without_maximum_and_one_that_did_not_converge_tell_why(
+    omop, tmp_path, capsys, stopped
+):
+    for k in range(200):
+        person = omop.person(**{"target" if k % 2 else "comparator": 0})
+        omop.condition(person, *((3, 101 + k) if k % 4 < 2 and k % 10 else (78, -20)))
+    database = omop.write()
+    spec, out = tmp_path / "spec.toml", tmp_path / "o"
+    spec.write_text(MODELS)
+    command = ["grid", str(spec), "--database", str(database), "--output", str(out)]
+    quiet, printed, page = texts_of(command, out, capsys)
+    statuses = viewed(out)["estimates"]["status"]
+    for reason in ("no finite maximum", STOPPED):
+        assert_told(reason, quiet, printed, page, statuses)
+    tables = archive(out)
+    separated, unconverged = sorted(tables["note"], key=lambda line: line["analysis_id"])
+    assert "no finite maximum" in separated["note"]
+    assert unconverged["convergence_diagnostic"] == "FAIL"
 
 
 SERIES_REASONS = (

@@ -178,7 +178,8 @@ def test_that_no_outcome_fell_in_a_hidden_exposure_is_hidden_too(omop, tmp_path)
     )
     results = run_case_series_grid(omop.write(), grid, tmp_path)
     assert "no event in it" in results.estimates(unblind=True)["note"].iloc[0]
-    assert results.estimates()["note"].tolist() == ["not shown: a diagnostic failed"]
+    names = "time stability, rarity, detectable ratio"
+    assert results.estimates()["note"].tolist() == [f"not shown: a diagnostic failed ({names})"]
     assert "no event in it" not in case_series_grid_page(results)
 
 

@@ -11,8 +11,11 @@ from scipy.stats import norm
 
 from steropes.errors import DataError
 from steropes.studies.cli.command_line import run
+from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.strategus.synthesis_run import synthesis_tables
 from steropes.studies.strategus_plans.synthesis_plan import synthesis_plan
+from steropes.studies.viewer.result_sources import read_sources
+from steropes.studies.viewer.results_page import results_views
 
 EFFECTS = {"north": 0.3, "south": 0.5, "west": 0.1}
 ERRORS = {"north": 0.2, "south": 0.25, "west": 0.3}
@@ -256,3 +259,31 @@ def test_the_command_combines_folders(folders, tmp_path):
     table = pd.read_csv(tmp_path / "out/release/EvidenceSynthesisModule/es_cm_result.csv")
     assert len(table) == 1 + len(CONTROLS)
     assert table["target_id"].tolist() == [1] * len(table)
+
+
+@pytest.mark.parametrize("source", ["CohortMethod", "SelfControlledCaseSeries"])
+def test_a_meta_analysis_without_an_estimate_tells_why(folders, tmp_path, capsys, source):
+    prefix = {"CohortMethod": "cm", "SelfControlledCaseSeries": "sccs"}[source]
+    failing = {"unblind": 0, "unblind_for_evidence_synthesis": 0, "ease_diagnostic": "FAIL"}
+    copies = [tmp_path / folder.name for folder in folders[:2]]
+    for copy, folder in zip(copies, folders, strict=False):
+        shutil.copytree(folder, copy)
+        path = copy / f"{source}Module" / f"{prefix}_diagnostics_summary.csv"
+        checks = pd.read_csv(path).assign(unblind=1, ease_diagnostic="PASS")
+        checks.loc[0, [*failing]] = [*failing.values()]
+        checks.to_csv(path, index=False)
+    spec, out = tmp_path / "synthesis.json", tmp_path / "out"
+    module = {"module": "EvidenceSynthesisModule", "settings": settings(source=source)}
+    spec.write_text(json.dumps({"moduleSpecifications": [module]}))
+    named = [word for folder in copies for word in ("--results", str(folder))]
+    assert run(["strategus", str(spec), *named, "--output", str(out), "--quiet"]) == 0
+    name = {"cm": "expected absolute systematic error", "sccs": "EASE"}[prefix]
+    reason = f"no database has an estimate that may be combined ({name})"
+    assert reason in " ".join(capsys.readouterr().err.split())
+    notes = pd.read_csv(out / "release/EvidenceSynthesisModule/note.csv")["note"]
+    assert notes.iloc[0] == reason
+    assert notes.iloc[1:].isna().all()
+    views = {v.name: v.data() for v in results_views(read_sources([out]), DisclosureRules())}
+    status = views[f"synthesis-{prefix}"]["status"]
+    assert (status == reason).sum() == 1
+    assert (status == "shown").sum() == len(CONTROLS)

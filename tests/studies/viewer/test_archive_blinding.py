@@ -58,7 +58,10 @@ def test_a_hidden_estimate_and_what_it_follows_from_are_not_in_the_page(sources)
     }  # fmt: skip
     outcomes = data["estimates", "target_outcomes"]
     assert sorted(map(str, outcomes)) == ["57", "57", "None"]
-    assert data["estimates", "status"] == ["shown", "not shown: a diagnostic failed"]
+    assert data["estimates", "status"] == [
+        "shown",
+        "not shown: a diagnostic failed (minimum detectable hazard ratio)",
+    ]
 
 
 def test_days_at_risk_that_end_with_hidden_outcomes_are_not_in_the_page(sources):

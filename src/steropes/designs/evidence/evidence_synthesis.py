@@ -8,7 +8,7 @@ If that result is hidden because it fails a diagnostic, no method shows it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,23 @@ from steropes.designs.evidence.random_effects import RandomEffects, random_effec
 from steropes.designs.values.ratios import ratio_of
 from steropes.errors import DataError
 
-__all__ = ["COUNTS", "DatabaseResult", "is_of_one_hidden", "synthesis_rows"]
+__all__ = [
+    "COUNTS",
+    "NOTHING_TO_COMBINE",
+    "NO_FINITE",
+    "ONE_HIDDEN",
+    "DatabaseResult",
+    "is_of_one_hidden",
+    "synthesis_rows",
+    "with_names",
+    "without_results",
+]
 
 COUNTS = "that treats its weights as counts of people"  # A standard error that is not robust.
 NO_FINITE = "the likelihood keeps rising, so there is no finite estimate"
 ONE_HIDDEN = "not shown: the only database with an estimate fails a diagnostic"
+NOTHING_TO_COMBINE = "no database has an estimate that may be combined"
+METHODS = ("fixed, profile", "fixed, normal", "random, normal", "random, Bayesian")
 NAMED = 5  # A note lists this many databases and counts the others.
 
 
@@ -46,6 +58,8 @@ class DatabaseResult:
     hidden : bool
         Whether the result fails a diagnostic, so that it may be combined with others but not be
         shown alone.
+    failed : str
+        The names of the diagnostics that it fails.
     """
 
     database: str
@@ -57,6 +71,7 @@ class DatabaseResult:
     error: str = ""
     weighted: bool = False
     hidden: bool = False
+    failed: str = ""
 
     @property
     def has_estimate(self) -> bool:
@@ -116,14 +131,26 @@ def synthesis_rows(results: Sequence[DatabaseResult]) -> list[dict[str, object]]
 
     no_profile, no_estimate = "a likelihood", "an estimate with a standard error"
     return [
-        _line("fixed, profile", results, having, no_profile,
+        _line(METHODS[0], results, having, no_profile,
               lambda: combine_profiles(likelihoods())),
-        _line("fixed, normal", results, exact, no_estimate, lambda: combine_normal(log_rr, se)),
-        _line("random, normal", results, exact, no_estimate,
+        _line(METHODS[1], results, exact, no_estimate, lambda: combine_normal(log_rr, se)),
+        _line(METHODS[2], results, exact, no_estimate,
               lambda: combine_normal(log_rr, se, random=True)),
-        _line("random, Bayesian", results, having, no_profile,
+        _line(METHODS[3], results, having, no_profile,
               lambda: random_effects(likelihoods())),
     ]  # fmt: skip
+
+
+def with_names(reason: str, failed: Iterable[str]) -> str:
+    """Add to a reason the names of the diagnostics that results fail, each once."""
+    names = dict.fromkeys(n for text in failed if text for n in text.split(", "))
+    return f"{reason} ({', '.join(names)})" if names else reason
+
+
+def without_results(failed: Iterable[str]) -> list[dict[str, object]]:
+    """Return the lines of each method for a question of which no result may be combined."""
+    note = with_names(NOTHING_TO_COMBINE, failed)
+    return [{"method": method, "databases": 0, "note": note} for method in METHODS]
 
 
 def is_of_one_hidden(results: Sequence[DatabaseResult]) -> bool:
@@ -149,7 +176,7 @@ def _line(
     out = [r.database for r in results if r not in part]
     notes = [f"left out, without {lacking}: {_listed(out)}"] if part and out else []
     if is_of_one_hidden(part):
-        note = "; ".join([ONE_HIDDEN, *notes])
+        note = "; ".join([with_names(ONE_HIDDEN, [r.failed for r in part if r.hidden]), *notes])
         return {"method": method, "databases": len(part), "note": note}
     if not bayesian and len(part) == 1 and part[0].has_limits:
         return {"method": method, **_own(part[0], notes)}

@@ -12,10 +12,20 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.designs.evidence.evidence_synthesis import COUNTS, DatabaseResult, synthesis_rows
+from steropes.designs.evidence.evidence_synthesis import (
+    COUNTS,
+    DatabaseResult,
+    synthesis_rows,
+    without_results,
+)
 from steropes.errors import DataError
 from steropes.studies.archives.names_of_archive_ids import ArchiveNames
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_results
+from steropes.studies.diagnostics.failing_diagnostics import (
+    FAILED,
+    comparative_names,
+    with_failing,
+)
 from steropes.studies.disclosure.release_folder import released_rules
 from steropes.studies.result_files.result_csv import read_result_csv
 from steropes.studies.result_files.table_layouts import TABLES
@@ -120,16 +130,16 @@ def combine_tables(read: Sequence[Tables], *, unblind: bool = False) -> pd.DataF
     checks, profiles = (_together([r[t] for r in read]) for t in list(NEEDED)[1:])
     for table, of in (("cm_result", results), ("cm_diagnostics_summary", checks)):
         _refuse_repeated_rows(table, of)
+    usable = results[FLAG].eq(1)
     if unblind:
-        results = results.assign(**{HIDDEN: False})
-    else:
-        results = results[results[FLAG] == 1]
+        results, usable = results.assign(**{HIDDEN: False}), usable | True
     names, by_result = ArchiveNames(read), dict(tuple(profiles.groupby([*KEY, DATABASE])))
     lines = []
     for key, of in results.groupby(KEY, sort=True):
-        found = [_result(r, by_result.get((*key, r[DATABASE]))) for r in of.to_dict("records")]
+        own = of[usable[of.index]]
+        found = [_result(r, by_result.get((*key, r[DATABASE]))) for r in own.to_dict("records")]
         named, differ = names.of(*key), names.differing(*key)
-        for line in synthesis_rows(found):
+        for line in synthesis_rows(found) if found else without_results(of[FAILED]):
             note = "; ".join(str(n) for n in (line["note"], differ) if n)
             lines.append({**dict(zip(KEY, key, strict=True)), **named, **line, "note": note})
     columns = [*KEY, "target", "comparator", "outcome", "analysis", "method", "databases"]
@@ -235,6 +245,7 @@ def _with_kinds(tables: Tables) -> pd.DataFrame:
         [models.get(int(a), (False, ""))[k] for a in results["analysis_id"]] for k in (0, 1)
     )
     found = results.assign(weighted=weighted, interval=interval)
+    found = with_failing(found, tables, "cm", comparative_names())
     if "note" in tables and len(found):
         kinds = tables["note"][[*KEY, DATABASE, "interval"]].rename(columns={"interval": "noted"})
         found = found.merge(kinds, on=[*KEY, DATABASE], how="left")
@@ -269,5 +280,5 @@ def _result(line: dict[str, Any], profile: pd.DataFrame | None) -> DatabaseResul
     robust = kind if kind in ("robust", "bootstrap") else COUNTS if line["weighted"] else ""
     return DatabaseResult(
         line[DATABASE], float(line["log_rr"]), float(line["se_log_rr"]), lower, upper, profile,
-        robust, bool(line["weighted"]), bool(line[HIDDEN]),
+        robust, bool(line["weighted"]), bool(line[HIDDEN]), str(line[FAILED]),
     )  # fmt: skip

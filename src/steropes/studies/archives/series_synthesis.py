@@ -8,8 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.designs.evidence.evidence_synthesis import DatabaseResult, synthesis_rows
+from steropes.designs.evidence.evidence_synthesis import (
+    DatabaseResult,
+    synthesis_rows,
+    without_results,
+)
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, SYNTHESIS, flagged_results
+from steropes.studies.diagnostics.failing_diagnostics import FAILED, series_names, with_failing
 
 __all__ = ["combine_series_tables"]
 
@@ -40,14 +45,16 @@ def combine_series_tables(read: Sequence[Tables], *, unblind: bool = False) -> p
         `combine_archives`. A question whose outcome or exposures differ between databases under the
         same id is left out.
     """
-    parts = [flagged_results(tables, "sccs") for tables in read]
+    parts = [
+        with_failing(flagged_results(tables, "sccs"), tables, "sccs", series_names())
+        for tables in read
+    ]
     results = pd.concat(parts, ignore_index=True)
     asked = _questions(read)
     results = results[results[SET].isin(asked)]
+    usable = results[SYNTHESIS].eq(1)
     if unblind:
-        results = results.assign(**{HIDDEN: False})
-    else:
-        results = results[results[SYNTHESIS].eq(1)]
+        results, usable = results.assign(**{HIDDEN: False}), usable | True
     profiles = [t["sccs_likelihood_profile"] for t in read if "sccs_likelihood_profile" in t]
     by_result: dict[Any, pd.DataFrame] = {}
     if profiles:
@@ -55,8 +62,10 @@ def combine_series_tables(read: Sequence[Tables], *, unblind: bool = False) -> p
         by_result = dict(tuple(together.groupby([*KEY, "database_id"])))
     lines = []
     for key, of in results.groupby(KEY, sort=True):
-        found = [_result(r, by_result.get((*key, r["database_id"]))) for r in of.to_dict("records")]
-        lines += [{**dict(zip(KEY, key, strict=True)), **row} for row in synthesis_rows(found)]
+        own = of[usable[of.index]].to_dict("records")
+        found = [_result(r, by_result.get((*key, r["database_id"]))) for r in own]
+        rows = synthesis_rows(found) if found else without_results(of[FAILED])
+        lines += [{**dict(zip(KEY, key, strict=True)), **row} for row in rows]
     return pd.DataFrame(lines, columns=[*KEY, *NUMBERS])
 
 
@@ -89,5 +98,5 @@ def _result(line: dict[str, Any], profile: pd.DataFrame | None) -> DatabaseResul
     )
     return DatabaseResult(
         line["database_id"], float(line["log_rr"]), float(line["se_log_rr"]), lower, upper,
-        profile, hidden=bool(line[HIDDEN]),
+        profile, hidden=bool(line[HIDDEN]), failed=str(line[FAILED]),
     )  # fmt: skip

@@ -18,6 +18,7 @@ from steropes.studies.diagnostics.result_blinding import (
     NOTES,
     OF_EFFECT,
     OUTCOMES,
+    tells_of_outcomes,
     without_effects,
 )
 
@@ -173,7 +174,7 @@ def _notes(notes: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
     tells = results[(none.sum(axis=1) == 1) & some & results[HIDDEN]]
     places = pd.MultiIndex.from_frame(notes[_COMPARATIVE])
     reveals = places.isin(pd.MultiIndex.from_frame(tells[_COMPARATIVE]))
-    found.loc[reveals & found["note"].fillna("").ne(""), "note"] = NO_NOTE
+    found.loc[reveals & found["note"].fillna("").map(tells_of_outcomes), "note"] = NO_NOTE
     return found
 
 

@@ -8,6 +8,7 @@ that viewers and meta-analyses read.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -19,6 +20,7 @@ __all__ = [
     "redacted_results",
     "redacted_study",
     "redacted_tables",
+    "tells_of_outcomes",
     "without_effects",
     "without_lone_crude",
 ]
@@ -26,6 +28,9 @@ __all__ = [
 NOT_SHOWN = "not shown: a diagnostic failed"
 NO_NOTE = "no finite estimate, and not shown: a diagnostic failed"
 LONE_CRUDE = "a crude estimate is not shown without an adjusted one"
+
+# Words in reasons that follow from outcomes, such as "no finite maximum" of a coefficient.
+OF_OUTCOMES = re.compile(r"\b(outcomes?|events?|finite|maximum)\b")
 
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
 
@@ -70,15 +75,24 @@ def blinded(results: pd.DataFrame) -> pd.DataFrame:
     ----------
     results : DataFrame
         Rows of ``cm_result`` with the column ``unblind``, and ``note`` if there is one. A note
-        that reveals which arm had no outcome is replaced.
+        that may reveal which arm had no outcome is replaced.
     """
     found = without_effects(results, OUTCOMES)
     if "note" in found:
         in_one_arm = (results["target_outcomes"] == 0) != (results["comparator_outcomes"] == 0)
         in_one_arm &= (results["target_subjects"] != 0) & (results["comparator_subjects"] != 0)
-        hidden = (results["unblind"] == 0) & in_one_arm & results["note"].ne("")
+        hidden = (results["unblind"] == 0) & in_one_arm & results["note"].map(tells_of_outcomes)
         found.loc[hidden, "note"] = NO_NOTE
     return found
+
+
+def tells_of_outcomes(note: object) -> bool:
+    """Check whether a note may say in which arm nobody had the outcome.
+
+    Propensity scores and matching use no outcome, so that reasons which they give are kept.
+    """
+    text = str(note or "").lower()
+    return not text.startswith("propensity model") and OF_OUTCOMES.search(text) is not None
 
 
 def redacted_tables(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -10,6 +10,12 @@ import pandas as pd
 
 from steropes.designs.settings.validated_types import Whole
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
+from steropes.studies.diagnostics.failing_diagnostics import (
+    FAILED,
+    comparative_names,
+    not_shown,
+    with_failing,
+)
 from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.study_run import DesignResults, run_design
@@ -84,7 +90,13 @@ class GridResults(DesignResults[GridSpec]):
         asked = self.tables["cm_target_comparator_outcome"]
         asked = asked[asked["outcome_of_interest"] == 1]
         found = found.merge(asked[KEY[:2]], on=KEY[:2])
-        return found if unblind else blinded(found)
+        if unblind:
+            return found
+        names = comparative_names(self.spec.thresholds)
+        found = with_failing(blinded(found), self.tables, "cm", names)
+        bare = (found["unblind"] == 0) & found["note"].eq("")
+        found.loc[bare, "note"] = found.loc[bare, FAILED].map(not_shown)
+        return found.drop(columns=FAILED)
 
 
 def run_grid(

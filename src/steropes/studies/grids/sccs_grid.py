@@ -21,7 +21,13 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.diagnostic import source_of
-from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, without_effects
+from steropes.studies.diagnostics.failing_diagnostics import (
+    FAILED,
+    not_shown,
+    series_names,
+    with_failing,
+)
+from steropes.studies.diagnostics.result_blinding import without_effects
 from steropes.studies.disclosure import DisclosureRules, applied_rules
 from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables, run_in_processes
 from steropes.studies.execution.store import ResultStore
@@ -136,8 +142,9 @@ class CaseSeriesGridResults(DesignResults[CaseSeriesGrid]):
             return found
         # A note that all or no outcomes fell in the time at risk reveals the effect too.
         reveals = (found["unblind"] == 0) & found["log_rr"].notna()
-        found.loc[reveals, "note"] = NOT_SHOWN
-        return without_effects(found, ("covariate_outcomes",))
+        found = with_failing(found, t, "sccs", series_names(self.spec.thresholds))
+        found.loc[reveals, "note"] = found.loc[reveals, FAILED].map(not_shown)
+        return without_effects(found.drop(columns=FAILED), ("covariate_outcomes",))
 
 
 def run_case_series_grid(

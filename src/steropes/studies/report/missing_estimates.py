@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from steropes.designs.evidence.evidence_synthesis import NO_FINITE, ONE_HIDDEN
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.formatting.plain_text import plain_text
 from steropes.studies.formatting.released_numbers import analysis_name, title_case
@@ -134,20 +133,20 @@ def missing_of_specification(tables: Mapping[str, Tables]) -> Missing:
             found += missing_of_series(of, lines.merge(of["note"][[*key, "note"]], on=key))
         for name in ("es_cm_result", "es_sccs_result"):
             if name in of:
-                found += _missing_syntheses(of[name])
+                found += _missing_syntheses(of[name], of["note"])
     return found
 
 
-def _missing_syntheses(table: pd.DataFrame) -> Missing:
-    """List the missing estimates of meta-analyses, by the number of databases in them."""
-    gone = table[table["log_rr"].isna()]
-    reasons = {0: "no database has an estimate that may be combined", 1: ONE_HIDDEN}
+def _missing_syntheses(table: pd.DataFrame, notes: pd.DataFrame) -> Missing:
+    """List the missing estimates of meta-analyses."""
+    key = [c for c in notes if c in table and c != "note"]
+    gone = table[table["log_rr"].isna()].merge(notes[[*key, "note"]], on=key, how="left")
     ids = ("outcome_id", "exposures_outcome_set_id", "analysis_id",
            "evidence_synthesis_analysis_id")  # fmt: skip
     found = []
     for line in gone.to_dict("records"):
         named = (f"{c.removesuffix('_id').replace('_', ' ')} {line[c]}" for c in ids if c in line)
-        found.append((", ".join(named), reasons.get(int(line["n_databases"]), NO_FINITE)))
+        found.append((", ".join(named), _reason(line)))
     return found
 
 

@@ -13,12 +13,25 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from steropes.designs.evidence.evidence_synthesis import DatabaseResult, is_of_one_hidden
+from steropes.designs.evidence.evidence_synthesis import (
+    NO_FINITE,
+    NOTHING_TO_COMBINE,
+    ONE_HIDDEN,
+    DatabaseResult,
+    is_of_one_hidden,
+    with_names,
+)
 from steropes.designs.evidence.meta_analysis import combine_normal, combine_profiles
 from steropes.designs.evidence.random_effects import random_effects
 from steropes.designs.values.ratios import ratio_of
 from steropes.errors import DataError
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_results
+from steropes.studies.diagnostics.failing_diagnostics import (
+    FAILED,
+    comparative_names,
+    series_names,
+    with_failing,
+)
 from steropes.studies.result_files.result_csv import read_result_csv
 from steropes.studies.results.calibrated_results import calibrate_group
 from steropes.studies.strategus_plans.synthesis_plan import (
@@ -27,12 +40,17 @@ from steropes.studies.strategus_plans.synthesis_plan import (
     SynthesisThresholds,
 )
 
-__all__ = ["synthesis_tables"]
+__all__ = ["SYNTHESIS_NOTE", "synthesis_tables"]
 
 # The tables with known ratios, by the prefix of a method's tables.
 TRUTH = {"cm": "target_comparator_outcome", "sccs": "exposure"}
 # The numbers of an estimate that is not shown.
 SHOWN = ("rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr", "i_2", "tau")
+# The columns of the table that gives the reasons of missing estimates.
+SYNTHESIS_NOTE = [
+    "target_id", "comparator_id", "outcome_id", "exposures_outcome_set_id", "covariate_id",
+    "analysis_id", "evidence_synthesis_analysis_id", "note",
+]  # fmt: skip
 FLAG = "unblind_for_evidence_synthesis"
 PASS, FAIL, NOT_EVALUATED = "PASS", "FAIL", "NOT EVALUATED"
 # Normal quantiles of a two-sided test of 5 % with a power of 80 %.
@@ -105,10 +123,12 @@ def synthesis_tables(plan: SynthesisPlan, folders: Sequence[str | Path]) -> dict
     if not folders:
         raise DataError("name the folders of results of the databases")
     made: dict[str, list[pd.DataFrame]] = {}
+    notes = []
     for analysis in plan.analyses:
         source = SOURCES[analysis.source]
         results, checks = _combined(analysis, source, folders, plan.thresholds)
-        made.setdefault(f"{source.output}_result", []).append(results)
+        notes.append(results[[c for c in SYNTHESIS_NOTE if c in results]])
+        made.setdefault(f"{source.output}_result", []).append(results.drop(columns="note"))
         made.setdefault(f"{source.output}_diagnostics_summary", []).append(checks)
     described = [
         {
@@ -120,7 +140,8 @@ def synthesis_tables(plan: SynthesisPlan, folders: Sequence[str | Path]) -> dict
         for a in plan.analyses
     ]
     tables = {name: pd.concat(parts, ignore_index=True) for name, parts in made.items()}
-    return {"es_analysis": pd.DataFrame(described), **tables}
+    reasons = pd.concat(notes, ignore_index=True).reindex(columns=SYNTHESIS_NOTE)
+    return {"es_analysis": pd.DataFrame(described), **tables, "note": reasons}
 
 
 def _combined(
@@ -155,7 +176,9 @@ def _combined(
         alone = is_of_one_hidden(together)
         if alone:
             line |= dict.fromkeys((*SHOWN, *source.outcomes), math.nan)
-        rows.append({**more, **names, **line, "n_databases": len(part), HIDDEN: alone})
+        note = _reason(of, found, alone, line["log_rr"])
+        last = {"n_databases": len(part), "note": note, HIDDEN: alone}
+        rows.append({**more, **names, **line, **last})
     table = pd.DataFrame(rows)
     hidden = table.pop(HIDDEN)
     ease = _calibrated(table, source)
@@ -179,6 +202,11 @@ def _inputs(
         key = [*source.key, "database_id"]
         detectable = flags[[*key, "mdrr"]].drop_duplicates(key)
         table = flagged_results(of, source.prefix).merge(detectable, on=key, how="left")
+        notes = folder / source.folder / "note.csv"
+        if notes.is_file():
+            of["note"] = read_result_csv(notes.read_bytes(), texts=["database_id"])
+        names = comparative_names() if source.prefix == "cm" else series_names()
+        table = with_failing(table, of, source.prefix, names)
         results.append(_with_truth(table, folder, source))
         profiles.append(_read(folder, source, "likelihood_profile"))
     found, curves = pd.concat(results, ignore_index=True), pd.concat(profiles, ignore_index=True)
@@ -272,6 +300,26 @@ def _estimate(
     error = numbers["se_log_rr"]
     mdrr = math.exp(DETECTABLE * error) if error < 100 else math.inf
     return {**numbers, "i_2": i_2, "tau": tau, "mdrr": mdrr}
+
+
+def _reason(of: pd.DataFrame, found: Sequence[DatabaseResult], alone: bool, log_rr: float) -> str:
+    """Return why there is no combined estimate; "" if there is one.
+
+    Parameters
+    ----------
+    of : DataFrame
+        The results of all databases, with the names of the diagnostics that they fail.
+    found : sequence of DatabaseResult
+        Those that no diagnostic excludes.
+    """
+    if alone:
+        hidden = of[of[FLAG].eq(1) & of[HIDDEN]]
+        return with_names(ONE_HIDDEN, hidden[FAILED])
+    if math.isfinite(log_rr):
+        return ""
+    if len(found) and any(r.has_estimate or r.has_likelihood for r in found):
+        return NO_FINITE
+    return with_names(NOTHING_TO_COMBINE, of.loc[of[FLAG].ne(1), FAILED])
 
 
 def _numbers(log_rr: float, se: float, lower: float, upper: float) -> dict[str, float]:

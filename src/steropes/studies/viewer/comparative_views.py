@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.diagnostics.diagnostic_catalogue import COMPARATIVE, SHY
+from steropes.studies.diagnostics.failing_diagnostics import comparative_names, with_failing
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.adjustment_views import adjustment_views, with_covariates
 from steropes.studies.viewer.display_tables import NamedTables, gathered
@@ -68,6 +69,7 @@ def _estimates(sources: Sequence[NamedTables]) -> View:
             notes = source.tables["note"].reindex(columns=columns).drop_duplicates(KEY)
             found = found.merge(notes, on=KEY, how="left")
         found["kind"] = ratio_kinds(found, [source.tables])
+        found = with_failing(found, source.tables, "cm", comparative_names())
         return found.assign(role=role_of(found["true_effect_size"]), status=shown_of(found))
 
     table = gathered(sources, "cm_result", more)

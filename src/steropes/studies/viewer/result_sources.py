@@ -22,6 +22,8 @@ from steropes.studies.result_files.result_csv import read_result_csv
 from steropes.studies.result_files.sccs_results_schema import TABLES as SERIES
 from steropes.studies.result_files.table_layouts import TABLES as COMPARATIVE
 from steropes.studies.strategus.results_model import FILE_PREFIXES, results_model
+from steropes.studies.strategus.synthesis_run import SYNTHESIS_NOTE
+from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS
 from steropes.studies.viewer.prediction_results import prediction_tables_of_source
 from steropes.studies.viewer.study_file import STUDY_FILE, study_file_tables
 
@@ -164,6 +166,8 @@ def _table_of(folder: str, stem: str) -> str:
 
     Up to version 0.x, Strategus appends a number to the names of modules' folders.
     """
+    if folder.split("_")[0] == SYNTHESIS and stem == "note":
+        return "es_note"
     prefix = FILE_PREFIXES.get(folder.split("_")[0], "")
     return stem if stem.startswith(prefix) or stem in SHARED else prefix + stem
 
@@ -265,4 +269,5 @@ def _layouts() -> dict[str, list[dict[str, str]]]:
             found.setdefault(table, []).append(columns)
     found["verdicts"] = [VERDICTS]
     found["data_note"].append(OF_MODULE)
+    found["es_note"] = [dict.fromkeys(SYNTHESIS_NOTE, "BIGINT") | {"note": "VARCHAR"}]
     return found

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.diagnostics.diagnostic_catalogue import SERIES
+from steropes.studies.diagnostics.failing_diagnostics import series_names, with_failing
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.view_columns import (
@@ -66,7 +67,7 @@ def _estimates(sources: Sequence[NamedTables]) -> View:
             columns = [*KEY, "note", "unconverged", "sampling"]
             notes = source.tables["note"].reindex(columns=columns).drop_duplicates(KEY)
             found = found.merge(notes, on=KEY, how="left")
-        found = _with_covariate(source, found)
+        found = with_failing(_with_covariate(source, found), source.tables, "sccs", series_names())
         if "true_effect_size" not in found:
             found["true_effect_size"] = np.nan
         return found.assign(

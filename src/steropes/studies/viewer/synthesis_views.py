@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from steropes.designs.evidence.evidence_synthesis import NO_FINITE
+from steropes.designs.evidence.evidence_synthesis import NO_FINITE, NOTHING_TO_COMBINE
 from steropes.errors import DataError
 from steropes.studies.archives.archive_synthesis import combine_tables
 from steropes.studies.archives.series_synthesis import combine_series_tables
@@ -18,6 +19,7 @@ from steropes.studies.diagnostics.archive_blinding import (
     flagged_results,
     without_derivable_syntheses,
 )
+from steropes.studies.diagnostics.failing_diagnostics import FAILED, failing
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kinds
@@ -232,9 +234,9 @@ def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) ->
                 "evidence_synthesis_analysis_id"
             )["evidence_synthesis_description"]
             found["method"] = found["evidence_synthesis_analysis_id"].map(names)
-        return found
+        return found.assign(note=_reasons(source, found, design))
 
-    table = _with_databases(gathered(sources, f"es_{design}_result", more), "n_databases")
+    table = gathered(sources, f"es_{design}_result", more)
     if not len(table):
         return None
     having = [s.flagged for s in sources if f"{design}_result" in s]
@@ -246,7 +248,12 @@ def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) ->
         if f"{name}_diagnostic" in table:
             table[f"{name}{VERDICT}"] = table[f"{name}_diagnostic"]
             declared.append((name, title))
-    table["note"] = np.where(table["log_rr"].isna() & ~table[HIDDEN].astype(bool), NO_FINITE, "")
+    # Tables of R have no notes.
+    unexplained = table["log_rr"].isna() & ~table[HIDDEN].astype(bool) & table["note"].eq("")
+    nothing = np.where(table["n_databases"].eq(0), NOTHING_TO_COMBINE, NO_FINITE)
+    table["note"] = table["note"].mask(unexplained, pd.Series(nothing, table.index))
+    verdicts = {f"{name}_diagnostic": title for name, title in DIAGNOSTICS}
+    table[FAILED] = failing(table, verdicts)
     table["status"], table["kind"] = shown_of(table), "rate ratio"
     if design == "cm":
         table["kind"] = ratio_kinds(table, [source.tables for source in sources])
@@ -274,6 +281,18 @@ def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) ->
         table,
         "forest",
     )
+
+
+def _reasons(source: NamedTables, found: pd.DataFrame, design: str) -> NDArray | str:
+    """Return the reasons of missing estimates in the notes of a source; R has no notes."""
+    first = "outcome_id" if design == "cm" else "exposures_outcome_set_id"
+    notes = source.tables.get("es_note", pd.DataFrame({first: []}))
+    notes = notes[notes[first].notna()].dropna(axis=1, how="all")
+    key = [c for c in notes if c in found and c != "note"]
+    if "note" not in notes:
+        return ""
+    known = notes.drop_duplicates(key)
+    return found[key].merge(known, on=key, how="left")["note"].fillna("").to_numpy()
 
 
 def _with_databases(table: pd.DataFrame, number: str) -> pd.DataFrame:

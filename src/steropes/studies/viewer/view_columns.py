@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
+from steropes.studies.diagnostics.failing_diagnostics import FAILED, not_shown
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.viewer.views import column, ids, texts
 
@@ -66,7 +67,8 @@ def role_of(true_ratio: pd.Series) -> pd.Series:
 def shown_of(results: pd.DataFrame) -> pd.Series:
     """State whether each estimate is shown; the note of a missing one is kept."""
     note = results["note"].fillna("") if "note" in results else pd.Series("", results.index)
-    reason = note.where(note.ne(""), NOT_SHOWN)
+    failed = results[FAILED] if FAILED in results else pd.Series("", results.index)
+    reason = note.where(note.ne("") & note.ne(NOT_SHOWN), failed.map(not_shown))
     return reason.where(results[HIDDEN].astype(bool), note.where(results["rr"].isna(), "shown"))
 
 
