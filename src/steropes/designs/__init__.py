@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from . import case_series, controls, evidence
     from .comparative.balance_table import balance_table
     from .comparative.entropy_balancing import EntropyBalancing
+    from .comparative.matching import Matching
     from .comparative.propensity_weights import PropensityWeights
     from .covariates import Covariates
     from .effects import (
@@ -47,6 +48,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
 _HOMES = {
     "comparative.balance_table": ["balance_table"],
     "comparative.entropy_balancing": ["EntropyBalancing"],
+    "comparative.matching": ["Matching"],
     "comparative.propensity_weights": ["PropensityWeights"],
     "covariates": ["Covariates"],
     "effects": [
@@ -84,6 +86,7 @@ __all__ = [
     "Estimate",
     "EstimatedWeights",
     "Match",
+    "Matching",
     "OutcomeModel",
     "PropensityRules",
     "PropensityScores",

@@ -61,6 +61,8 @@ class CovariateColumns:
 
     Attributes
     ----------
+    coded : Design
+        The columns as models have them.
     design : Design
         The columns. Models leave out the first level of a column of labels; this design has it.
     names : list of str
@@ -74,7 +76,8 @@ class CovariateColumns:
     """
 
     def __init__(self, X: Any) -> None:
-        self.design, self.factors = _with_all_levels(as_design(X))
+        self.coded = as_design(X)
+        self.design, self.factors = _with_all_levels(self.coded)
         self.n, self.names = self.design.n, self.design.names
         self._parts: list[_Part] = []
         start = 0
@@ -147,6 +150,28 @@ class CovariateColumns:
             out[part.rows[own]] = part.scale[k] * (part.values[own] if len(part.values) else 1.0)
             return out
         raise IndexError(j)
+
+    @property
+    def variables(self) -> list[str]:
+        """Names of the columns of the table, in which a column of labels is one."""
+        of = {int(j): name for name, own in self.factors.items() for j in own}
+        return list(dict.fromkeys(of.get(j, name) for j, name in enumerate(self.names)))
+
+    def variable(self, name: str) -> NDArray:
+        """Return the values of a column of the table, (n,): numbers, or codes of labels."""
+        if name not in self.factors:
+            return self.column(self.names.index(name))
+        codes = np.zeros(self.n, dtype=np.int64)
+        for k, j in enumerate(self.factors[name]):
+            codes[self.column(int(j)) != 0] = k
+        return codes
+
+    def dense(self) -> NDArray:
+        """Return all columns, (n, p)."""
+        out = np.empty((self.n, self.p))
+        for at, x in self.chunks():
+            out[:, at] = x.toarray() if sp.issparse(x) else x
+        return out
 
     def _find_binary(self) -> NDArray:
         """Return which columns have no other values than 0 and 1."""
