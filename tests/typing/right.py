@@ -39,6 +39,7 @@ from steropes import (
     glmnet_lambda,
     kaplan_meier,
 )
+from steropes.data.result_tables import Curves
 from steropes.models.cumulative.predictions import Prediction
 
 X = np.array([[0.0], [1.0], [0.0], [1.0]])
@@ -102,7 +103,7 @@ compare_links(cumulative, X, [1, 2, 3, 4], links=["logit", "cauchit"])
 
 assert_type(as_design(X).p, int)
 assert_type(kaplan_meier(y), KaplanMeier)
-assert_type(kaplan_meier(y, groups=[1, 1, 2, 2]), dict[Any, KaplanMeier])
+assert_type(kaplan_meier(y, groups=[1, 1, 2, 2]), Curves[KaplanMeier])
 assert_type(glmnet_lambda(0.1, 100), np.float64)
 
 

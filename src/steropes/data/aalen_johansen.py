@@ -20,6 +20,7 @@ from .group_checks_and_counts import check_groups, count_people
 from .html_representations import facts_html
 from .input_types import LabelsLike, VectorLike
 from .kaplan_meier import product_limit
+from .result_tables import Curves, ResultTable, drawn_by, present
 from .row_label_checks import refuse_other_order
 from .survival_outcome import check_survival
 from .vector_checks import check_level, check_vector, check_weights
@@ -84,6 +85,32 @@ class AalenJohansen:
         totals = zip(self.causes, self.events.sum(axis=0), strict=True)
         facts = {f"events of cause {k}": f"{n:.6g}" for k, n in totals}
         return facts_html("Aalen–Johansen curves", facts)
+
+    def plot(self, *, level: float = 0.95, ax: Any = None, **options: Any) -> Any:
+        """Draw the incidence of all causes by `steropes.plots.incidence_curves`.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level of the bands.
+        ax : matplotlib Axes, optional
+            Axes to draw on. Default: those of a new figure.
+        **options
+            As of the function.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> curves = steropes.aalen_johansen(steropes.Surv([1, 2, 3, 4], [1, 2, 0, 1]))
+        >>> curves.plot().get_ylabel()
+        'Cumulative incidence'
+        """
+        return drawn_by("incidence_curves", self, level=level, ax=ax, **options)
 
     def at(self, times: ArrayLike) -> pd.DataFrame:
         """Evaluate F at some times.
@@ -168,7 +195,7 @@ class AalenJohansen:
         lower, upper = (pd.DataFrame(x, self._index(self.times), self.causes) for x in limits)
         return lower, upper
 
-    def table(self, times: ArrayLike | None = None, level: float = 0.95) -> pd.DataFrame:
+    def table(self, times: ArrayLike | None = None, level: float = 0.95) -> ResultTable:
         """Tabulate the curves with people at risk, events, standard errors and limits.
 
         Parameters
@@ -217,7 +244,7 @@ class AalenJohansen:
             "events": np.diff(sums[after], axis=0, prepend=0.0).T.ravel(),
         }
         table |= {name: self._table(t, x).to_numpy().T.ravel() for name, x in curves.items()}
-        return pd.DataFrame(table)
+        return present(pd.DataFrame(table), "incidence_curves")
 
     @staticmethod
     def _index(times: Floats) -> pd.Index:
@@ -241,10 +268,10 @@ def aalen_johansen(
 @overload
 def aalen_johansen(
     y: ArrayLike, groups: LabelsLike, sample_weight: VectorLike | None = None
-) -> dict[Any, AalenJohansen]: ...
+) -> Curves[AalenJohansen]: ...
 def aalen_johansen(
     y: ArrayLike, groups: LabelsLike | None = None, sample_weight: VectorLike | None = None
-) -> AalenJohansen | dict[Any, AalenJohansen]:
+) -> AalenJohansen | Curves[AalenJohansen]:
     """Estimate the cumulative incidence of each competing event, overall or in every group.
 
     Parameters
@@ -313,4 +340,5 @@ def aalen_johansen(
         return curves(np.arange(n))
     codes, labels = check_groups(groups, n)
     members = ((label, np.flatnonzero(codes == i)) for i, label in enumerate(labels))
-    return {label: curves(at) for label, at in members if weight[at].any()}
+    found = {label: curves(at) for label, at in members if weight[at].any()}
+    return Curves(found, "incidence_curves")

@@ -5,7 +5,7 @@ All functions are based on sorting and cumulative sums over people, without cova
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from .distinct_values import rank_values
 from .group_checks_and_counts import check_groups, count_people
 from .input_types import LabelsLike, VectorLike
 from .range_sums import sums_over_ranges
+from .result_tables import Curves
 from .row_label_checks import refuse_other_order
 from .survival_curve import Floats, KaplanMeier
 from .survival_outcome import check_survival
@@ -32,10 +33,10 @@ def kaplan_meier(
 @overload
 def kaplan_meier(
     y: ArrayLike, groups: LabelsLike, sample_weight: VectorLike | None = None
-) -> dict[Any, KaplanMeier]: ...
+) -> Curves[KaplanMeier]: ...
 def kaplan_meier(
     y: ArrayLike, groups: LabelsLike | None = None, sample_weight: VectorLike | None = None
-) -> KaplanMeier | dict[Any, KaplanMeier]:
+) -> KaplanMeier | Curves[KaplanMeier]:
     """Estimate the Kaplan–Meier curve of a survival outcome, or one for each group.
 
     Parameters
@@ -85,7 +86,8 @@ def kaplan_meier(
         return curve(np.arange(n))
     codes, labels = check_groups(groups, n)
     members = ((label, np.flatnonzero(codes == i)) for i, label in enumerate(labels))
-    return {label: curve(at) for label, at in members if weight[at].any()}
+    found = {label: curve(at) for label, at in members if weight[at].any()}
+    return Curves(found, "survival_curves")
 
 
 def product_limit(

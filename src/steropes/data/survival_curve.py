@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from steropes.errors import DataError
 
 from .array_conversion import as_numbers
 from .html_representations import facts_html
+from .result_tables import ResultTable, drawn_by, present
 from .survival_curve_quantiles import first_crossings
 from .vector_checks import check_level, check_vector
 
@@ -147,7 +148,33 @@ class KaplanMeier:
         upper = np.where(inside, np.exp(log_s * np.exp(width)), s)
         return lower, upper
 
-    def table(self, times: ArrayLike | None = None, level: float = 0.95) -> pd.DataFrame:
+    def plot(self, *, level: float = 0.95, ax: Any = None, **options: Any) -> Any:
+        """Draw the curve by `steropes.plots.survival_curves`.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level of the band.
+        ax : matplotlib Axes, optional
+            Axes to draw on. Default: those of a new figure.
+        **options
+            As of the function.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> curve = steropes.kaplan_meier(steropes.Surv([1, 2, 3, 4], [1, 0, 1, 1]))
+        >>> curve.plot().get_ylabel()
+        'Survival'
+        """
+        return drawn_by("survival_curves", self, level=level, ax=ax, **options)
+
+    def table(self, times: ArrayLike | None = None, level: float = 0.95) -> ResultTable:
         """Tabulate the curve with people at risk, events, standard errors and limits.
 
         Parameters
@@ -195,7 +222,7 @@ class KaplanMeier:
         }
         for name, (start, values) in curves.items():
             table[name] = np.where(known, np.append(start, values)[after], np.nan)
-        return pd.DataFrame(table, pd.Index(t, name="time"))
+        return present(pd.DataFrame(table, pd.Index(t, name="time")), "survival_curves")
 
     def quantile(self, p: float = 0.5) -> float:
         """Return the time by which a share ``p`` has had the event.

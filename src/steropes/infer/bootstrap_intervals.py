@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from ..data import check_level
+from ..data.result_tables import ResultTable, present_coefficients
 from ..errors import DataError
 
 __all__ = ["Bootstrap", "BootstrapMethod", "standard_deviations"]
@@ -46,6 +47,8 @@ class Bootstrap:
         Whether a draw's certificate is below the tolerance.
     variance : (n,) array or None
         With ``reselect``, the prior's variance chosen in each draw.
+    ratio : str or None
+        Name of exp(coef), such as "hazard ratio"; None if it is no ratio.
 
     Examples
     --------
@@ -70,6 +73,7 @@ class Bootstrap:
     units: str
     converged: np.ndarray
     variance: np.ndarray | None = field(default=None)
+    ratio: str | None = field(default=None)
 
     def __repr__(self) -> str:
         """Describe the draws, and count those without finite or identified coefficients."""
@@ -125,7 +129,7 @@ class Bootstrap:
         """Standard deviation of each coefficient over the draws; inf if some are infinite."""
         return pd.Series(standard_deviations(self.coef), self.names)
 
-    def confint(self, level: float = 0.95, method: BootstrapMethod = "percentile") -> pd.DataFrame:
+    def confint(self, level: float = 0.95, method: BootstrapMethod = "percentile") -> ResultTable:
         """Compute bootstrap confidence intervals of all coefficients.
 
         Parameters
@@ -159,7 +163,34 @@ class Bootstrap:
         if method not in ("percentile", "basic", "bca"):
             raise DataError(f"method must be 'percentile', 'basic' or 'bca', not {method!r}.")
         rows = [self._interval(j, 0.5 - level / 2, method) for j in range(len(self.names))]
-        return pd.DataFrame(rows, self.names, ["lower", "upper"])
+        table = pd.DataFrame(rows, self.names, ["lower", "upper"])
+        return present_coefficients(table, self.ratio, level)
+
+    def plot(
+        self, *, level: float = 0.95, method: BootstrapMethod = "percentile", **options: Any
+    ) -> Any:
+        """Draw estimates with bootstrap intervals by `steropes.plots.forest`.
+
+        Lines are shaded by the share of draws in which a coefficient is not zero, if there are any
+        in which one is.
+
+        Parameters
+        ----------
+        level, method
+            As of `confint`.
+        **options
+            As of the function.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+        """
+        table = self.confint(level, method)
+        table.insert(0, "coef", self.estimate)
+        if (shade := self.nonzero).lt(1.0).any():
+            options = {"shade": shade, **options}
+        return table.plot(**options)
 
     def _interval(self, j: int, tail: float, method: str) -> tuple[float, float]:
         """Compute the interval of coefficient j with probability ``tail`` on each side."""

@@ -23,6 +23,7 @@ from ..data.array_conversion import as_numbers
 from ..data.group_checks_and_counts import count_people
 from ..data.input_types import VectorLike
 from ..data.kaplan_meier import product_limit
+from ..data.result_tables import ResultTable, present
 from ..data.survival_curve import KaplanMeier
 from ..data.survival_outcome import SurvivalOutcome, check_survival
 from ..data.vector_checks import check_vector
@@ -40,7 +41,7 @@ def brier_score(
     cause: int = 1,
     sample_weight: VectorLike | None = None,
     train: VectorLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute the mean squared error of predicted risks by each time, allowing for censoring.
 
     Parameters
@@ -99,7 +100,8 @@ def brier_score(
     >>> steropes.brier_score(1 - model.predict_survival(X, times), y, times).columns.tolist()
     ['brier', 'se', 'null', 'scaled']
     """
-    return brier_table(predicted, y, times, cause, sample_weight, train)
+    table = brier_table(predicted, y, times, cause, sample_weight, train)
+    return present(table, "interval_curves", column="brier", label="Brier score")
 
 
 def brier_table(

@@ -7,6 +7,8 @@ import pandas as pd
 
 from ..data import check_level, check_weights, refuse_other_order
 from ..data.input_types import VectorLike
+from ..data.paper_tables import Interval
+from ..data.result_tables import ResultTable, present
 from ..data.vector_checks import check_vector
 from ..errors import DataError
 from .observed_risk import ObservedRisk
@@ -24,7 +26,7 @@ def calibration_table(
     bins: int = 10,
     sample_weight: VectorLike | None = None,
     level: float = 0.95,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compare predicted risks with observed event rates in groups of similar risk.
 
     Parameters
@@ -87,7 +89,11 @@ def calibration_table(
         found = observed.with_limits(at, level)
         lines.append((w.sum(), w @ risk[at] / w.sum(), *found))
     columns = ["people", "predicted", "observed", "lower", "upper"]
-    return pd.DataFrame(lines, pd.RangeIndex(1, len(lines) + 1, name="group"), columns)
+    table = pd.DataFrame(lines, pd.RangeIndex(1, len(lines) + 1, name="group"), columns)
+    shown = Interval("Observed risk", "observed", level=level)
+    return present(
+        table, "calibration", intervals=[shown], captions={"predicted": "Predicted risk"}
+    )
 
 
 def _groups(risk: np.ndarray, weight: np.ndarray, bins: int) -> np.ndarray:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from ..data import check_level
+from ..data.result_tables import ResultTable, present_coefficients
 from ..fit import Problem
 from .nodewise_regression import NodewiseRegressions
 from .score_contributions import UnitScores
@@ -33,8 +35,8 @@ class DebiasedLasso:
         of √(H_jj / n)), ``nonzero`` (columns with a coefficient) and ``correlation`` (the largest
         remaining correlation with a penalised column, c_j). The remaining bias, in standard errors,
         is at most c_j Σ_k √H_kk |β̂_k − β_k|.
-    has_ratio : bool
-        Whether exp(coef) is a ratio of odds, rates or hazards.
+    ratio : str or None
+        Name of exp(coef), such as "odds ratio"; None if it is no ratio.
 
     Examples
     --------
@@ -55,7 +57,7 @@ class DebiasedLasso:
     lasso: pd.Series
     vcov: pd.DataFrame
     nodewise: pd.DataFrame
-    has_ratio: bool
+    ratio: str | None
 
     def __repr__(self) -> str:
         return f"<DebiasedLasso of {len(self.coef)} coefficients>"
@@ -65,7 +67,7 @@ class DebiasedLasso:
         table = self.summary().to_html(border=0, float_format="{:.4g}".format)
         return f"<p><b>{html.escape(repr(self)[1:-1])}</b></p>{table}"
 
-    def summary(self, level: float = 0.95) -> pd.DataFrame:
+    def summary(self, level: float = 0.95) -> ResultTable:
         """Tabulate the debiased estimates with normal intervals and tests.
 
         Parameters
@@ -82,13 +84,31 @@ class DebiasedLasso:
         check_level(level)
         se = np.sqrt(np.diag(self.vcov))
         table = pd.concat([self.coef.rename("coef"), self.confint(level)], axis=1)
-        if self.has_ratio:
+        if self.ratio is not None:
             for name in ("coef", "lower", "upper"):
                 table[f"exp({name})"] = np.exp(table[name])
         z = self.coef / se
-        return self._named(table.assign(se=se, z=z, p=2.0 * stats.norm.sf(np.abs(z))))
+        table = table.assign(se=se, z=z, p=2.0 * stats.norm.sf(np.abs(z)))
+        return self._named(present_coefficients(table, self.ratio, level))
 
-    def confint(self, level: float = 0.95) -> pd.DataFrame:
+    def plot(self, *, level: float = 0.95, **options: Any) -> Any:
+        """Draw the estimates with their intervals by `steropes.plots.forest`.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level, default 0.95.
+        **options
+            As of the function.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+        """
+        return self.summary(level).plot(**options)
+
+    def confint(self, level: float = 0.95) -> ResultTable:
         """Compute normal confidence intervals.
 
         Parameters
@@ -102,9 +122,10 @@ class DebiasedLasso:
             Columns ``lower`` and ``upper``.
         """
         half = stats.norm.ppf(0.5 + check_level(level) / 2) * np.sqrt(np.diag(self.vcov))
-        return self._named(pd.DataFrame({"lower": self.coef - half, "upper": self.coef + half}))
+        table = pd.DataFrame({"lower": self.coef - half, "upper": self.coef + half})
+        return self._named(present_coefficients(table, self.ratio, level))
 
-    def _named(self, table: pd.DataFrame) -> pd.DataFrame:
+    def _named(self, table: ResultTable) -> ResultTable:
         """Name the kind of errors in a table as in ``vcov``."""
         table.attrs.update(self.vcov.attrs)
         table.columns.name = self.vcov.columns.name
@@ -120,7 +141,7 @@ def debias(
     penalty: float | None,
     dispersion: float,
     unit: tuple[np.ndarray | None] | None,
-    has_ratio: bool,
+    ratio: str | None,
 ) -> DebiasedLasso:
     """Debias the coefficients of some columns.
 
@@ -144,7 +165,7 @@ def debias(
     unit : tuple of (n,) int array or None, or None
         For robust errors a tuple with the codes of clusters (None for rows); None for the errors
         of the model.
-    has_ratio : bool
+    ratio : str or None
         See `DebiasedLasso`.
     """
     regressions = NodewiseRegressions(problem, beta, free, n)
@@ -173,5 +194,5 @@ def debias(
         pd.Series(beta[np.asarray(columns)], names),
         pd.DataFrame(0.5 * (V + V.T), names, names),
         nodewise,
-        has_ratio,
+        ratio,
     )

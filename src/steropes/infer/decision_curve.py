@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..data import check_weights, refuse_other_order
 from ..data.input_types import VectorLike
+from ..data.result_tables import ResultTable, present
 from ..data.vector_checks import check_vector
 from ..errors import DataError
 from .observed_risk import ObservedRisk
@@ -23,7 +24,7 @@ def decision_curve(
     time: float | None = None,
     cause: int = 1,
     sample_weight: VectorLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute the net benefit of decisions by predicted risks.
 
     The net benefit at a threshold p is the share of people who are treated and have the event,
@@ -112,4 +113,4 @@ def decision_curve(
         "treated": share, "net_benefit": benefit, "treat_all": everyone,
         "avoided": (benefit - everyone) / odds,
     }  # fmt: skip
-    return pd.DataFrame(table, pd.Index(at, name="threshold"))
+    return present(pd.DataFrame(table, pd.Index(at, name="threshold")), "decision_curve")

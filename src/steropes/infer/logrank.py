@@ -11,6 +11,7 @@ from scipy import stats
 
 from ..data.group_checks_and_counts import check_groups, count_people
 from ..data.input_types import LabelsLike
+from ..data.result_tables import present_test
 from ..data.row_label_checks import refuse_other_order
 from ..data.survival_outcome import check_survival
 from ..errors import DataError
@@ -89,7 +90,7 @@ def logrank_test(
     # statistic of a small group is not computed as the difference between large numbers.
     kept = np.delete(some, np.diag(V)[some].argmax())
     chisq, df = wald_statistic((observed - expected)[kept], V[np.ix_(kept, kept)])
-    return pd.Series({"chisq": chisq, "df": df, "p": float(stats.chi2.sf(chisq, df))})
+    return present_test(chisq, df, float(stats.chi2.sf(chisq, df)))
 
 
 def _one_stratum(

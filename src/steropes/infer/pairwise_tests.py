@@ -15,6 +15,8 @@ from ..data import check_level
 from ..data.group_checks_and_counts import check_groups, count_people
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.kaplan_meier import kaplan_meier
+from ..data.paper_tables import Interval
+from ..data.result_tables import ResultTable, present
 from ..data.row_label_checks import refuse_other_order
 from ..data.vector_checks import label_strata
 from ..errors import DataError
@@ -22,10 +24,13 @@ from .logrank import logrank_test
 
 __all__ = ["pairwise_logrank_test", "restricted_mean_test"]
 
+# Columns that name a pair of groups.
+PAIR = ("group", "reference")
+
 
 def pairwise_logrank_test(
     y: ArrayLike, groups: LabelsLike, strata: LabelsLike | None = None, rho: float = 0.0
-) -> pd.DataFrame:
+) -> ResultTable:
     """Test for each pair of groups whether their hazards are equal.
 
     Parameters
@@ -78,7 +83,8 @@ def pairwise_logrank_test(
         part = None if within is None else within[at]
         lines.append((labels[b], labels[a], *logrank_test(np.asarray(y)[at], codes[at], part, rho)))
     table = pd.DataFrame(lines, columns=["group", "reference", "chisq", "df", "p"])
-    return table.assign(p_holm=_holm(table["p"].to_numpy()))
+    table = table.assign(p_holm=_holm(table["p"].to_numpy()))
+    return present(table, "hypothesis_tests", labels=PAIR)
 
 
 def restricted_mean_test(
@@ -87,7 +93,7 @@ def restricted_mean_test(
     t: float | None = None,
     sample_weight: VectorLike | None = None,
     level: float = 0.95,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compare the mean time lived up to t of each pair of groups.
 
     The restricted mean is the area under the Kaplan–Meier curve. Its difference needs no
@@ -169,7 +175,11 @@ def restricted_mean_test(
     ]  # fmt: skip
     table = pd.DataFrame(lines, columns=columns)
     table.insert(9, "p_holm", _holm(table["p"].to_numpy()))
-    return table
+    intervals = [
+        Interval("Difference of restricted means", "difference", level=level),
+        Interval("Ratio of restricted means", "ratio", "ratio_lower", "ratio_upper", level),
+    ]
+    return present(table, "forest", intervals=intervals, labels=PAIR, captions={"t": "Until"})
 
 
 def _pairs(labels: list[Hashable]) -> Iterator[tuple[int, int]]:

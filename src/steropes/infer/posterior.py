@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from ..data import check_level
+from ..data.result_tables import ResultTable, drawn_by, present_coefficients
 from ..errors import DataError
 
 __all__ = ["Posterior", "effective_sample_size", "split_r_hat"]
@@ -30,8 +33,8 @@ class Posterior:
         Draws of the prior's variance.
     dispersion : (chains, n) array
         Draws of the residual variance of a linear model; 1 for other models.
-    has_ratio : bool
-        Whether exp(coef) is a ratio of odds, rates or hazards.
+    ratio : str or None
+        Name of exp(coef), such as "odds ratio"; None if it is no ratio.
     acceptance : float
         Mean acceptance probability of the sampler's trajectories.
 
@@ -56,7 +59,7 @@ class Posterior:
     names: list[str]
     variance: np.ndarray
     dispersion: np.ndarray
-    has_ratio: bool
+    ratio: str | None
     acceptance: float
 
     def __repr__(self) -> str:
@@ -68,7 +71,7 @@ class Posterior:
         table = self.summary().to_html(border=0, float_format="{:.4g}".format)
         return f"<p><b>{html.escape(repr(self)[1:-1])}</b></p>{table}"
 
-    def summary(self, level: float = 0.95) -> pd.DataFrame:
+    def summary(self, level: float = 0.95) -> ResultTable:
         """Tabulate means, medians, intervals and diagnostics of the coefficients.
 
         Parameters
@@ -89,15 +92,32 @@ class Posterior:
         table = pd.DataFrame(
             {"mean": flat.mean(axis=0), "median": np.median(flat, axis=0)}, self.names
         ).join(limits)
-        if self.has_ratio:
+        if self.ratio is not None:
             for name in ("median", "lower", "upper"):
                 table[f"exp({name})"] = np.exp(table[name])
         table["sd"] = flat.std(axis=0, ddof=1)
         table["ess"] = [effective_sample_size(self.draws[:, :, j]) for j in range(len(self.names))]
         table["r_hat"] = [split_r_hat(self.draws[:, :, j]) for j in range(len(self.names))]
-        return table
+        return present_coefficients(table, self.ratio, level, estimate="median", kind="CrI")
 
-    def confint(self, level: float = 0.95) -> pd.DataFrame:
+    def plot(self, params: str | Sequence[str] | None = None, **options: Any) -> Any:
+        """Draw densities with intervals, and traces, by `steropes.plots.posterior_draws`.
+
+        Parameters
+        ----------
+        params : name or sequence of names, optional
+            The coefficients to draw, default all.
+        **options
+            As of the function.
+
+        Returns
+        -------
+        (k, 2) array of matplotlib Axes
+            The axes with the plots.
+        """
+        return drawn_by("posterior_draws", self, params=params, **options)
+
+    def confint(self, level: float = 0.95) -> ResultTable:
         """Compute equal-tailed posterior intervals.
 
         Parameters
@@ -111,9 +131,10 @@ class Posterior:
             Columns ``lower`` and ``upper``.
         """
         tail = 0.5 - check_level(level) / 2
-        return pd.DataFrame(
+        table = pd.DataFrame(
             np.quantile(self._flat, [tail, 1.0 - tail], axis=0).T, self.names, ["lower", "upper"]
         )
+        return present_coefficients(table, self.ratio, level, estimate="median", kind="CrI")
 
     def quantiles(self, q: ArrayLike = (0.025, 0.25, 0.5, 0.75, 0.975)) -> pd.DataFrame:
         """Compute posterior quantiles.

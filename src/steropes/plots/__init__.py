@@ -4,11 +4,17 @@ The functions draw numbers from tables. Matplotlib is imported at the first plot
 """
 
 from .comparison_plots import attrition, covariate_balance, love_plot, score_overlap
-from .diagnostic_plots import calibration, control_estimates, decision_curve, schoenfeld_residuals
-from .effect_plots import nomogram, partial_effect
+from .diagnostic_plots import (
+    control_estimates,
+    hypothesis_tests,
+    residuals,
+    schoenfeld_residuals,
+)
+from .effect_plots import nomogram, partial_effect, terms
 from .interval_plots import forest, profile_curve, ratio_forest
+from .performance_plots import calibration, decision_curve, performance
 from .posterior_plots import posterior_draws
-from .survival_plots import incidence_curves, survival_curves
+from .survival_plots import incidence_curves, interval_curves, survival_curves
 from .variance_selection_plots import coefficient_paths, cross_validation_curve
 
 __all__ = [
@@ -20,16 +26,21 @@ __all__ = [
     "cross_validation_curve",
     "decision_curve",
     "forest",
+    "hypothesis_tests",
     "incidence_curves",
+    "interval_curves",
     "love_plot",
     "nomogram",
     "partial_effect",
+    "performance",
     "posterior_draws",
     "profile_curve",
     "ratio_forest",
+    "residuals",
     "schoenfeld_residuals",
     "score_overlap",
     "survival_curves",
+    "terms",
 ]
 
 

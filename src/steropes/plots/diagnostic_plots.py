@@ -1,13 +1,15 @@
-"""Plots of goodness of fit, calibration of risks, and systematic error of control outcomes."""
+"""Plots of tests, residuals, and systematic error of control outcomes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy import linalg, stats
 
+from ..data.number_text import deciding_p
 from ..errors import DataError
 from .plot_style import (
     COLOURS,
@@ -15,6 +17,8 @@ from .plot_style import (
     MUTED,
     curve_colour,
     get_axes,
+    line_names,
+    new_figure,
     remove_clutter,
     require_columns,
     shorten_label,
@@ -23,7 +27,10 @@ from .plot_style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["calibration", "control_estimates", "decision_curve", "schoenfeld_residuals"]
+__all__ = ["control_estimates", "hypothesis_tests", "residuals", "schoenfeld_residuals"]
+
+# Columns of residuals that a figure has panels for.
+MOST_PANELS = 12
 
 
 def schoenfeld_residuals(
@@ -141,114 +148,6 @@ def _natural_spline(x: np.ndarray, at: np.ndarray, df: int) -> np.ndarray:
     return np.column_stack([np.ones(len(z)), z, *bent])
 
 
-def calibration(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw observed against predicted risks, of groups with similar risk or as a curve.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The result of `steropes.calibration_table`: ``predicted``, ``observed``, ``lower``,
-        ``upper`` and ``people``, to which the areas of the dots are proportional. Or that of
-        ``model.validation.calibration_curve``: ``predicted``, ``apparent`` and ``corrected``.
-    ax : matplotlib Axes, optional
-        Axes to draw on. Default: those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes with the plot.
-
-    Raises
-    ------
-    DataError
-        If the table lacks columns.
-
-    Examples
-    --------
-    >>> import steropes
-    >>> table = steropes.calibration_table([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1], bins=2)
-    >>> ax = steropes.plots.calibration(table)
-    >>> ax.get_xlabel(), ax.get_ylabel()
-    ('Predicted risk', 'Observed risk')
-    """
-    if isinstance(table, pd.DataFrame) and {"apparent", "corrected"} <= set(table.columns):
-        return _calibration_curve(table, get_axes(ax, (5.0, 5.0)))
-    require_columns(table, ("people", "predicted", "observed", "lower", "upper"), "calibration")
-    ax = get_axes(ax, (5.0, 5.0))
-    x, y = table["predicted"].to_numpy(float), table["observed"].to_numpy(float)
-    low, high = table["lower"].to_numpy(float), table["upper"].to_numpy(float)
-    end = 1.05 * max(float(x.max()), float(high.max()), 1e-6)
-    end = min(end, 1.02)
-    ax.plot([0, end], [0, end], color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0, label="as predicted")
-    ax.legend(loc="upper left", frameon=False, fontsize=9)
-    ax.vlines(x, low, high, color=curve_colour(0), lw=1.3)
-    size = table["people"].to_numpy(float)
-    ax.scatter(x, y, s=60 * size / size.max(), color=curve_colour(0), zorder=3, lw=0)
-    ax.set(xlim=(0, end), ylim=(0, end), xlabel="Predicted risk", ylabel="Observed risk")
-    ax.set_aspect("equal")
-    return remove_clutter(ax)
-
-
-def _calibration_curve(table: pd.DataFrame, ax: Axes) -> Axes:
-    """Draw the apparent curve and that corrected for optimism."""
-    require_columns(table, ("predicted",), "calibration")
-    x, apparent, corrected = (
-        table[name].to_numpy(float) for name in ("predicted", "apparent", "corrected")
-    )
-    ends = [float(x.min()), float(x.max())]
-    dashed = (0, (4, 3))
-    ax.plot(ends, ends, color=MUTED, lw=0.9, ls=dashed, zorder=0, label="as predicted")
-    ax.plot(x, apparent, color=FAINT, lw=2.5, label="apparent")
-    ax.plot(x, corrected, color=curve_colour(0), lw=1.8, label="corrected for optimism")
-    ax.legend(loc="upper left", frameon=False, fontsize=9)
-    ax.set(xlabel="Predicted", ylabel="Observed")
-    return remove_clutter(ax)
-
-
-def decision_curve(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw the net benefit of decisions by predicted risks against the threshold.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The result of `steropes.decision_curve`: ``net_benefit`` and ``treat_all``, indexed by
-        threshold.
-    ax : matplotlib Axes, optional
-        Axes to draw on. Default: those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes with the plot, which cuts off net benefits far below zero.
-
-    Raises
-    ------
-    DataError
-        If the table lacks columns.
-
-    References
-    ----------
-    Vickers and Elkin (2006), Medical Decision Making 26:565–574.
-
-    Examples
-    --------
-    >>> import steropes
-    >>> table = steropes.decision_curve([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
-    >>> steropes.plots.decision_curve(table).get_ylabel()
-    'Net benefit'
-    """
-    require_columns(table, ("net_benefit", "treat_all"), "decision_curve")
-    ax = get_axes(ax, (6.0, 4.2))
-    x = table.index.to_numpy(float)
-    ax.axhline(0, color=MUTED, lw=1, label="treat no one")
-    ax.plot(x, table["treat_all"], color=MUTED, lw=1, ls=(0, (4, 3)), label="treat everyone")
-    ax.plot(x, table["net_benefit"], color=curve_colour(0), lw=1.8, label="treat by risk")
-    top = max(float(table["net_benefit"].max()), float(table["treat_all"].max()), 1e-6)
-    ax.set(ylim=(-0.25 * top, 1.1 * top), xlabel="Threshold", ylabel="Net benefit")
-    ax.legend(frameon=False, fontsize=9)
-    return remove_clutter(ax)
-
-
 def control_estimates(
     table: pd.DataFrame,
     *,
@@ -321,3 +220,122 @@ def control_estimates(
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set(xlabel="Estimated ratio (log scale)", ylabel="Standard error")
     return remove_clutter(ax)
+
+
+def hypothesis_tests(
+    table: pd.DataFrame | pd.Series, *, labels: Sequence[str] = (), ax: Axes | None = None
+) -> Axes:
+    """Draw χ² statistics less their degrees of freedom, one test per line, with the p-values.
+
+    Under the hypothesis a statistic exceeds its degrees of freedom by zero on average.
+
+    Parameters
+    ----------
+    table : DataFrame or Series
+        ``chisq``, ``df`` and ``p``, such as ``model.inference.term_tests()``; a Series is one
+        test. Rows without a statistic are left out.
+    labels : sequence of str
+        Columns whose values name the lines. Default: the index names them.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table lacks columns or has no tests.
+
+    References
+    ----------
+    Harrell (2015), Regression Modeling Strategies, 2nd ed., §5.1.2 (``plot(anova(…))``).
+
+    Examples
+    --------
+    >>> import steropes
+    >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
+    >>> tests = steropes.LogisticRegression().fit(X, y).inference.model_tests()
+    >>> [label.get_text() for label in steropes.plots.hypothesis_tests(tests).get_yticklabels()]
+    ['likelihood ratio', 'score', 'wald']
+    """
+    tests = pd.DataFrame([table], [table.name or ""]) if isinstance(table, pd.Series) else table
+    require_columns(tests, ("chisq", "df", "p", *labels), "hypothesis_tests")
+    tests = tests[np.isfinite(tests["chisq"].to_numpy(float))]
+    if tests.empty:
+        raise DataError("The table has no test.")
+    x = tests["chisq"].to_numpy(float) - tests["df"].to_numpy(float)
+    y = np.arange(len(tests))
+    ax = get_axes(ax, (6.6, 1.1 + 0.27 * len(tests)))
+    ax.hlines(y, 0.0, x, color=FAINT, lw=2, zorder=1)
+    ax.plot(x, y, "o", ms=6, color=curve_colour(0), mew=0)
+    ax.axvline(0.0, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
+    ax.set_yticks(y, [shorten_label(name) for name in line_names(tests, labels)])
+    ax.set_ylim(len(tests) - 0.4, -0.6)
+    for height, p in enumerate(tests["p"]):
+        text = deciding_p(float(p))
+        ax.annotate(
+            f"p {text}" if text.startswith("<") else f"p = {text}", (1, height), fontsize=9,
+            xycoords=("axes fraction", "data"), xytext=(6, 0), textcoords="offset points",
+            va="center", color=MUTED, annotation_clip=False,
+        )  # fmt: skip
+    ax.set_xlabel("χ² minus its degrees of freedom")
+    remove_clutter(ax).tick_params(axis="y", length=0, pad=7)
+    return ax
+
+
+def residuals(table: pd.DataFrame, *, axes: Any = None) -> np.ndarray:
+    """Draw the residuals of each coefficient or class against time, or the position of the row.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A column for each coefficient or class, at most 12, such as
+        ``model.checks.residuals("schoenfeld")``. The level ``time`` of the index, if there is one,
+        is the horizontal axis.
+    axes : (k,) array of matplotlib Axes, optional
+        Axes for the k columns. Default: those of a new figure.
+
+    Returns
+    -------
+    (k,) array of matplotlib Axes
+        The axes with the plots.
+
+    Raises
+    ------
+    DataError
+        If the table has no columns or more than 12.
+
+    See Also
+    --------
+    schoenfeld_residuals : Draw those of one coefficient with a smooth curve of the effect.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+    >>> model = steropes.CoxRegression().fit([[0.0], [1.0], [0.0], [0.0], [1.0]], y)
+    >>> steropes.plots.residuals(model.checks.residuals("schoenfeld"))[0].get_ylabel()
+    'x0'
+    """
+    if not isinstance(table, pd.DataFrame) or not 0 < table.shape[1] <= MOST_PANELS:
+        raise DataError(
+            f"residuals draws a table of 1 to {MOST_PANELS} columns; select some, such as "
+            "table.iloc[:, :4]."
+        )
+    timed = "time" in table.index.names
+    x = table.index.get_level_values("time").to_numpy(float) if timed else np.arange(len(table))
+    if axes is None:
+        axes = new_figure((7.0, 1.0 + 1.8 * table.shape[1]), (table.shape[1], 1))
+    axes = np.asarray(axes, object).reshape(-1)
+    if len(axes) != table.shape[1]:
+        raise DataError(f"axes has {len(axes)} axes, but there are {table.shape[1]} columns.")
+    for ax, (name, values) in zip(axes, table.items(), strict=True):
+        ax.plot(x, values, "o", ms=3, color=curve_colour(0), alpha=0.5, mew=0)
+        ax.axhline(0, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
+        ax.set_ylabel(shorten_label(name, 24))
+        remove_clutter(ax)
+    axes[-1].set_xlabel("Time" if timed else "Row")
+    return axes

@@ -13,12 +13,20 @@ from ..errors import DataError
 from ..models import CoxRegression, LogisticRegression
 from ..models.effects.partial_effects import typical_variables
 from ..models.estimators.penalized_model import PenalizedModel
-from .plot_style import INK, MUTED, curve_colour, get_axes, remove_clutter, shorten_label
+from .plot_style import (
+    INK,
+    MUTED,
+    curve_colour,
+    get_axes,
+    remove_clutter,
+    require_columns,
+    shorten_label,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["nomogram", "partial_effect"]
+__all__ = ["nomogram", "partial_effect", "terms"]
 
 LABELS = {"linear": "Linear predictor", "response": "Predicted mean", "ratio": "Ratio"}
 # A level's label is moved up if its points are closer to the last one than this.
@@ -34,7 +42,7 @@ RISKS: list[list[float]] = [
 
 def partial_effect(
     model: Any,
-    variable: str,
+    variable: str | None = None,
     values: ArrayLike | None = None,
     *,
     scale: str = "linear",
@@ -48,8 +56,9 @@ def partial_effect(
 
     Parameters
     ----------
-    model : fitted estimator
-        A model that was fitted from a formula, or to a data frame.
+    model : fitted estimator, or DataFrame
+        A model that was fitted from a formula, or to a data frame; or the result of its
+        ``effects.partial``, which determines ``variable``, ``values``, ``level`` and ``at``.
     variable : str
         A column of the data that the formula uses, or of the data frame.
     values : (m,) array, optional
@@ -71,7 +80,7 @@ def partial_effect(
     Raises
     ------
     DataError
-        As `PenalizedModel.effects.partial`.
+        As `PenalizedModel.effects.partial`, or if a table lacks columns.
 
     Examples
     --------
@@ -82,7 +91,14 @@ def partial_effect(
     >>> steropes.plots.partial_effect(model, "x").get_xlabel()
     'x'
     """
-    table = model.effects.partial(variable, values, scale, level, at)
+    if isinstance(model, pd.DataFrame):
+        table = model
+        require_columns(table, ("estimate", "lower", "upper"), "partial_effect")
+        variable = str(table.columns[0])
+    else:
+        if variable is None:
+            raise DataError("Name the variable whose effect is drawn.")
+        table = model.effects.partial(variable, values, scale, level, at)
     ax = get_axes(ax, (6.0, 4.2))
     classes = [(None, table)]
     if "class" in table.index.names:
@@ -117,6 +133,52 @@ def _draw_effect(
     ax.plot(place, table["estimate"], "o", ms=5, color=colour, mew=0, label=name)
     ax.set_xticks(ticks, [shorten_label(level) for level in x])
     ax.set_xlim(-0.5, len(table) - 0.5)
+
+
+def terms(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Draw the contributions of terms to linear predictors, as box plots over rows.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A column for each term, such as ``model.effects.terms(X)``. Terms with the widest
+        contributions come first.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table has no rows or columns.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.1, 0.8, 2.3, 2.9]
+    >>> model = steropes.LinearRegression().fit(X, y)
+    >>> steropes.plots.terms(model.effects.terms(X)).get_xlabel()
+    'Contribution to the linear predictor'
+    """
+    if not isinstance(table, pd.DataFrame) or table.empty:
+        raise DataError("terms draws a table with a column for each term and at least one row.")
+    order = np.argsort(-np.ptp(table.to_numpy(float), axis=0), kind="stable")
+    names = [table.columns[j] for j in order]
+    ax = get_axes(ax, (6.6, 1.1 + 0.32 * len(names)))
+    ax.boxplot(
+        [table.iloc[:, j].to_numpy(float) for j in order], orientation="horizontal", sym="",
+        whis=(0, 100), medianprops={"color": curve_colour(0)}, boxprops={"color": INK},
+        whiskerprops={"color": MUTED}, capprops={"color": MUTED},
+    )  # fmt: skip
+    ax.axvline(0, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
+    ax.set_yticks(np.arange(1, len(names) + 1), [shorten_label(name) for name in names])
+    ax.invert_yaxis()
+    ax.set_xlabel("Contribution to the linear predictor")
+    return remove_clutter(ax)
 
 
 def nomogram(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.stats import chi2
 
 from ..data import check_level
-from ..errors import DataError
+from ..errors import DataError, listed
 from ..infer.profile_search import is_flat_at_end
 from .plot_style import (
     FAINT,
@@ -18,6 +19,7 @@ from .plot_style import (
     MUTED,
     curve_colour,
     get_axes,
+    line_names,
     remove_clutter,
     require_columns,
     shorten_label,
@@ -28,23 +30,35 @@ if TYPE_CHECKING:
 
 __all__ = ["forest", "profile_curve", "ratio_forest"]
 
+# Lines of a forest plot that can still be read, on a figure of about 1.4 m.
+MOST_LINES = 200
+
 
 def profile_curve(
-    profile: pd.DataFrame, *, level: float = 0.95, name: str | None = None, ax: Axes | None = None
+    profile: pd.DataFrame,
+    *,
+    level: float = 0.95,
+    name: str | None = None,
+    param: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw a profile log-likelihood relative to its maximum, with its interval.
 
     Parameters
     ----------
     profile : DataFrame
-        The result of ``model.inference.profile(param)`` for one coefficient: ``point``,
-        ``log_likelihood`` and ``gradient``. The curve is the cubic Hermite interpolant.
+        The result of ``model.inference.profile(param)``: ``point``, ``log_likelihood`` and
+        ``gradient``, and ``param`` with several coefficients. The curve is the cubic Hermite
+        interpolant.
     level : float
         Confidence level of the interval, with ends at which the profile is half the
         chi-squared quantile below its maximum. The title reports an end outside the points as
         beyond the last point, and as infinite only if the profile is flat there.
     name : str, optional
-        The label of the axis; default "Coefficient".
+        The label of the axis; default the coefficient's name, or "Coefficient" if the table has
+        none.
+    param : str, optional
+        The coefficient to draw; required if the table has several.
     ax : matplotlib Axes, optional
         Axes to draw on. Default: those of a new figure.
 
@@ -56,7 +70,8 @@ def profile_curve(
     Raises
     ------
     DataError
-        If the profile has several coefficients or fewer than two finite points.
+        If the profile has several coefficients and ``param`` is none of them, or fewer than two
+        finite points.
 
     Examples
     --------
@@ -68,8 +83,8 @@ def profile_curve(
     'log odds ratio'
     """
     require_columns(profile, ("point", "log_likelihood", "gradient"), "profile_curve")
-    if "param" in profile and profile["param"].nunique() > 1:
-        raise DataError("profile is of several coefficients; draw one at a time.")
+    if "param" in profile:
+        profile, name = _one_profile(profile, param, name)
     check_level(level)
     table = profile.sort_values("point").drop_duplicates("point")
     table = table[np.isfinite(table["log_likelihood"])]
@@ -118,6 +133,20 @@ def profile_curve(
     return remove_clutter(ax)
 
 
+def _one_profile(
+    profile: pd.DataFrame, param: str | None, name: str | None
+) -> tuple[pd.DataFrame, str]:
+    """Select the profile of one coefficient; return it and the label of the axis."""
+    known = list(dict.fromkeys(profile["param"]))
+    if param is None and len(known) == 1:
+        param = known[0]
+    if param not in known:
+        raise DataError(
+            f"The profile is of {len(known)} coefficients; choose one as param: {listed(known)}."
+        )
+    return profile[profile["param"] == param], name or str(param)
+
+
 def _window(
     x: np.ndarray, fallen: np.ndarray, floor: float, flat: tuple[bool, bool]
 ) -> tuple[float, float]:
@@ -150,7 +179,15 @@ def _crossing(curve: Any, end: float, middle: float, height: float) -> float | N
 
 
 def forest(
-    table: pd.DataFrame, *, shade: object = None, exponentiate: bool = False, ax: Axes | None = None
+    table: pd.DataFrame,
+    *,
+    shade: object = None,
+    exponentiate: bool = False,
+    columns: tuple[str, str, str] = ("coef", "lower", "upper"),
+    labels: Sequence[str] = (),
+    without: Sequence[str] = (),
+    label: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw estimates with their intervals, one per line, optionally shaded.
 
@@ -160,13 +197,22 @@ def forest(
     Parameters
     ----------
     table : DataFrame
-        Indexed by coefficient, with ``coef``, ``lower`` and ``upper``: ``summary()``, or
-        ``coef_`` joined with ``bootstrap().confint()``.
+        A row for each line, at most 200: ``summary()``, or ``coef_`` joined with
+        ``bootstrap().confint()``. A table without the column of estimates, such as ``confint()``,
+        has intervals alone.
     shade : (k,) array or Series, optional
         Numbers between 0 (pale) and 1 (dark), such as the share of draws in which a coefficient
         is not zero; a Series is matched by its index.
     exponentiate : bool
         Whether to draw exp(coef), a ratio, on a log scale.
+    columns : (str, str, str)
+        Columns of the estimate, its lower and its upper limit.
+    labels : sequence of str
+        Columns whose values name the lines. Default: the index names them.
+    without : sequence of str
+        Labels of lines that are left out if there are others, such as the intercept.
+    label : str, optional
+        The label of the axis. Default "Coefficient" or "exp(coefficient), log scale".
     ax : matplotlib Axes, optional
         Axes to draw on. Default: those of a new figure.
 
@@ -178,7 +224,8 @@ def forest(
     Raises
     ------
     DataError
-        If the table has no rows or lacks columns, or ``shade`` is not between 0 and 1.
+        If the table has no rows, more than 200 or lacks columns, or ``shade`` is not between 0
+        and 1.
 
     References
     ----------
@@ -193,12 +240,22 @@ def forest(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['x0']
     """
-    require_columns(table, ("coef", "lower", "upper"), "forest")
+    require_columns(table, (*columns[1:], *labels), "forest")
+    share = _shares(table, shade)
+    names = table[labels[-1]] if len(labels) else table.index
+    kept = ~names.isin(list(without)).to_numpy() if len(labels) else ~names.isin(list(without))
+    if kept.any():
+        table, share = table[kept], share if share is None else share[kept]
     if len(table) == 0:
         raise DataError("The table has no rows to draw.")
+    if len(table) > MOST_LINES:
+        raise DataError(
+            f"The table has {len(table):,} rows, and a forest plot at most {MOST_LINES}; select "
+            "rows, such as table.head(20)."
+        )
     ax = get_axes(ax, (6.6, 1.1 + 0.27 * len(table)))
-    share = _shares(table, shade)
-    coef, lower, upper = (table[k].to_numpy(float) for k in ("coef", "lower", "upper"))
+    lower, upper = (table[k].to_numpy(float) for k in columns[1:])
+    coef = table[columns[0]].to_numpy(float) if columns[0] in table else np.full_like(lower, np.nan)
     y = np.arange(len(table))[::-1]
     finite = np.concatenate([v[np.isfinite(v)] for v in (coef, lower, upper)])
     low, high = float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
@@ -227,8 +284,9 @@ def forest(
         _ratio_axis(ax, high - low)
     ax.set_xlim(place(np.array([low]))[0], place(np.array([high]))[0])
     ax.set_ylim(-0.7, len(table) - 0.3)
-    ax.set_yticks(y, [shorten_label(label) for label in table.index])
-    ax.set_xlabel("exp(coefficient), log scale" if exponentiate else "Coefficient")
+    ax.set_yticks(y, [shorten_label(name) for name in line_names(table, labels)])
+    default = "exp(coefficient), log scale" if exponentiate else "Coefficient"
+    ax.set_xlabel(default if label is None else label)
     ax.grid(axis="x", color=FAINT, lw=0.6, zorder=0)
     ax.set_axisbelow(True)
     if share is not None:
@@ -290,9 +348,7 @@ def ratio_forest(
         raise DataError("Ratios and their limits cannot be negative.")
     with np.errstate(divide="ignore"):
         logs = np.log(values).set_axis(["coef", "lower", "upper"], axis=1)
-    ax = forest(logs, exponentiate=True, ax=ax)
-    ax.set_xlabel(f"{ratio} (log scale)")
-    return ax
+    return forest(logs, exponentiate=True, label=f"{ratio} (log scale)", ax=ax)
 
 
 def _shares(table: pd.DataFrame, shade: object) -> np.ndarray | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from ..errors import DataError
 
@@ -16,6 +19,7 @@ __all__ = [
     "MUTED",
     "curve_colour",
     "get_axes",
+    "line_names",
     "new_figure",
     "remove_clutter",
     "require_columns",
@@ -73,6 +77,12 @@ def shorten_label(label: object, most: int = 44) -> str:
         return text
     begin = (most - 1) // 3
     return f"{text[:begin].rstrip()}…{text[begin + 1 - most :].lstrip()}"
+
+
+def line_names(table: pd.DataFrame, labels: Sequence[str] = ()) -> list[str]:
+    """Return the names of the rows of a table: the values of ``labels``, or of the index."""
+    rows = table[list(labels)].itertuples(index=False) if len(labels) else table.index
+    return [" ".join(map(str, row)) if isinstance(row, tuple) else str(row) for row in rows]
 
 
 def require_columns(table: object, columns: tuple[str, ...], what: str) -> None:

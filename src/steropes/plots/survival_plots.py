@@ -1,7 +1,8 @@
-"""Plots of survival and incidence curves with confidence bands and numbers at risk."""
+"""Plots of survival, incidence and other curves with confidence bands and numbers at risk."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from .plot_style import FAINT, MUTED, curve_colour, get_axes, remove_clutter, re
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["incidence_curves", "survival_curves"]
+__all__ = ["incidence_curves", "interval_curves", "survival_curves"]
 
 # The numbers at risk begin at this distance, in points, below and to the left of the axes.
 LOWER, LEFT = 46, 26
@@ -163,6 +164,100 @@ def incidence_curves(
     return _incidence(ax, lines, of, until, time_label, counts if at_risk else {})
 
 
+def interval_curves(
+    table: pd.DataFrame,
+    column: str,
+    *,
+    x: str = "time",
+    labels: Sequence[str] = (),
+    step: bool = False,
+    ratio: bool = False,
+    reference: float | None = None,
+    label: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw estimates against time or another number, with their limits as bands.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The estimates, and ``lower`` and ``upper`` if there are limits, such as
+        ``model.validation.time_dependent_auc(X, y, times)``.
+    column : str
+        The column of the estimates.
+    x : str
+        The column, or name of the index, of the horizontal axis. Default "time".
+    labels : sequence of str
+        Columns whose values name the curves. Those that are not in the table are left out.
+    step : bool
+        Whether estimates are constant up to the next value of x.
+    ratio : bool
+        Whether to use a log scale for the estimates.
+    reference : float, optional
+        A value to mark, such as that without an effect.
+    label : str, optional
+        The label of the vertical axis. Default ``column``.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table lacks columns.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> y = steropes.Surv([1, 2, 3, 4, 5, 6], [1, 1, 1, 0, 1, 1])
+    >>> table = steropes.time_dependent_auc([6.0, 5.0, 3.0, 4.0, 2.0, 1.0], y, times=[2, 3])
+    >>> steropes.plots.interval_curves(table, "auc").get_xlabel()
+    'Time'
+    """
+    if x in table.index.names and x not in table:
+        table = table.reset_index()
+    require_columns(table, (x, column), "interval_curves")
+    keys = [name for name in labels if name in table]
+    groups = [("", table)]
+    if keys:
+        groups = [(" ".join(map(str, k)), part) for k, part in table.groupby(keys, sort=False)]
+    ax = get_axes(ax, (7.0, 4.2))
+    for i, (name, part) in enumerate(groups):
+        if ordered := pd.api.types.is_numeric_dtype(part[x]):
+            part = part.sort_values(x)
+        at, values = part[x].to_numpy(), part[column].to_numpy(float)
+        if {"lower", "upper"} <= set(part.columns):
+            low, high = part["lower"].to_numpy(float), part["upper"].to_numpy(float)
+            ax.fill_between(
+                at,
+                low,
+                high,
+                step="post" if step else None,
+                color=curve_colour(i),
+                alpha=0.15,
+                lw=0,
+            )
+        ax.plot(
+            at, values, color=curve_colour(i), lw=1.7 if ordered else 0, label=name,
+            drawstyle="steps-post" if step else "default", marker="o" if len(at) < 20 else "", ms=4,
+        )  # fmt: skip
+    if reference is not None:
+        ax.axhline(reference, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
+    if ratio:
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        low, high = ax.get_ylim()
+        ax.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if high < 10 * low else "")
+    if keys and len(groups) > 1:
+        ax.legend(frameon=False, handlelength=1.4)
+    ax.set(xlabel=x if len(x) == 1 else x.capitalize(), ylabel=column if label is None else label)
+    return remove_clutter(ax)
+
+
 def _incidence(
     ax: Axes,
     lines: list[Line],
@@ -195,13 +290,16 @@ def _check(of_group: dict[object, object], kind: type, what: str, made_by: str) 
 def _of_table(table: pd.DataFrame, value: Literal["survival", "incidence"]) -> list[Line]:
     """Split a long table into curves, one for each value of its first column."""
     columns = ("time", value, "lower", "upper")
+    if table.index.name == "time" and "time" not in table:
+        table = table.assign(time=table.index).reset_index(drop=True)
     require_columns(table, columns, f"{value}_curves")
     key = table.columns[0]
-    groups = [("", table)] if key == "time" else list(table.groupby(key, sort=False))
+    alone = key in columns or key in ("at_risk", "events")
+    groups = [("", table)] if alone else list(table.groupby(key, sort=False))
     lines: list[Line] = []
     for label, part in groups:
         part = part.dropna(subset=[value]).sort_values("time")
-        name = "" if key == "time" else f"{key} {label}"
+        name = "" if alone else f"{key} {label}"
         lines.append((name, *(part[k].to_numpy(float) for k in columns)))
     return lines
 

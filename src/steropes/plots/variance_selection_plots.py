@@ -9,7 +9,6 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
-from ..select import CrossValidation, InformationCriterion
 from .plot_style import (
     FAINT,
     INK,
@@ -39,7 +38,7 @@ def coefficient_paths(
     ----------
     path : DataFrame
         The result of `steropes.coefficient_path`, a row for each variance and a column for each
-        coefficient.
+        coefficient. A single variance is drawn as points.
     chosen : float, optional
         A variance to mark, such as ``variance_``.
     label : int
@@ -55,7 +54,7 @@ def coefficient_paths(
     Raises
     ------
     DataError
-        If the table has fewer than two variances.
+        If the table is none of variances and coefficients, or has no row.
 
     Examples
     --------
@@ -66,21 +65,23 @@ def coefficient_paths(
     >>> path = steropes.coefficient_path(model, X, y, [0.01, 0.1, 1.0])
     >>> ax = steropes.plots.coefficient_paths(path, chosen=0.1)
     """
-    if not isinstance(path, pd.DataFrame) or len(path) < 2:
-        raise DataError("path must be a table of at least two variances: coefficient_path(...).")
+    if not isinstance(path, pd.DataFrame) or path.empty:
+        raise DataError("path must be a table of variances and coefficients: coefficient_path(…).")
     ax = get_axes(ax, (7.0, 4.2))
     path = path.sort_index()
     x = path.index.to_numpy(float)
+    marker = "o" if len(x) == 1 else ""
     end = path.iloc[-1].abs()
     named = list(end[end > 0].sort_values(ascending=False).index[:label])
     for name in path.columns:
         if name not in named:
-            ax.plot(x, path[name], color=MUTED, lw=0.7, alpha=0.5)
+            ax.plot(x, path[name], color=MUTED, lw=0.7, alpha=0.5, marker=marker)
     for i, name in enumerate(named):
-        ax.plot(x, path[name], color=curve_colour(i), lw=1.6)
+        ax.plot(x, path[name], color=curve_colour(i), lw=1.6, marker=marker)
     ax.axhline(0, color=FAINT, lw=1, zorder=0)
     ax.set_xscale("log")
-    ax.set_xlim(x[0], x[-1])
+    if len(x) > 1:
+        ax.set_xlim(x[0], x[-1])
     ax.set(xlabel="Prior variance (log scale)", ylabel="Coefficient")
     if chosen is not None:
         ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)))
@@ -116,17 +117,31 @@ def _apart(values: list[float], least: float) -> np.ndarray:
     return out
 
 
-def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
+def cross_validation_curve(
+    model: Any,
+    *,
+    chosen: float | None = None,
+    score: str = "Score",
+    rule: str = "the search's own choice",
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the held-out score or the criterion against the prior's variance.
 
     The dashed line marks the chosen variance.
 
     Parameters
     ----------
-    model : fitted estimator with ``cv``
+    model : fitted estimator with ``cv``, or DataFrame
         Its ``cv_results_`` are drawn: the mean over folds with one standard error on either
         side, or the information criterion. Slopes that the search computed are short lines. The
         axis at the top shows the number of nonzero coefficients.
+    chosen : float, optional
+        The variance to mark. Default that of the fit.
+    score : str
+        Name of the score; default that of the fit.
+    rule : str
+        The rule by which a variance other than the one of the best mean was chosen; default that
+        of the fit.
     ax : matplotlib Axes, optional
         Axes to draw on. Default: those of a new figure.
 
@@ -138,7 +153,7 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     Raises
     ------
     DataError
-        If the model was fitted without ``cv``.
+        If the model was fitted without ``cv``, or a table lacks columns.
 
     Examples
     --------
@@ -152,32 +167,30 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_ylabel()
     'Held-out log-likelihood'
     """
-    check_is_fitted(model)
-    table = getattr(model, "cv_results_", None)
-    if table is None:
-        raise DataError("The model was fitted without cross-validation; there is no curve.")
-    if "criterion" in table:
-        return _criterion_curve(model, table.sort_values("variance"), get_axes(ax, (7.0, 4.2)))
-    require_columns(table, ("variance", "mean", "se"), "cross_validation_curve")
-    table = table.sort_values("variance")
+    if not isinstance(model, pd.DataFrame):
+        check_is_fitted(model)
+        if getattr(model, "cv_results_", None) is None:
+            raise DataError("The model was fitted without cross-validation; there is no curve.")
+        axes: Axes = model.cv_results_.plot(ax=ax)
+        return axes
+    if "criterion" in model:
+        table = model.sort_values("variance")
+        return _criterion_curve(table, chosen, score, get_axes(ax, (7.0, 4.2)))
+    require_columns(model, ("variance", "mean", "se"), "cross_validation_curve")
+    table = model.sort_values("variance")
     ax = get_axes(ax, (7.0, 4.2))
     x, mean, se = (table[name].to_numpy(float) for name in ("variance", "mean", "se"))
     ax.set_xscale("log")
     ax.vlines(x, mean - se, mean + se, color=FAINT, lw=2.5)
     ax.plot(x, mean, "o-", color=curve_colour(0), ms=4, lw=1.2)
-    chosen = float(np.ravel(model.variance_)[0])
-    at = int(np.argmin(np.abs(np.log(x / chosen))))
-    best = bool(mean[at] >= np.nanmax(mean) - 1e-9 * abs(np.nanmax(mean)))
-    simplest = isinstance(model.cv, CrossValidation) and model.cv.rule != "best"
-    other = "within one standard error of the best" if simplest else "the search's own choice"
-    rule = "the best mean" if best else other
-    ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)), label=f"chosen: {chosen:.3g}, {rule}")
-    ax.plot([x[at]], [mean[at]], "o", ms=8, mfc="none", mec=INK)
-    measured = isinstance(model.cv, CrossValidation) and "log_likelihood" in table
-    scoring = model.cv.scoring if measured else ""
-    score = f"score ({scoring})" if isinstance(scoring, str) else "score"
-    label = f"Held-out {score if measured else 'log-likelihood'}"
-    ax.set(xlabel="Prior variance (log scale)", ylabel=label)
+    at = int(np.nanargmax(mean))
+    if chosen is not None:
+        at = int(np.argmin(np.abs(np.log(x / chosen))))
+        best = bool(mean[at] >= np.nanmax(mean) - 1e-9 * abs(np.nanmax(mean)))
+        label = f"chosen: {chosen:.3g}, {'the best mean' if best else rule}"
+        ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)), label=label)
+        ax.plot([x[at]], [mean[at]], "o", ms=8, mfc="none", mec=INK)
+    ax.set(xlabel="Prior variance (log scale)", ylabel=score)
     if "slope" in table:  # shows the direction of a curve that ends at its top
         slope = table["slope"].to_numpy(float)
         ax.plot(
@@ -198,17 +211,16 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     return remove_clutter(ax)
 
 
-def _criterion_curve(model: Any, table: pd.DataFrame, ax: Axes) -> Axes:
+def _criterion_curve(table: pd.DataFrame, chosen: float | None, score: str, ax: Axes) -> Axes:
     """Draw an information criterion against the prior's variance."""
     x, value = (table[name].to_numpy(float) for name in ("variance", "criterion"))
     ax.set_xscale("log")
     ax.plot(x, value, "o-", color=curve_colour(0), ms=4, lw=1.2)
-    chosen = float(model.variance_)
-    kind = model.cv.kind.upper() if isinstance(model.cv, InformationCriterion) else "criterion"
-    label = f"chosen: {chosen:.3g}, the smallest {kind}"
-    ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)), label=label)
-    ax.plot([chosen], [value.min()], "o", ms=8, mfc="none", mec=INK)
-    ax.set(xlabel="Prior variance (log scale)", ylabel=kind)
+    if chosen is not None:
+        label = f"chosen: {chosen:.3g}, the smallest {score}"
+        ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)), label=label)
+        ax.plot([chosen], [value.min()], "o", ms=8, mfc="none", mec=INK)
+    ax.set(xlabel="Prior variance (log scale)", ylabel=score)
     _legend(ax, "upper center")
     _counts_above(ax, x, table["nonzero"].to_numpy())
     return remove_clutter(ax)

@@ -196,6 +196,17 @@ callable
             raise DataError("CyclopsSearch follows the log-likelihood; leave scoring='held_out'.")
         check_compared(self.compare)
 
+    @property
+    def _figure_options(self) -> dict[str, str]:
+        """How the scores and the choice are named in a plot of the results."""
+        scoring = f"score ({self.scoring})" if isinstance(self.scoring, str) else "score"
+        log_likelihood = isinstance(self.scoring, str) and self.scoring in LIKELIHOOD_SCORES
+        return {
+            "score": f"Held-out {'log-likelihood' if log_likelihood else scoring}",
+            "rule": "the search's own choice" if self.rule == "best"
+            else "within one standard error of the best",
+        }  # fmt: skip
+
     def run(
         self, problem: Problem, progress: Progress | None = None, measure: FoldScore | None = None
     ) -> Selection:

@@ -129,6 +129,11 @@ class InformationCriterion(FieldsInHtml):
         check_search(self.search)
         check_compared(self.compare)
 
+    @property
+    def _figure_options(self) -> dict[str, str]:
+        """How the criterion is named in a plot of the results."""
+        return {"score": self.kind.upper()}
+
     def of(self, found: Measured, p: int) -> float:
         """Compute the criterion of a fit.
 

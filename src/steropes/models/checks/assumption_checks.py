@@ -5,9 +5,12 @@ from __future__ import annotations
 import html
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from ...data.result_tables import drawn_by
 
 __all__ = ["AssumptionCheck", "describe_changes"]
 
@@ -49,6 +52,21 @@ class AssumptionCheck:
     def __repr__(self) -> str:
         """Print the table and the advice."""
         return f"{self.table.to_string(float_format='{:.4g}'.format)}\n\n{self.advice}"
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the tests by `steropes.plots.hypothesis_tests`.
+
+        Parameters
+        ----------
+        **options
+            As of the function.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+        """
+        return drawn_by("hypothesis_tests", self.table, **options)
 
     def _repr_html_(self) -> str:
         """Format the table and the advice as HTML for notebooks."""

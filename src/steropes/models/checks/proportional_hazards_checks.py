@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import pandas as pd
 
+from ...data.result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.proportional_hazards_test import proportionality_test
 from ...likelihoods import CoxLikelihood
@@ -97,7 +98,7 @@ def hazards_residuals(
 
 def proportionality(
     model: ProportionalHazardsModel, transform: str | Callable[[np.ndarray], np.ndarray] = "km"
-) -> pd.DataFrame:
+) -> ResultTable:
     """Test proportional hazards by score tests of effects β + θ g(t), singly and jointly.
 
     Parameters
@@ -153,8 +154,8 @@ def proportionality(
     assert isinstance(problem.likelihood, CoxLikelihood)
     time, event, entry = problem.likelihood.outcome()
     names = model._coefficient_names()
-    table = proportionality_test(problem, model._beta, names, time, event, entry, transform)
-    return name_errors(table, "model", model)
+    test = proportionality_test(problem, model._beta, names, time, event, entry, transform)
+    return name_errors(present(test, "hypothesis_tests"), "model", model)
 
 
 def assumptions(

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from ...data.result_tables import ResultTable, present
 from ...errors import DataError
 from ...fit import Problem
 from ...infer.independent_row_scores import outcome_and_predictor, predictor_scores
@@ -61,9 +62,9 @@ def has_columns(kind: str, kinds: tuple[str, ...], params: Params) -> bool:
     return by_column
 
 
-def table_by_row(model: FittedModel, values: np.ndarray, labels: list[str]) -> pd.DataFrame:
+def table_by_row(model: FittedModel, values: np.ndarray, labels: list[str]) -> ResultTable:
     """Return a table with the index of X's rows."""
-    return pd.DataFrame(values, index=model._row_labels, columns=labels)
+    return present(pd.DataFrame(values, index=model._row_labels, columns=labels), "residuals")
 
 
 def _finite_vcov(model: FittedModel, kind: str) -> np.ndarray:
@@ -84,7 +85,7 @@ def per_standard_error(
 
 def coefficient_residuals(
     model: FittedModel, problem: Problem, kind: str, params: Params
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute the residuals that have a column for each coefficient.
 
     Parameters
@@ -148,7 +149,7 @@ def survival_residuals(
     if strata is not None:
         stratum = pd.Index(np.fromiter(strata, object)[code], name="stratum")
         index = pd.MultiIndex.from_arrays([stratum, index])
-    return pd.DataFrame(residual, index, labels)
+    return present(pd.DataFrame(residual, index, labels), "residuals")
 
 
 @overload

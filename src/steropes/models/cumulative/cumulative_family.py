@@ -10,8 +10,8 @@ from ...errors import DataError
 from ...fit import Problem
 from ...infer.concordance import concordance_index
 from ...infer.rounding_ties import merge_rounding_ties
-from ..families.calibration_scales import EXCEEDANCE, CalibrationScale
 from ..families.family import Family, ValidationData
+from ..families.links import EXCEEDANCE, Link
 from ..families.performance import (
     outcome_of_rows,
     predictor_of_rows,
@@ -21,6 +21,15 @@ from ..families.performance import (
 from ..fitting.ordinal_outcomes import read_new_outcome
 
 __all__ = ["CUMULATIVE"]
+
+
+# exp(β) of each link. It multiplies the odds of larger values, −log P(Y ≤ v), whose derivative is
+# the reversed hazard, or divides −log P(Y > v), the cumulative hazard.
+RATIOS = {
+    "logit": "odds ratio",
+    "loglog": "reversed hazard ratio",
+    "cloglog": "inverse hazard ratio",
+}
 
 
 class CumulativeFamily(Family):
@@ -54,9 +63,13 @@ class CumulativeFamily(Family):
             raise DataError("Measures of performance need an outcome without censoring.")
         return np.asarray(outcome.lower, np.float64)
 
-    def calibration_scale(self, model: Any) -> CalibrationScale:
-        """Return the scale of the model's link."""
+    def link_of(self, model: Any) -> Link:
+        """Return the link of the probability that a value is exceeded."""
         return EXCEEDANCE[model.link]
+
+    def ratio_of(self, model: Any) -> str | None:
+        """Return the ratio, which the probit and cauchit links do not have."""
+        return RATIOS.get(getattr(model, "_link", model.link))
 
     def risk(self, fit: Any, new: np.ndarray, at: float | None) -> np.ndarray:
         """Predict the probability that the value ``at`` is exceeded."""

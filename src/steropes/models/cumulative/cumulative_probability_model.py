@@ -262,8 +262,6 @@ class CumulativeProbabilityModel(CumulativePredictions):
             raise DataError("One row (n_samples=1) has one outcome; the model needs two or more.")
         weights, offset = self._check_weights_and_offset(inputs.sample_weight, inputs.offset, n)
         self._link, self._has_intercept = self.link, False
-        # exp(β) is a ratio of odds or hazards; the probit and cauchit links have none.
-        self._has_ratio = self.link in ("logit", "loglog", "cloglog")
         outcome, self.categories_ = read_outcome(inputs.y, n)
         outcome = _copied(outcome)
         self._largest_bound = _finite_top(outcome)

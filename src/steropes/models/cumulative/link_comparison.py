@@ -9,6 +9,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from ...data.input_types import VectorLike
+from ...data.result_tables import ResultTable, present
 from ...likelihoods.cumulative import Link
 from ..fitting.setting_types import MatrixLike
 from .cumulative_probability_model import CumulativeProbabilityModel
@@ -22,7 +23,7 @@ def compare_links(
     y: VectorLike | None = None,
     links: Sequence[Link] = get_args(Link),
     **fit: object,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Fit the same model with several links and compare their log-likelihoods.
 
     All models have the same number of parameters, so that the order is also that of AIC and BIC.
@@ -64,4 +65,10 @@ def compare_links(
     )
     table.insert(1, "difference", table["log_likelihood"] - table["log_likelihood"].iloc[0])
     table.index.name = "link"
-    return table
+    return present(
+        table,
+        "interval_curves",
+        column="difference",
+        x="link",
+        label="Log-likelihood minus the best",
+    )

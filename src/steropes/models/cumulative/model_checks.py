@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data import check_weights, refuse_other_order
 from ...data.input_types import VectorLike
+from ...data.result_tables import drawn_by, present
 from ...data.vector_checks import check_vector
 from ...errors import DataError, SeparationError
 from ...infer.ordinal_diagnostics import equality_test, influence, scale_residuals
@@ -39,6 +40,34 @@ class Parallelism(NamedTuple):
     test: pd.DataFrame
     coefficients: pd.DataFrame
     se: pd.DataFrame
+
+    def plot(self, *, level: float = 0.95, **options: Any) -> Any:
+        """Draw the coefficients at the cuts with their robust limits.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level, default 0.95.
+        **options
+            As of `steropes.plots.interval_curves`.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+        """
+        half = critical_value(level) * self.se
+        columns = {
+            "estimate": self.coefficients,
+            "lower": self.coefficients - half,
+            "upper": self.coefficients + half,
+        }
+        table = pd.concat({name: part.stack() for name, part in columns.items()}, axis=1)
+        table = table.rename_axis(["cut", "coefficient"]).reset_index()
+        labelled = {"labels": ["coefficient"], "label": "Coefficient", "reference": 0.0}
+        return drawn_by(
+            "interval_curves", table, column="estimate", x="cut", **{**labelled, **options}
+        )
 
 
 def residuals(
@@ -190,7 +219,7 @@ def parallelism(
     test = equality_test(np.array(beta), influences, model._names)
     index = pd.Index(model._labels_of(cuts), name="cut", tupleize_cols=False)
     return Parallelism(
-        test,
+        present(test, "hypothesis_tests"),
         pd.DataFrame(np.array(beta), index, model._names),
         name_errors(pd.DataFrame(np.array(se), index, model._names), "robust"),
     )

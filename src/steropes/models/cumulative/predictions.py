@@ -13,6 +13,7 @@ from ...backends.blas_threads import single_threaded_blas
 from ...backends.thread_pool import ThreadPool
 from ...data import refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
+from ...data.result_tables import draw_estimates
 from ...design import Design
 from ...errors import DataError
 from ...infer.cumulative_predictions import (
@@ -40,6 +41,21 @@ class _Arrays(NamedTuple):
     lower: np.ndarray
     upper: np.ndarray
     se: np.ndarray
+
+    def plot(self, **options: Any) -> Any:
+        """Draw a line for each row of X and each point by `steropes.plots.forest`.
+
+        Parameters
+        ----------
+        **options
+            As of the function.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+        """
+        return draw_estimates(self.estimate, self.lower, self.upper, **options)
 
 
 class Prediction(NamesErrors, _Arrays):

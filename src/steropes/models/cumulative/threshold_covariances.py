@@ -9,6 +9,8 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ...data.input_types import LabelsLike
+from ...data.paper_tables import Interval
+from ...data.result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.cumulative_robust_variances import RobustInformation
 from ...infer.cumulative_variances import (
@@ -193,7 +195,7 @@ class CumulativeInference(PenalizedModel):
 
     def alpha_summary(
         self, level: float = 0.95, kind: Kind | None = None, cluster: LabelsLike | None = None
-    ) -> pd.DataFrame:
+    ) -> ResultTable:
         """Tabulate all thresholds with their standard errors.
 
         Parameters
@@ -241,9 +243,12 @@ class CumulativeInference(PenalizedModel):
             },
             index=pd.Index(self._labels_of(self.thresholds_), name="y", tupleize_cols=False),
         )
+        shown = [Interval("α", "alpha", level=level)]
+        drawn: dict[str, Any] = {"column": "alpha", "x": "y", "step": True, "label": "α(y)"}
+        found = present(table, "interval_curves", intervals=shown, **drawn)
         if self._lacks_standard_errors():
-            return name_missing_errors(table, self.prior_)
-        return name_errors(table, self._joint_kind(kind, cluster), self)
+            return name_missing_errors(found, self.prior_)
+        return name_errors(found, self._joint_kind(kind, cluster), self)
 
     def _labels_of(self, levels: np.ndarray) -> np.ndarray | list:
         """Return the labels of levels that are positions of categories, otherwise the levels."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from ...backends import host_backend
 from ...data import check_level, refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
+from ...data.result_tables import ResultTable, present
 from ...data.vector_checks import check_vector
 from ...errors import DataError
 from ...infer.hazard_influences import HazardInfluences
@@ -70,7 +71,7 @@ def survival_curves(
     offset: VectorLike | None = None,
     kind: Kind | None = None,
     cluster: LabelsLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute survival curves with confidence limits, as R's ``survfit.coxph``.
 
     Parameters
@@ -135,7 +136,7 @@ def survival_curves(
             Z[rows], active_intervals(model, p), eta[rows], int(s), at
         )
         parts.append(curve_table(rows, at, H, se, float(model._last_seen[s]), level))
-    return name_errors(concatenate_by_row(parts), found, model)
+    return name_errors(present(concatenate_by_row(parts), "survival_curves"), found, model)
 
 
 def baseline_hazard(
@@ -143,7 +144,7 @@ def baseline_hazard(
     level: float = 0.95,
     kind: Kind | None = None,
     cluster: LabelsLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute ``baseline_hazard_`` with confidence limits of the cumulative hazard.
 
     Parameters
@@ -191,7 +192,10 @@ def baseline_hazard(
     with np.errstate(over="ignore", invalid="ignore"):
         width = np.exp(z * share)
         table["se"], table["lower"], table["upper"] = share * H, H / width, H * width
-    return name_errors(table, found, model)
+    strata = [name for name in table if name == "stratum"]
+    drawn: dict[str, Any] = {"column": "cumulative_hazard", "label": "Cumulative hazard"}
+    shown = present(table, "interval_curves", labels=strata, step=True, **drawn)
+    return name_errors(shown, found, model)
 
 
 def standardized_survival(

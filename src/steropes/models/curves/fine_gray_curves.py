@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from ...backends import host_backend
 from ...data import check_level, refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
+from ...data.result_tables import ResultTable, present
 from ...data.vector_checks import check_vector
 from ...errors import DataError
 from ...infer.hazard_influences import HazardInfluences
@@ -53,7 +53,7 @@ def incidence_curves(
     strata: LabelsLike | None = None,
     offset: VectorLike | None = None,
     cluster: LabelsLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute cumulative incidence curves with confidence limits.
 
     Parameters
@@ -108,7 +108,7 @@ def incidence_curves(
         at = time_grid(state, int(s)) if given is None else given
         H, se = errors.cumulative_hazards(Z[rows], acts, eta[rows], int(s), at)
         parts.append(curve_table(rows, at, H, se, float(model._last_seen[s]), level, "incidence"))
-    return name_errors(concatenate_by_row(parts), "robust")
+    return name_errors(present(concatenate_by_row(parts), "incidence_curves"), "robust")
 
 
 def standardized_incidence(

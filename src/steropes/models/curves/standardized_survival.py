@@ -9,6 +9,8 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from ...data.paper_tables import Interval
+from ...data.result_tables import ResultTable, present
 from ...infer.hazard_with_variance import HazardWithVariance
 from ...infer.standardized_curves import Averages, JointCovariance, standardized_averages
 from ...infer.survival_standard_errors import incidence_limits, log_log_limits
@@ -55,13 +57,31 @@ class StandardizedTables:
             if t is not None
         ]
 
-    def extended_to(self, times: np.ndarray) -> Self:
-        """Copy the tables with rows of NaN for the times that they lack.
+    def plot(self, **options: Any) -> Any:
+        """Draw the average curves of the groups; the other tables have plots of their own.
+
+        Parameters
+        ----------
+        **options
+            As of `steropes.plots.survival_curves` or `steropes.plots.incidence_curves`.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+        """
+        first: ResultTable = next(iter(vars(self).values()))
+        return first.plot(**options)
+
+    def extended_to(self, times: np.ndarray, level: float) -> Self:
+        """Copy the tables with rows of NaN for the times that they lack, and their presentation.
 
         Parameters
         ----------
         times : (T,) array
             Times in ascending order, which include those of the tables.
+        level : float
+            Confidence level of the limits.
 
         Returns
         -------
@@ -69,7 +89,10 @@ class StandardizedTables:
             The tables with a row for each group and time.
         """
         return type(self)(
-            *(None if x is None else _with_rows(x, times) for x in vars(self).values())
+            *(
+                None if x is None else _present(_with_rows(x, times), level)
+                for x in vars(self).values()
+            )
         )
 
 
@@ -183,7 +206,7 @@ def standardize(
         _differences(found, 1, z),
     ]  # fmt: skip
     tables = _tabulate([survival, area], compared, people)
-    return StandardizedSurvival(*tables).extended_to(people.times)
+    return StandardizedSurvival(*tables).extended_to(people.times, level)
 
 
 def standardize_incidence(
@@ -202,7 +225,7 @@ def standardize_incidence(
         _differences(found, 0, z, -1.0), _ratios(found, z, -1.0), _differences(found, 1, z, -1.0)
     ]  # fmt: skip
     tables = _tabulate([incidence, lost], compared, people)
-    return StandardizedIncidence(*tables).extended_to(people.times)
+    return StandardizedIncidence(*tables).extended_to(people.times, level)
 
 
 def _averages(
@@ -247,6 +270,26 @@ def _with_rows(table: pd.DataFrame, times: np.ndarray) -> pd.DataFrame:
     if before:
         wanted = table[before].drop_duplicates().merge(wanted, how="cross")
     return wanted.merge(table, how="left", on=[*before, "time"])
+
+
+def _present(table: pd.DataFrame, level: float) -> ResultTable:
+    """Make a table of averages or comparisons a result that draws curves over time."""
+    place = int(np.flatnonzero(table.columns == "time")[0])
+    labels, value = list(table.columns[:place]), str(table.columns[place + 1])
+    shown = [Interval(value.capitalize(), value, level=level)]
+    if value in ("survival", "incidence"):
+        return present(table, f"{value}_curves", intervals=shown)
+    return present(
+        table,
+        "interval_curves",
+        intervals=shown,
+        labels=labels,
+        column=value,
+        step=value != "mean",
+        ratio=value == "ratio",
+        reference={"difference": 0.0, "ratio": 1.0}.get(value),
+        label=value.capitalize(),
+    )
 
 
 def _differences(found: Averages, which: int, z: float, side: float = 1.0) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data import refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
+from ...data.result_tables import draw_estimates
 from ...data.survival_curve_quantiles import first_crossings
 from ...data.vector_checks import check_vector
 from ...errors import DataError
@@ -40,6 +41,21 @@ class _Arrays(NamedTuple):
     estimate: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+
+    def plot(self, **options: Any) -> Any:
+        """Draw a line for each row of X and each q by `steropes.plots.forest`.
+
+        Parameters
+        ----------
+        **options
+            As of the function.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+        """
+        return draw_estimates(*self, **{"label": "Time", **options})
 
 
 class TimeQuantile(NamesErrors, _Arrays):

@@ -12,6 +12,8 @@ from scipy import sparse, stats
 from ...backends import host_backend
 from ...data import check_level, check_weights
 from ...data.input_types import LabelsLike, VectorLike
+from ...data.paper_tables import Interval
+from ...data.result_tables import ResultTable, present
 from ...design import Design, has_names
 from ...errors import DataError, listed
 from ...fit.shards import ShardedDesign
@@ -52,7 +54,7 @@ def average_effects(
     offset: VectorLike | None = None,
     kind: Kind | None = None,
     cluster: LabelsLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute average effects of variables on the mean of y.
 
     The effect of a number is the derivative of each row's mean, that of a variable of zeros
@@ -122,7 +124,8 @@ def average_effects(
     with np.errstate(divide="ignore", invalid="ignore"):
         out["se"], out["z"] = se, effect / se
     out["p"] = 2 * stats.norm.sf(np.abs(out["z"]))
-    return name_errors(out, covariance.attrs["errors"], model)
+    shown = present(out, "forest", intervals=[Interval("Average effect", "effect", level=level)])
+    return name_errors(shown, covariance.attrs["errors"], model)
 
 
 def chosen_variables(

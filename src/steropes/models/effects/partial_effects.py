@@ -10,6 +10,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from ...data.paper_tables import Interval
+from ...data.result_tables import ResultTable, present
 from ...design import Design
 from ...design.multinomial_design import ClassDesign
 from ...errors import DataError
@@ -31,7 +33,7 @@ def partial_effect(
     scale: Scale = "linear",
     level: float = 0.95,
     at: Mapping[str, object] | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Predict along one variable, with the others at typical values.
 
     Parameters
@@ -106,7 +108,8 @@ def partial_effect(
     found = model._accessor("effects").predictions(X, scale, level, reference=reference)
     shown = table[variable].to_numpy()  # multinomial models have a line for each class
     found.insert(0, variable, np.repeat(shown, len(found) // len(shown)))
-    return found
+    shown = [Interval("Effect", level=level)]
+    return present(found, "partial_effect", intervals=shown, scale=scale)
 
 
 def typical_variables(model: Estimator) -> Mapping[str, FormulaVariable]:

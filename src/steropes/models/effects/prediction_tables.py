@@ -10,6 +10,8 @@ import pandas as pd
 from ...backends import host_backend
 from ...data import check_level
 from ...data.input_types import LabelsLike, VectorLike
+from ...data.paper_tables import Interval
+from ...data.result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.inference_constants import BLOCKS
 from ...infer.response_moments import NormalResponse
@@ -43,7 +45,7 @@ def prediction_table(
     offset: VectorLike | None = None,
     kind: Kind | None = None,
     cluster: LabelsLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Predict linear predictors, means or ratios with standard errors and limits.
 
     Parameters
@@ -125,7 +127,23 @@ def prediction_table(
         table["lower"], table["upper"] = ends
     index = X.index if isinstance(X, pd.DataFrame) else None
     found = pd.DataFrame(table, index, columns=["estimate", "se", "lower", "upper"])
-    return name_errors(found, covariance.attrs["errors"], model)
+    shown = present_predictions(found, str(scale), level, model._ratio)
+    return name_errors(shown, covariance.attrs["errors"], model)
+
+
+def present_predictions(
+    table: pd.DataFrame, scale: str, level: float, ratio: str | None
+) -> ResultTable:
+    """Make a table of predictions a result; ratios are drawn on a log scale."""
+    caption = {
+        "linear": "Linear predictor", "ratio": str(ratio).capitalize(),
+        "response": "Predicted mean", "observation": "Predicted outcome",
+    }[scale]  # fmt: skip
+    shown = Interval(caption, level=level)
+    if scale == "ratio":
+        columns = ("estimate", "lower", "upper")
+        return present(table, "ratio_forest", intervals=[shown], columns=columns, ratio=caption)
+    return present(table, "forest", intervals=[shown])
 
 
 def predict_terms(
@@ -178,7 +196,7 @@ def predict_terms(
             part = V[np.ix_(term.coefficients, term.coefficients)]
             errors[term.name] = np.sqrt(np.maximum(((z @ part) * z).sum(axis=1), 0.0))
     index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(len(Z))
-    table = pd.DataFrame(parts, index)
+    table = present(pd.DataFrame(parts, index), "terms")
     if covariance is None:
         return table
     return table, name_errors(pd.DataFrame(errors, index), covariance.attrs["errors"], model)
@@ -190,7 +208,7 @@ def _check_scale(
     """Refuse scales that the model does not have, and contradictory arguments."""
     if not isinstance(scale, str) or scale not in SCALES:
         raise DataError(f"scale must be one of {', '.join(map(repr, SCALES))}, not {scale!r}.")
-    if scale == "ratio" and not model._has_ratio:
+    if scale == "ratio" and model._ratio is None:
         raise DataError("The exponential of this model's predictor is no ratio; take 'linear'.")
     if scale == "response" and model._distribution is None:
         raise DataError(

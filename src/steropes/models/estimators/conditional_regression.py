@@ -22,7 +22,7 @@ from ...likelihoods import (
 )
 from ...priors import Prior
 from ..checks.check_accessors import GroupedChecks
-from ..families.survival_families import CONDITIONAL
+from ..families.survival_families import CONDITIONAL, COUNTS_WITHIN_STRATA
 from ..fitting.accessors import accessor
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver
@@ -348,6 +348,7 @@ class ConditionalPoissonRegression(_ConditionalModel):
             trusted=trusted,
         )  # fmt: skip
 
+    _family = COUNTS_WITHIN_STRATA
     _stratum_description = "the stratum"
     _likelihood_class: type[ConditionalPoissonLikelihood] = ConditionalPoissonLikelihood
 

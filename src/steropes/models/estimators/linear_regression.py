@@ -123,7 +123,6 @@ class LinearRegression(GeneralizedLinearModel):
     """
 
     _batched_outcomes = "always"
-    _has_ratio = False
     _offset_on_log_scale = False
     _distribution = NormalResponse()
     _family = LINEAR

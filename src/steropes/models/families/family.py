@@ -1,4 +1,4 @@
-"""What a family of models declares: its measures of performance, scores, outcome and risks."""
+"""What a family of models declares: link, ratio, measures, scores, outcome and risks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...data.survival_outcome import Surv, SurvivalOutcome
 from ...design import null_design
 from ...errors import DataError, SeparationError
 from ...fit import Problem
-from .calibration_scales import IDENTITY, CalibrationScale
+from .links import IDENTITY, Link
 
 __all__ = ["CAUSE", "COMPETING", "Family", "ValidationData"]
 
@@ -27,6 +27,10 @@ class Family:
     held-out rows, and returns a number of which more is better. ``scores`` lists the names.
     """
 
+    # The link function, and the name of exp(coef), which None says is no ratio. Families in which
+    # a setting of the model decides override the methods `link_of` and `ratio_of`.
+    link: ClassVar[Link] = IDENTITY
+    ratio: ClassVar[str | None] = "ratio"
     # Scores by which a cross-validation may choose, and whether it may call a scorer for arrays:
     # any callable, and the names of scikit-learn's scorers.
     scores: ClassVar[tuple[str, ...]] = ("deviance",)
@@ -61,9 +65,13 @@ class Family:
         """Read the outcome of new rows, as the ``y`` of `ValidationData`."""
         return check_response(y, len(y))
 
-    def calibration_scale(self, model: Any) -> CalibrationScale:
-        """Return the scale on which a calibration curve adds a constant to η."""
-        return IDENTITY
+    def link_of(self, model: Any) -> Link:
+        """Return the link of a model, on whose scale a calibration curve adds a constant."""
+        return self.link
+
+    def ratio_of(self, model: Any) -> str | None:
+        """Return the name of exp(coef) in a model, such as "hazard ratio"; None if it is none."""
+        return self.ratio
 
     def risk(self, fit: Any, new: np.ndarray, at: float | None) -> np.ndarray:
         """Predict the risks (by the time, or beyond the value ``at``) or means of new rows."""

@@ -11,8 +11,8 @@ from sklearn.metrics import mean_gamma_deviance, mean_poisson_deviance
 from ...data import check_classes
 from ...fit import Problem
 from ...infer.response_moments import GammaResponse, null_predictor
-from .calibration_scales import LOG, LOGIT, CalibrationScale
 from .family import Family, ValidationData
+from .links import LOG, LOGIT
 from .performance import auc, outcome_of_rows, predictor_of_rows, recalibration
 
 __all__ = [
@@ -52,6 +52,7 @@ class ResponseFamily(Family):
 class LinearFamily(ResponseFamily):
     """Normal outcomes with their mean as linear predictor."""
 
+    ratio = None
     scores = ("deviance", "mse")
     has_own_deviance = True
 
@@ -78,13 +79,12 @@ class LinearFamily(ResponseFamily):
 class LogFamily(ResponseFamily):
     """Outcomes with the logarithm of their mean as linear predictor."""
 
+    link = LOG
+    ratio = "rate ratio"
+
     def prediction(self, eta: np.ndarray) -> np.ndarray:
         """Return the mean."""
-        return np.exp(eta)
-
-    def calibration_scale(self, model: Any) -> CalibrationScale:
-        """Return the logarithmic scale."""
-        return LOG
+        return self.link.mean(eta)
 
 
 class PoissonFamily(LogFamily):
@@ -102,6 +102,7 @@ class GammaFamily(LogFamily):
     """Positive outcomes with a variance in proportion to the square of their mean."""
 
     has_own_deviance = True
+    ratio = "ratio of means"
 
     def performance(
         self, data: ValidationData, eta: np.ndarray, weight: np.ndarray
@@ -125,6 +126,8 @@ class GammaFamily(LogFamily):
 class ClassFamily(ResponseFamily):
     """Outcomes that are classes."""
 
+    link = LOGIT
+    ratio = "odds ratio"
     scores: ClassVar[tuple[str, ...]] = ("deviance", "auc", "brier")
     has_classes = True
 
@@ -166,10 +169,6 @@ class LogisticFamily(ClassFamily):
         """Compute minus the Brier score."""
         error = (outcome_of_rows(part)[0] - expit(predictor_of_rows(part, beta))) ** 2
         return -float(np.average(error, weights=held))
-
-    def calibration_scale(self, model: Any) -> CalibrationScale:
-        """Return the logistic scale."""
-        return LOGIT
 
     def risk(self, fit: Any, new: np.ndarray, at: float | None) -> np.ndarray:
         """Predict the probability of the second class."""

@@ -20,8 +20,8 @@ from ...likelihoods import CoxLikelihood
 from ...likelihoods.conditional_logistic_likelihood import ConditionalLogisticLikelihood
 from ...likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood
 from ...solve.linear_predictor import linear_predictor
-from .calibration_scales import HAZARD, CalibrationScale
 from .family import CAUSE, COMPETING, Family, ValidationData
+from .links import HAZARD, LOG, LOGIT
 from .performance import (
     auc,
     concordance_of_times,
@@ -30,15 +30,20 @@ from .performance import (
     recalibration,
 )
 
-__all__ = ["CONDITIONAL", "COX", "FINE_GRAY", "POOLED"]
+__all__ = ["CONDITIONAL", "COUNTS_WITHIN_STRATA", "COX", "FINE_GRAY", "POOLED"]
 
 # Quantiles of the event times over which the Brier score of a survival model is integrated.
 EVENT_TIME_QUANTILES = np.linspace(0.05, 0.9, 18)
 
 
 class CoxFamily(Family):
-    """Times to an event with the log hazard ratio as linear predictor."""
+    """Times to an event with the log hazard ratio as linear predictor.
 
+    The link is that of a log cumulative hazard and the risk of the event by a time.
+    """
+
+    link = HAZARD
+    ratio = "hazard ratio"
     scores = ("deviance", "concordance", "brier")
     takes_callables = has_measures = has_times = True
 
@@ -95,10 +100,6 @@ class CoxFamily(Family):
         """Read a survival outcome."""
         return check_survival(y, len(y))
 
-    def calibration_scale(self, model: Any) -> CalibrationScale:
-        """Return the scale of log cumulative hazards."""
-        return HAZARD
-
     def risk(self, fit: Any, new: np.ndarray, at: float | None) -> np.ndarray:
         """Predict the risk of the event by the time ``at``."""
         return np.asarray(1.0 - fit.predict_survival(new, [at])[:, 0])
@@ -106,6 +107,8 @@ class CoxFamily(Family):
 
 class FineGrayFamily(CoxFamily):
     """Times to an event of interest or a competing one."""
+
+    ratio = "subdistribution hazard ratio"
 
     def concordance(self, data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> float:
         """Compute the concordance, with people with a competing event outliving everyone.
@@ -132,6 +135,8 @@ class FineGrayFamily(CoxFamily):
 class PooledFamily(Family):
     """Events in intervals of time, each with log odds as linear predictor."""
 
+    link = LOGIT
+    ratio = "odds ratio"
     scores = ("deviance", "auc", "brier")
     scores_changing_effects = True
 
@@ -148,6 +153,8 @@ class PooledFamily(Family):
 class ConditionalFamily(Family):
     """Cases and controls of strata."""
 
+    link = LOGIT
+    ratio = "odds ratio"
     scores = ("deviance", "concordance")
 
     def held_out_concordance(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
@@ -155,8 +162,16 @@ class ConditionalFamily(Family):
         return concordance_within_strata(part, beta, held)
 
 
+class CountsWithinStrata(Family):
+    """Counts within sets of rows or people, whose sums are given."""
+
+    link = LOG
+    ratio = "rate ratio"
+
+
 COX, FINE_GRAY = CoxFamily(), FineGrayFamily()
 POOLED, CONDITIONAL = PooledFamily(), ConditionalFamily()
+COUNTS_WITHIN_STRATA = CountsWithinStrata()
 
 
 def person_intervals(

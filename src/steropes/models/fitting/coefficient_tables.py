@@ -12,6 +12,7 @@ from scipy import stats
 
 from ...data import check_level, check_strata
 from ...data.input_types import LabelsLike
+from ...data.result_tables import ResultTable, present_coefficients
 from ...errors import DataError, listed
 from .fixed_and_initial_coefficients import FixedCoefficients
 
@@ -96,9 +97,9 @@ def coefficient_table(
     names: list[str],
     level: object,
     df: float | None = None,
-    ratio: bool = False,
+    ratio: str | None = None,
     known: tuple[np.ndarray, np.ndarray] | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Tabulate coefficients with their limits, ratios and Wald tests.
 
     Parameters
@@ -108,14 +109,14 @@ def coefficient_table(
         Confidence level of the limits.
     df : float, optional
         Residual degrees of freedom of t statistics. The default uses the normal distribution.
-    ratio : bool
-        Whether exp(coef) is a ratio (of hazards, odds or rates) and gets columns of its own.
+    ratio : str, optional
+        Name of exp(coef), such as "hazard ratio", which then has columns of its own.
     known : tuple of (p,) and (p, 2) arrays, optional
         Statistics and limits that are not derived from the standard errors.
 
     Returns
     -------
-    DataFrame
+    ResultTable
         Indexed by coefficient, with the columns ``coef``, ``lower``, ``upper``, ``exp(coef)``,
         ``exp(lower)``, ``exp(upper)`` (these three with ``ratio`` only), ``se``, ``z`` (``t``
         with ``df``) and ``p``.
@@ -129,10 +130,10 @@ def coefficient_table(
             statistic, (lower, upper) = known[0], known[1].T
             tail = stats.norm.sf(np.abs(statistic))
         table = {"coef": coef, "lower": lower, "upper": upper}
-        if ratio:
+        if ratio is not None:
             table |= {f"exp({name})": np.exp(values) for name, values in table.items()}
         table |= {"se": se, "z" if df is None else "t": statistic, "p": 2 * tail}
-    return pd.DataFrame(table, index=list(names))
+    return present_coefficients(pd.DataFrame(table, index=list(names)), ratio, check_level(level))
 
 
 def cluster_codes(cluster: LabelsLike | None, n: int, weights: np.ndarray) -> np.ndarray | None:

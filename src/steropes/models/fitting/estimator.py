@@ -18,6 +18,7 @@ from ...backends.protocols import Backend
 from ...convergence_warning import NotConvergedWarning
 from ...data import check_offset, check_weights
 from ...data.input_types import CoefficientsByColumn, VectorLike
+from ...data.result_tables import present
 from ...data.vector_checks import check_vector
 from ...design import Design, as_design, copy_shared_arrays, has_names
 from ...design.memory_estimate import free_memory, least_memory, too_large
@@ -64,9 +65,6 @@ class Estimator(FittedModel):
     trace_: pd.DataFrame
     cv_results_: pd.DataFrame
     variance_: float
-
-    # What the family declares: measures of performance, scores, outcomes and risks.
-    _family: ClassVar[Family] = Family()
 
     # The distribution of y in generalised linear models.
     _distribution: Any = None
@@ -339,7 +337,8 @@ class Estimator(FittedModel):
             selection = chooser.run(problem, self._criterion_terms, progress.report)
         else:
             selection = chooser.run(problem, progress.report, self._held_out_score(chooser))
-        self.cv_results_ = selection.results
+        shown: dict[str, Any] = {"chosen": selection.variance, **chooser._figure_options}
+        self.cv_results_ = present(selection.results, "cross_validation_curve", **shown)
         self.variance_ = selection.variance
         return selection.prior, selection.beta if selection.batch is None else selection.batch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from ...infer.estimated_weights import WeightModel, check_weight_model, summed_p
 from ...infer.survival_residuals import influences
 from ...priors import Prior
 from ...select.folds import Seed
+from ..families.family import Family
 from ..formulas.formula_data_types import RowVector, as_pandas_table
 from ..formulas.formula_parsing import Formula
 from .coefficient_tables import cluster_codes
@@ -79,8 +80,8 @@ class FittedModel(BaseEstimator):
     _has_intercept: bool
     # Whether an offset is added to a logarithm.
     _offset_on_log_scale = True
-    # Whether tables show exp(coef), a ratio of hazards, odds or rates, with its limits.
-    _has_ratio: bool = True
+    # What the family declares: link, ratio, measures of performance, scores, outcomes and risks.
+    _family: ClassVar[Family] = Family()
     # Coefficients in the solver's parametrisation.
     _beta: np.ndarray
     # Index of the rows of the fit, if X or y had one, and labels of the formula's cluster().
@@ -101,6 +102,11 @@ class FittedModel(BaseEstimator):
         """Restrict BLAS to one thread in the public methods of a subclass."""
         single_threaded_methods(cls)
         super().__init_subclass__(**kwargs)
+
+    @property
+    def _ratio(self) -> str | None:
+        """Name of exp(coef), which tables show with its limits; None if it is no ratio."""
+        return self._family.ratio_of(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether the model is fitted, for `sklearn.utils.validation.check_is_fitted`."""

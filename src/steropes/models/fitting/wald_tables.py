@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 
 from ...data import check_level
 from ...data.input_types import LabelsLike
+from ...data.result_tables import ResultTable
 from ...errors import DataError
 from ...infer.estimated_weights import WeightModel
 from .coefficient_tables import coefficient_positions, coefficient_table
@@ -26,7 +26,7 @@ def wald_summary(
     kind: Kind | None = None,
     cluster: LabelsLike | None = None,
     weight_model: WeightModel | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Tabulate the coefficients; standard errors under a Laplace prior are NaN.
 
     The printed table says so in its corner, and ``attrs["note"]`` explains it.
@@ -40,7 +40,7 @@ def wald_summary(
         V = model.vcov(kind, cluster, weight_model)
         se, kind = np.sqrt(np.diag(V.to_numpy())), V.attrs["errors"]
     table = coefficient_table(
-        estimate, se, model._coefficient_names(), level, model._residual_df(), model._has_ratio
+        estimate, se, model._coefficient_names(), level, model._residual_df(), model._ratio
     )
     if shrunken:
         return name_missing_errors(table, model.prior_)
@@ -54,7 +54,7 @@ def wald_intervals(
     kind: Kind | None,
     cluster: LabelsLike | None,
     weight_model: WeightModel | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute intervals of some coefficients; refuse under a Laplace prior."""
     chosen = coefficient_positions(params, model._coefficient_names(), model._fixed)
     if model._has_sparse_prior():

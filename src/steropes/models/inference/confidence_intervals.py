@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data import check_level
 from ...data.input_types import LabelsLike
+from ...data.result_tables import ResultTable, present_coefficients
 from ...errors import DataError, listed
 from ...infer.bootstrap_intervals import standard_deviations
 from ...infer.estimated_weights import WeightModel
@@ -45,7 +46,7 @@ def confint(
     method: IntervalMethod = "wald",
     cluster: LabelsLike | None = None,
     weight_model: WeightModel | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute confidence intervals of the coefficients.
 
     Parameters
@@ -123,7 +124,7 @@ def confint(
         raise DataError("cluster goes with method='robust' or 'bootstrap', not 'profile'.")
     limits = profile_intervals(self, chosen, level)
     table = pd.DataFrame(limits, [names[j] for j in chosen], ["lower", "upper"])
-    return name_errors(table, method, self)
+    return name_errors(present_coefficients(table, self._ratio, level), method, self)
 
 
 def summary(
@@ -132,7 +133,7 @@ def summary(
     kind: SummaryKind | None = None,
     cluster: LabelsLike | None = None,
     weight_model: WeightModel | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Tabulate the coefficients with standard errors, tests and intervals.
 
     Parameters
@@ -209,7 +210,7 @@ def summary(
         limits, se = drawn.confint(level).to_numpy(), standard_deviations(drawn.coef)
         with np.errstate(divide="ignore", invalid="ignore"):
             root = estimate / se
-    table = coefficient_table(estimate, se, names, level, None, self._has_ratio, (root, limits))
+    table = coefficient_table(estimate, se, names, level, None, self._ratio, (root, limits))
     name_errors(table, kind, self)
     if kind == "profile":
         unknown = [names[j] for j in chosen if np.isnan([root[j], *limits[j]]).any()]

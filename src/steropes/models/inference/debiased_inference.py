@@ -152,7 +152,7 @@ def debiased_lasso(
         penalty,
         model._residual_variance(),
         unit,
-        model._has_ratio,
+        model._ratio,
     )
     name_errors(found.vcov, kind, model)  # from which its tables take the kind
     return found

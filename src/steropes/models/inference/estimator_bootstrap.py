@@ -154,7 +154,7 @@ def bootstrap(
 
     return Bootstrap(
         fits.coef, model._coefficient_names(), np.array(model._coefficients(), np.float64),
-        later, units, fits.converged, fits.variance,
+        later, units, fits.converged, fits.variance, model._ratio,
     )  # fmt: skip
 
 

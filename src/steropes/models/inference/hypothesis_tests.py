@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, stats
 
 from ...data.input_types import LabelsLike
+from ...data.result_tables import ResultTable, present, present_test
 from ...errors import DataError
 from ...fit import Problem
 from ...infer.reparametrisation import reparametrise
@@ -211,7 +212,7 @@ def null_fit(model: Estimator) -> tuple[Problem, RestrictedFit]:
 
 def model_tests(
     model: Estimator, kind: Kind | None = None, cluster: LabelsLike | None = None
-) -> pd.DataFrame:
+) -> ResultTable:
     """Test the hypothesis that the coefficients of all covariates are zero.
 
     Parameters
@@ -262,7 +263,8 @@ def model_tests(
         wald,
     ]
     errors = wald.attrs["errors"]
-    table = name_errors(pd.DataFrame(rows, index=list(TESTS)), errors, model)
+    table = present(pd.DataFrame(rows, index=list(TESTS)), "hypothesis_tests")
+    name_errors(table, errors, model)
     if has_fractional_weights(model) and errors != "model":
         table.attrs["note"] = LIKELIHOOD_TESTS
     if errors != "model":
@@ -396,5 +398,4 @@ def _looks_like_a_row(array: np.ndarray, lengths: set[int]) -> bool:
 
 def _result(statistic: float, df: int) -> pd.Series:
     """Return a chi-squared statistic with its degrees of freedom and p-value."""
-    p = float(stats.chi2.sf(statistic, df))
-    return pd.Series({"chisq": statistic, "df": float(df), "p": p})
+    return present_test(statistic, float(df), float(stats.chi2.sf(statistic, df)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from ...data import check_level
 from ...data.input_types import LabelsLike
+from ...data.result_tables import ResultTable
 from ...errors import DataError
 from ...infer.bootstrap_intervals import Bootstrap, standard_deviations
 from ..fitting.coefficient_tables import coefficient_table, critical_value
@@ -40,7 +40,7 @@ def linear_combination(
     level: float = 0.95,
     method: IntervalMethod | None = None,
     cluster: LabelsLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Tabulate linear combinations of coefficients, such as differences, with intervals.
 
     Parameters
@@ -143,11 +143,11 @@ def linear_combination(
         V = model.vcov(None if method == "wald" else method, cluster)
         errors = V.attrs["errors"]
         se, df = np.sqrt(np.diag(R @ V.to_numpy() @ R.T)), model._residual_df()
-    table = coefficient_table(estimate, se, names, level, df, model._has_ratio, known)
+    table = coefficient_table(estimate, se, names, level, df, model._ratio, known)
     return name_errors(table, errors, model)
 
 
-def _profile_table(model: Estimator, R: np.ndarray, names: list[str], level: float) -> pd.DataFrame:
+def _profile_table(model: Estimator, R: np.ndarray, names: list[str], level: float) -> ResultTable:
     """Tabulate combinations with profile intervals and likelihood-ratio tests."""
     drop = 0.5 * float(stats.chi2.ppf(level, 1))
     estimate, root, limits = np.empty(len(R)), np.empty(len(R)), np.empty((len(R), 2))
@@ -159,7 +159,7 @@ def _profile_table(model: Estimator, R: np.ndarray, names: list[str], level: flo
         limits[i] = ends if factor > 0 else ends[::-1]
         (root[i],) = ratios_against_zero(model, held, [j], [top.point]) * np.sign(factor)
     se = (limits[:, 1] - limits[:, 0]) / (2.0 * critical_value(level))
-    return coefficient_table(estimate, se, names, level, None, model._has_ratio, (root, limits))
+    return coefficient_table(estimate, se, names, level, None, model._ratio, (root, limits))
 
 
 def _read_combinations(

@@ -11,6 +11,7 @@ from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from ...backends import host_backend
+from ...data.result_tables import ResultTable, present
 from ...errors import DataError
 from ...fit import Problem
 from ...likelihoods import CoxLikelihood
@@ -27,7 +28,7 @@ SKETCHES, MORE_SKETCHES = 32, 8
 EQUAL = 1e-7
 
 
-def compare_nested_fits(*models: Estimator) -> pd.DataFrame:
+def compare_nested_fits(*models: Estimator) -> ResultTable:
     """Compare nested maximum-likelihood fits to the same data by likelihood-ratio tests.
 
     Parameters
@@ -93,7 +94,8 @@ def compare_nested_fits(*models: Estimator) -> pd.DataFrame:
             )
         chisq[i], df[i] = max(2.0 * (high - low), 0.0), many - few
         p[i] = stats.chi2.sf(chisq[i], df[i])
-    return name_errors(table.assign(chisq=chisq, df=df, p=p), "model", first)
+    shown = present(table.assign(chisq=chisq, df=df, p=p), "hypothesis_tests")
+    return name_errors(shown, "model", first)
 
 
 def _refuse_incomparable(first: Any, other: Any, i: int) -> None:

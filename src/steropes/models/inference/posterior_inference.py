@@ -145,7 +145,7 @@ def posterior(
         [names[j] for j in chosen],
         (found.deviation * fitted) ** 2,
         found.dispersion,
-        model._has_ratio,
+        model._ratio,
         found.acceptance,
     )
     _warn_unmixed(out)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...convergence_warning import NotConvergedWarning
 from ...data import check_level
+from ...data.result_tables import ResultTable, present
 from ...errors import DataError, MonotoneLikelihoodWarning, listed
 from ...fit import Problem
 from ...infer import refuse_undetermined
@@ -60,7 +61,7 @@ def profile(
     model: Estimator,
     param: str | int | Sequence[str | int],
     points: Literal["adaptive"] | Sequence[float] | np.ndarray = "adaptive",
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute the profile log-likelihood of a coefficient, with all others refitted.
 
     Under a prior the others are refitted under it, and the result is the log-likelihood
@@ -109,7 +110,8 @@ def profile(
     names = model._coefficient_names()
     whole = names if model._fixed is None else model._fixed.all_names(names)
     if is_combination(param, whole):
-        return _combination_profile(model, str(param), points)
+        table = _combination_profile(model, str(param), points)
+        return present(table, "profile_curve", name=str(param))
     several = not (isinstance(param, str) or np.ndim(param) == 0)
     chosen = coefficient_positions(param, names, model._fixed)
     if not chosen:
@@ -125,7 +127,7 @@ def profile(
             table = {"param": names[j]} if several else {}
             tables.append(_table(values, table))
         _warn_unconverged_points([names[j] for j in columns], parts)
-    return pd.concat(tables, ignore_index=True)
+    return present(pd.concat(tables, ignore_index=True), "profile_curve")
 
 
 def profile_intervals(

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...data.input_types import LabelsLike
+from ...data.result_tables import ResultTable, present
 from ...errors import DataError
 from ..fitting.default_errors import name_errors
 from ..fitting.estimator import Estimator
@@ -33,7 +34,7 @@ def term_tests(
     test: Test = "wald",
     kind: Kind | None = None,
     cluster: LabelsLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Test each variable with all of its terms, its non-linear part and its interactions.
 
     Parameters
@@ -116,7 +117,8 @@ def term_tests(
     rows.add("TOTAL", "all", _selection(terms, p))
     lines = [linear_hypothesis(model, R, test=test, kind=kind, cluster=cluster) for R in rows.R]
     index = pd.MultiIndex.from_tuples(rows.labels, names=["term", "part"])
-    return name_errors(pd.DataFrame(lines, index), lines[0].attrs["errors"], model)
+    shown = present(pd.DataFrame(lines, index), "hypothesis_tests")
+    return name_errors(shown, lines[0].attrs["errors"], model)
 
 
 def _bend(

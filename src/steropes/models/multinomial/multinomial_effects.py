@@ -13,6 +13,8 @@ from scipy.special import softmax
 from ...backends import host_backend
 from ...data import check_level, check_weights
 from ...data.input_types import LabelsLike, VectorLike
+from ...data.paper_tables import Interval
+from ...data.result_tables import ResultTable, present
 from ...errors import DataError
 from ..effects.average_effects import (
     Matrix,
@@ -46,7 +48,7 @@ def average_effects(
     offset: VectorLike | None = None,
     kind: Kind | None = None,
     cluster: LabelsLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute average effects of variables on the probability of each class.
 
     The effect of a number is the derivative of each row's probabilities, that of a variable of
@@ -123,7 +125,8 @@ def average_effects(
     with np.errstate(divide="ignore", invalid="ignore"):
         out["z"] = effect / se
     out["p"] = 2 * stats.norm.sf(np.abs(out["z"]))
-    return name_errors(out, covariance.attrs["errors"], model)
+    shown = present(out, "forest", intervals=[Interval("Average effect", "effect", level=level)])
+    return name_errors(shown, covariance.attrs["errors"], model)
 
 
 def _effects_of_class_variables(

@@ -11,9 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from ...backends import host_backend
 from ...data import check_level
 from ...data.input_types import LabelsLike, VectorLike
+from ...data.result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.inference_constants import BLOCKS
-from ..effects.prediction_tables import square_root
+from ..effects.prediction_tables import present_predictions, square_root
 from ..families.multinomial_performance import class_probabilities, log_odds_of_class
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.default_errors import name_errors
@@ -40,7 +41,7 @@ def prediction_table(
     offset: VectorLike | None = None,
     kind: Kind | None = None,
     cluster: LabelsLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Predict log odds, probabilities or odds ratios of the classes with standard errors.
 
     Parameters
@@ -126,7 +127,8 @@ def prediction_table(
     index = pd.MultiIndex.from_product([rows, labels], names=[rows.name or "row", "class"])
     columns = {"estimate": table["estimate"], "se": se, **table}
     found = pd.DataFrame({name: np.ravel(x) for name, x in columns.items()}, index)
-    return name_errors(found, covariance.attrs["errors"], model)
+    shown = present_predictions(found, str(scale), level, model._ratio)
+    return name_errors(shown, covariance.attrs["errors"], model)
 
 
 def _check_class_scale(
@@ -201,7 +203,7 @@ def term_tests(
     test: Test = "wald",
     kind: Kind | None = None,
     cluster: LabelsLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Test each variable in all classes together, as R's ``car::Anova`` of ``multinom`` fits.
 
     Parameters
@@ -248,4 +250,5 @@ def term_tests(
     rows = [linear_hypothesis(model, R[at], test=test, kind=kind, cluster=cluster)
             for at in chosen]  # fmt: skip
     index = pd.MultiIndex.from_tuples([(x, "all") for x in names], names=["term", "part"])
-    return name_errors(pd.DataFrame(rows, index), rows[0].attrs["errors"], model)
+    shown = present(pd.DataFrame(rows, index), "hypothesis_tests")
+    return name_errors(shown, rows[0].attrs["errors"], model)

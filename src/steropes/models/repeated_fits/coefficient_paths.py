@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from ...data.input_types import VectorLike
+from ...data.result_tables import ResultTable, present
 from ...data.vector_checks import check_vector
 from ...errors import DataError
 from ...fit import Problem
@@ -34,7 +35,7 @@ def coefficient_path(
     n_variances: int = 50,
     relax: bool = False,
     **fit_params: object,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Fit a model at several variances of its prior.
 
     Parameters
@@ -112,7 +113,8 @@ def coefficient_path(
         rows.append(model._estimated)
     names = model._coefficient_names()
     effects = names[len(names) - len(rows[0]) :]  # the intercept or baseline comes first
-    path = pd.DataFrame(rows, pd.Index(values, name="variance"), effects)
+    table = pd.DataFrame(rows, pd.Index(values, name="variance"), effects)
+    path = present(table, "coefficient_paths")
     if not relax:
         return path
     limited = isinstance(prior, LimitedPrior) and prior.limited
@@ -143,12 +145,12 @@ def _automatic_variances(
 
 
 def _relaxed(
-    path: pd.DataFrame,
+    path: ResultTable,
     model: PenalizedModel,
     X: MatrixLike,
     y: VectorLike | None,
     fit_params: dict[str, Any],
-) -> pd.DataFrame:
+) -> ResultTable:
     """Replace the nonzero coefficients of each row by those of a fit without a prior."""
     known = dict(fit_params.pop("fixed", None) or {})
     fits: dict[bytes, np.ndarray] = {}

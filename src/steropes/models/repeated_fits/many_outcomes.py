@@ -20,6 +20,7 @@ from ...data import check_level, refuse_other_order
 from ...data.array_conversion import as_numbers, as_series, refuse_lazy_query
 from ...data.input_types import LabelsLike, TableLike, VectorLike
 from ...data.ordered_categories import Categories, categories_in_order
+from ...data.result_tables import ResultTable, present_coefficients
 from ...design import Design, as_design
 from ...errors import DataError, SeparationError
 from ...fit import Problem
@@ -58,7 +59,7 @@ def fit_many(
     strata: LabelsLike | None = None,
     store: str | Path | None = None,
     shared_prior: bool = False,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Fit a model of each of many outcomes to the same covariates.
 
     X is read once. Linear models, and logistic, Poisson and Cox models under a Laplace prior, are
@@ -166,6 +167,7 @@ def fit_many(
         table = _with_shared_prior(model, design, own, level, store)
     else:
         table = _tidy(_fit_all(model, design, own, level, store), design.names)
+    table = present_coefficients(table, model._ratio, level, labels=("outcome", "coefficient"))
     return _named(table, own)
 
 
@@ -495,7 +497,7 @@ def _finish(
     return table, bool(model.converged_), note
 
 
-def _named(table: pd.DataFrame, own: Mapping[str, FitArguments]) -> pd.DataFrame:
+def _named(table: ResultTable, own: Mapping[str, FitArguments]) -> ResultTable:
     """Name the kinds of errors, which depend on the weights of each outcome."""
     if "se" not in table or table["se"].isna().all():
         return table

@@ -47,7 +47,7 @@ class CalibrationCurve:
     def __init__(self, data: ValidationData, at: float | None, binary: object = None) -> None:
         self.data, self.at = data, at
         ordinal = data.family.exceeds_values
-        self.scale = data.family.calibration_scale(data.empty)
+        self.link = data.family.link_of(data.empty)
         # A cumulative model is not needed to observe whether the outcome exceeds the value.
         self.observed_data = data
         if ordinal:
@@ -66,7 +66,7 @@ class CalibrationCurve:
         except (DataError, SeparationError):
             return np.nan
         risk = self.data.family.risk(fit, np.zeros((1, 0)), self.at)
-        return float(self.scale.predictor(risk)[0]) if 0 < risk[0] < 1 else np.nan
+        return float(self.link.predictor(risk)[0]) if 0 < risk[0] < 1 else np.nan
 
     def observed(self, eta: np.ndarray, weight: np.ndarray, at: np.ndarray) -> np.ndarray:
         """Estimate the means or risks at the linear predictors ``at``; NaN if that fails."""

@@ -13,6 +13,8 @@ from ...data import check_level, check_survival, check_weights, refuse_other_ord
 from ...data.array_conversion import as_numbers
 from ...data.group_checks_and_counts import count_people
 from ...data.input_types import LabelsLike, VectorLike
+from ...data.paper_tables import Interval
+from ...data.result_tables import ResultTable, present
 from ...data.survival_outcome import SurvivalOutcome
 from ...data.vector_checks import check_vector
 from ...errors import DataError
@@ -151,7 +153,7 @@ def time_dependent_auc(
     cause: int = 1,
     sample_weight: VectorLike | None = None,
     level: float = 0.95,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute the AUC of any score for the event by each time.
 
     Cases have had the event of interest by the time; controls have not, because it is later or
@@ -250,7 +252,7 @@ def auc_table(
     times: ArrayLike,
     level: float,
     cause: int = 1,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Tabulate the AUC at some times with logit confidence limits.
 
     Parameters
@@ -290,4 +292,6 @@ def auc_table(
     lower = np.where(inside, expit(logit(middle) - width), auc)
     upper = np.where(inside, expit(logit(middle) + width), auc)
     table = {"auc": auc, "se": se, "lower": lower, "upper": upper}
-    return pd.DataFrame(table, pd.Index(at, name="time"))
+    found = pd.DataFrame(table, pd.Index(at, name="time"))
+    shown = Interval("AUC", "auc", level=level)
+    return present(found, "interval_curves", intervals=[shown], column="auc", label="AUC")

@@ -14,6 +14,7 @@ from ...data import check_classes, check_weights, refuse_other_order
 from ...data.group_checks_and_counts import check_groups
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.ordered_categories import with_categories
+from ...data.result_tables import ResultTable, present
 from ...data.vector_checks import check_offset, label_strata
 from ...errors import DataError, SeparationError
 from ..families.family import Family, ValidationData
@@ -36,7 +37,7 @@ def validate_by_group(
     sample_weight: VectorLike | str | None = None,
     offset: VectorLike | str | None = None,
     strata: LabelsLike | None = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Fit without one group at a time, and measure the performance in that group.
 
     Groups are sites, practices or calendar years; the spread of the measures over them shows how
@@ -149,7 +150,7 @@ def validate_by_group(
     index = pd.Index(labels, name="group", tupleize_cols=False)
     table = pd.DataFrame(measures, index)
     table.insert(0, "n", lines)
-    return table
+    return present(table, "performance")
 
 
 def _fit_without(label: str, model: Any, X: Any, y: Any, given: dict[str, Any]) -> Any:

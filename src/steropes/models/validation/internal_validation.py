@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...data.input_types import LabelsLike
+from ...data.result_tables import ResultTable, present
 from ...data.vector_checks import check_vector
 from ...data.weighted_quantiles import weighted_quantiles
 from ...errors import DataError
@@ -39,7 +40,7 @@ def validate(
     cluster: LabelsLike | None = None,
     reselect: bool | None = None,
     random_state: Seed = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Measure the performance in the data of the fit, corrected for optimism.
 
     Each bootstrap draw is fitted, and evaluated in the draw (training) and in the data of the
@@ -120,7 +121,8 @@ def validate(
         gap = within - beyond
         lines[name] = (value, within, beyond, gap, value - gap, len(pairs))
     columns = ["apparent", "training", "test", "optimism", "corrected", "draws"]
-    return pd.DataFrame.from_dict(lines, orient="index", columns=columns)
+    table = pd.DataFrame.from_dict(lines, orient="index", columns=columns)
+    return present(table, "performance", hidden=["training", "test"])
 
 
 def calibration_curve(
@@ -133,7 +135,7 @@ def calibration_curve(
     cluster: LabelsLike | None = None,
     reselect: bool | None = None,
     random_state: Seed = None,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute observed as a smooth function of predicted risks or means.
 
     The outcome is fitted to a restricted cubic spline (three knots) of the linear predictor by
@@ -224,14 +226,14 @@ def calibration_curve(
             f"The risk {event} is 0 or 1 for everybody, so that there is no curve. Choose a "
             f"{choice} with people on both sides."
         )
-    low, high = curve.scale.prediction(ends + shift)
-    if not np.isfinite(curve.scale.predictor(np.array([low, high]))).all():
+    low, high = curve.link.mean(ends + shift)
+    if not np.isfinite(curve.link.predictor(np.array([low, high]))).all():
         raise DataError(
             "Predicted risks are 0 or 1 up to rounding, as of separated outcomes, so that "
             "there is no curve. Use a prior with a smaller variance."
         )
     predicted = np.linspace(low, high, int(points))
-    grid = curve.scale.predictor(predicted)
+    grid = curve.link.predictor(predicted)
     apparent = curve.observed(whole, weight, grid - shift)
     gaps = []
     for drawn, eta in _drawn_predictors(model, problem, n, cluster, reselect, random_state):
@@ -241,7 +243,7 @@ def calibration_curve(
         if np.isnan(own).any():
             continue  # The draw has a risk of 0 or 1.
         gaps.append(curve.observed(eta, drawn, own) - curve.observed(eta, weight, own))
-    return calibration_frame(predicted, apparent, gaps)
+    return present(calibration_frame(predicted, apparent, gaps), "calibration")
 
 
 def _drawn_predictors(

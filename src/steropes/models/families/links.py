@@ -1,4 +1,4 @@
-"""Scales on which calibration curves add a constant to linear predictors."""
+"""Link functions between linear predictors and means or risks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from scipy.special import expit, logit
 from scipy.stats import cauchy, norm
 
-__all__ = ["EXCEEDANCE", "HAZARD", "IDENTITY", "LOG", "LOGIT", "CalibrationScale"]
+__all__ = ["EXCEEDANCE", "HAZARD", "IDENTITY", "LOG", "LOGIT", "Link"]
 
 
-class CalibrationScale(NamedTuple):
-    """The function from linear predictors to predictions, and its inverse."""
+class Link(NamedTuple):
+    """The function from linear predictors to means or risks, and its inverse."""
 
-    prediction: Callable[[np.ndarray], np.ndarray]
+    mean: Callable[[np.ndarray], np.ndarray]
     predictor: Callable[[np.ndarray], np.ndarray]
 
 
@@ -30,17 +30,15 @@ def _log_cumulative(risk: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(-np.log1p(-risk)))
 
 
-LOGIT = CalibrationScale(expit, logit)
-HAZARD = CalibrationScale(_survival_risk, _log_cumulative)
-IDENTITY = CalibrationScale(np.asarray, np.asarray)
-LOG = CalibrationScale(np.exp, np.log)
+LOGIT = Link(expit, logit)
+HAZARD = Link(_survival_risk, _log_cumulative)
+IDENTITY = Link(np.asarray, np.asarray)
+LOG = Link(np.exp, np.log)
 # P(Y > v) = 1 − F(−u) with u = η − α(v), by the link F of a cumulative model.
-EXCEEDANCE: dict[str, CalibrationScale] = {
+EXCEEDANCE: dict[str, Link] = {
     "logit": LOGIT,
-    "probit": CalibrationScale(norm.cdf, norm.ppf),
+    "probit": Link(norm.cdf, norm.ppf),
     "loglog": HAZARD,
-    "cloglog": CalibrationScale(
-        lambda u: np.exp(-np.exp(-np.asarray(u))), lambda p: -np.log(-np.log(p))
-    ),
-    "cauchit": CalibrationScale(cauchy.cdf, cauchy.ppf),
+    "cloglog": Link(lambda u: np.exp(-np.exp(-np.asarray(u))), lambda p: -np.log(-np.log(p))),
+    "cauchit": Link(cauchy.cdf, cauchy.ppf),
 }
