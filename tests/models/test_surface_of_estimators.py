@@ -31,3 +31,20 @@ def test_at_most_thirty_public_names_besides_those_of_scikit_learn(model):
 @pytest.mark.parametrize("model", ESTIMATORS)
 def test_classifiers_and_regressors_are_one_of_both(model):
     assert not (issubclass(model, ClassifierMixin) and issubclass(model, RegressorMixin))
+
+
+def test_fit_shows_the_arguments_that_the_class_uses():
+    common = ["self", "X", "y", "sample_weight", "offset", "start_at", "fixed"]
+    more = {
+        "strata": {
+            "ConditionalLogisticRegression", "ConditionalPoissonRegression", "CoxRegression",
+            "FineGrayRegression", "SelfControlledCaseSeries",
+        },
+        "exposure": {
+            "ConditionalPoissonRegression", "NegativeBinomialRegression", "PoissonRegression",
+            "SelfControlledCaseSeries",
+        },
+    }  # fmt: skip
+    for model in ESTIMATORS:
+        own = [name for name, classes in more.items() if model.__name__ in classes]
+        assert sorted(inspect.signature(model.fit).parameters) == sorted([*common, *own]), model

@@ -123,10 +123,10 @@ class ResultTable(pd.DataFrame, metaclass=_AnyTable):
     >>> table = steropes.LogisticRegression().fit(X, y).summary()
     >>> table.plot().get_xlabel()
     'Odds ratio (log scale)'
-    >>> table.paper_table()
-              Odds ratio (95% CI)     p
-    intercept  0.50 (0.05 to 5.51)  0.57
-    x0        4.00 (0.13 to 119.23)  0.42
+    >>> print(table.paper_table())
+                 Odds ratio (95% CI) P value
+    intercept    0.50 (0.05 to 5.51)    0.57
+    x0         4.00 (0.13 to 119.23)    0.42
     """
 
     _metadata: ClassVar[list[str]] = ["_presentation"]
@@ -165,7 +165,7 @@ class ResultTable(pd.DataFrame, metaclass=_AnyTable):
         >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
         >>> table = steropes.LogisticRegression().fit(X, y).summary()
         >>> table.drop("intercept").paper_table(digits=1).to_latex().splitlines()[4]
-        'x0 & 4.0 (0.1 to 119.2) & 0.42 \\\\\\\\'
+        'x0 & 4.0 (0.1 to 119.2) & 0.42 \\\\'
         """
         if (shown := self._presentation) is None:
             return format_table(pd.DataFrame(self), digits=digits)

@@ -66,7 +66,7 @@ def _fitted(
     problem = rows.problem
     common: dict[str, Any] = {"prior": prior, "cv": cv}
     y: Any = rows.y
-    model: PenalizedModel
+    model: Any
     if plan.model == "cox":
         assert rows.event is not None
         ties: Any = plan.ties or "efron"
@@ -88,9 +88,10 @@ def _fitted(
         model = ConditionalPoissonRegression(**common)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
-        return model.fit(
+        fitted: PenalizedModel = model.fit(
             rows.design, y, sample_weight=problem.weights, offset=problem.offset, strata=rows.strata
         )
+        return fitted
 
 
 def local_estimate(rows: SiteRows, plan: FederatedPlan) -> LocalEstimate:

@@ -26,6 +26,7 @@ from ..families.survival_families import CONDITIONAL, COUNTS_WITHIN_STRATA
 from ..fitting.accessors import accessor
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver
+from .fits_with_row_arguments import fit_with_strata, fit_with_strata_and_exposure
 from .penalized_model import PenalizedModel
 
 __all__ = ["ConditionalLogisticRegression", "ConditionalPoissonRegression"]
@@ -188,6 +189,7 @@ class ConditionalLogisticRegression(_ConditionalModel):
     2.0
     """
 
+    fit = fit_with_strata
     _family = CONDITIONAL
 
     def __init__(
@@ -348,6 +350,7 @@ class ConditionalPoissonRegression(_ConditionalModel):
             trusted=trusted,
         )  # fmt: skip
 
+    fit = fit_with_strata_and_exposure
     _family = COUNTS_WITHIN_STRATA
     _stratum_description = "the stratum"
     _likelihood_class: type[ConditionalPoissonLikelihood] = ConditionalPoissonLikelihood

@@ -12,6 +12,7 @@ from ...errors import DataError
 from ..fitting.formula_fits import outcome_of_table
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import MatrixLike
+from .fits_with_row_arguments import fit_with_exposure
 from .generalized_linear_model import GeneralizedLinearModel
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ NEGLIGIBLE_DEVIANCE = 1e-14
 
 class CountRegression(GeneralizedLinearModel):
     """Base class of models of counts with a log link and the log exposure as offset."""
+
+    fit = fit_with_exposure
 
     def _counts(self, inputs: FitInputs, n: int) -> tuple[np.ndarray, OutcomeRows]:
         """Read counts and exposure; return the counts and the arguments of `Problem`."""

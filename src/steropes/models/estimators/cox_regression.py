@@ -33,6 +33,7 @@ from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver, StepTimes, Ties
 from ..fitting.step_effects import prior_of_step_effects, read_step_effects
 from ..validation.validation_accessors import CoxValidation
+from .fits_with_row_arguments import fit_with_strata
 from .penalized_model import PenalizedModel
 
 __all__ = ["CoxRegression"]
@@ -154,6 +155,7 @@ class CoxRegression(ProportionalHazardsModel, PenalizedModel):
     checks = accessor(CoxChecks)
     validation = accessor(CoxValidation)
 
+    fit = fit_with_strata
     _family = COX
     # Times at which effects change, and the step functions; None if all effects are constant.
     _cuts: np.ndarray

@@ -22,6 +22,7 @@ from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed
 from ..validation.validation_accessors import FineGrayValidation
+from .fits_with_row_arguments import fit_with_strata
 from .penalized_model import PenalizedModel
 
 __all__ = ["FineGrayRegression"]
@@ -153,6 +154,7 @@ class FineGrayRegression(ProportionalHazardsModel, PenalizedModel):
     checks = accessor(FineGrayChecks)
     validation = accessor(FineGrayValidation)
 
+    fit = fit_with_strata
     _family = FINE_GRAY
     _residual_kinds = (
         "martingale", "score", "dfbeta", "dfbetas", "schoenfeld", "scaled_schoenfeld",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
-from ...data.input_types import CoefficientsByColumn, LabelsLike, TableLike, VectorLike
+from ...data.input_types import CoefficientsByColumn, TableLike, VectorLike
 from ...errors import DataError
 from ...priors import Prior
 from ..effects.effect_accessors import Effects
@@ -20,7 +20,7 @@ from ..fitting.estimator import Estimator
 from ..fitting.estimator_copies import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from ..fitting.fitted_variables import values_of_columns
 from ..fitting.formula_fits import ROWS, read_fit_table
-from ..fitting.row_arguments import FitInputs
+from ..fitting.row_arguments import FitInputs, refuses_other_rows
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from ..inference.confidence_intervals import confint, summary
 from ..inference.hypothesis_tests import null_fit
@@ -180,6 +180,7 @@ class PenalizedModel(Estimator):
 
     # -- fit -----------------------------------------------------------------------------------
 
+    @refuses_other_rows
     def fit(
         self,
         X: MatrixLike,
@@ -187,8 +188,6 @@ class PenalizedModel(Estimator):
         *,
         sample_weight: VectorLike | None = None,
         offset: VectorLike | None = None,
-        exposure: VectorLike | None = None,
-        strata: LabelsLike | None = None,
         start_at: ArrayLike | CoefficientsByColumn | None = None,
         fixed: CoefficientsByColumn | None = None,
     ) -> Self:
@@ -209,12 +208,6 @@ class PenalizedModel(Estimator):
             is one event, and not two tied ones, as in R's ``coxph``. Default 1.
         offset : (n,) array, optional
             Known term of the linear predictor. Default 0.
-        exposure : (n,) array, optional
-            Positive time at risk, for Poisson models and case series; its logarithm is added to
-            the offset.
-        strata : (n,) labels, optional
-            Hashable labels in any order, for conditional, Cox and Fine–Gray models. A data frame
-            with several columns has a stratum for each combination of their values.
         start_at : (p,) array, or mapping or series from names or positions to numbers, optional
             Initial coefficients; columns that a mapping omits start at zero. With a convex loss
             they affect the duration of the fit and not its result.
@@ -251,10 +244,18 @@ class PenalizedModel(Estimator):
         >>> steropes.LinearRegression().fit(X, y, fixed={1: 2.0}).coef_.round(6).tolist()
         [3.0, 2.0]
         """
+        return self._fit_rows(X, FitInputs(y, sample_weight, offset), start_at, fixed)
+
+    def _fit_rows(
+        self,
+        X: MatrixLike,
+        inputs: FitInputs,
+        start_at: ArrayLike | CoefficientsByColumn | None,
+        fixed: CoefficientsByColumn | None,
+    ) -> Self:
+        """Fit a copy and publish it; ``fit`` of a class passes the arguments that it shows."""
         draft = self._unfitted_copy()
         unfitted = set(draft.__dict__)
-        outcome: Any = y  # None is refused unless the formula has the outcome
-        inputs = FitInputs(outcome, sample_weight, offset, exposure, strata)
         X, inputs = read_fit_table(draft, X, inputs)
         draft._fit(X, inputs, start_at, fixed)
         draft._fitted = frozenset(draft.__dict__) - unfitted

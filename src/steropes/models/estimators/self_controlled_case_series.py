@@ -170,10 +170,8 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
             If the data do not determine the coefficients of some unpenalised columns, which the
             message names.
         """
-        return super().fit(
-            X, y, sample_weight=sample_weight, offset=offset, exposure=exposure, strata=strata,
-            start_at=start_at, fixed=fixed,
-        )  # fmt: skip
+        inputs = FitInputs(y, sample_weight, offset, exposure, strata)
+        return self._fit_rows(X, inputs, start_at, fixed)
 
     def _fit(
         self,

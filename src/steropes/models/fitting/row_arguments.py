@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypedDict
+from functools import wraps
+from inspect import signature
+from typing import Any, TypedDict, TypeVar, cast
 
 import numpy as np
 
@@ -12,7 +15,9 @@ from ...data.input_types import LabelsLike, VectorLike
 from ...errors import DataError
 from .setting_types import MatrixLike
 
-__all__ = ["FitInputs", "OutcomeRows"]
+__all__ = ["FitInputs", "OutcomeRows", "refuses_other_rows"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class FitInputs:
         Arguments of ``fit``, or None.
     """
 
-    y: VectorLike
+    y: Any
     sample_weight: VectorLike | None = None
     offset: VectorLike | None = None
     exposure: VectorLike | None = None
@@ -47,6 +52,24 @@ class FitInputs:
         for name in names:
             if getattr(self, name) is not None:
                 raise DataError(f"{type(model).__name__} has no use for {name}; leave it out.")
+
+
+def refuses_other_rows(fit: F) -> F:
+    """Let ``fit`` refuse row arguments of other families by a sentence, as `FitInputs` does.
+
+    ``fit`` has the arguments that its family uses, so that editors show no others. In formulas and
+    `fit_many` they have a meaning or are None in all families.
+    """
+    known = set(signature(fit).parameters)
+    others = [name for name in FitInputs.__dataclass_fields__ if name not in known]
+
+    @wraps(fit)
+    def fit_or_refuse(self: object, *args: Any, **given: Any) -> Any:
+        absent = {name: given.pop(name) for name in others if name in given}
+        FitInputs(None, **absent).refuse_extras(self, *absent)
+        return fit(self, *args, **given)
+
+    return cast(F, fit_or_refuse)
 
 
 class OutcomeRows(TypedDict, total=False):
