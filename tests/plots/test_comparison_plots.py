@@ -9,7 +9,9 @@ import pytest
 from matplotlib import pyplot
 from tests.plots.test_plots import texts_inside
 
-from steropes import DataError, plots
+import steropes
+from steropes import DataError, designs, plots
+from steropes.studies import DEMO, synthetic_database
 
 mpl.use("Agg")
 
@@ -114,3 +116,50 @@ def test_a_forest_of_ratios_is_that_of_their_logarithms():
 def test_tables_without_numbers_are_refused(draw, table, message):
     with pytest.raises(DataError, match=message):
         draw(table)
+
+
+def test_balance_tables_of_the_library_draw_their_covariates():
+    rng = np.random.default_rng(2)
+    people = pd.DataFrame({"age": rng.normal(size=60), "male": rng.integers(0, 2, 60)})
+    treated = rng.integers(0, 2, 60)
+    weights = rng.uniform(0.5, 2.0, 60)
+    adjusted = designs.balance_table(people, treated, weights)
+    for result in (
+        adjusted,
+        designs.balance_table(people, treated),
+        designs.covariate_balance(people, treated, after=weights),
+        adjusted.iloc[[1, 0, 1]],  # an index with duplicates
+    ):
+        ax = result.plot()
+        assert {label.get_text() for label in ax.get_yticklabels()} == {"age", "male"}
+    assert plots.covariate_balance(adjusted).has_data()
+    with pytest.raises(DataError, match="after adjustment"):
+        plots.covariate_balance(designs.balance_table(people, treated))
+    assert adjusted.paper_table().columns[2] == "Target mean before"
+
+
+def test_estimates_of_designs_draw_themselves():
+    estimate = designs.Estimate(log_rr=0.693, se=0.2, lower=0.301, upper=1.085, kind="poisson")
+    assert estimate.plot().get_xlabel() == "Rate ratio (log scale)"
+    people = pd.DataFrame({"treated": [1, 1, 1, 0, 0, 0], "time": [5, 8, 9, 3, 6, 9]})
+    effect = designs.absolute_effect(people.assign(event=[1, 0, 1, 1, 1, 0]), horizon=6)
+    assert effect.plot().get_xlabel() == "Risk difference"
+
+
+def test_tables_of_a_study_draw_themselves():
+    settings = steropes.StudySettings(**DEMO, folds=5, tie_orders=0)
+    study = steropes.comparative_study(synthetic_database(600), settings)
+    for result in (
+        study.attrition,
+        study.balance,
+        study.rates,
+        study.hazard_ratios,
+        study.curves(),
+    ):
+        result.plot(ax=pyplot.figure().add_subplot())
+    assert study.curves().plot().get_ylabel() == "Survival"
+    drawn = study.hazard_ratios.plot()
+    assert drawn.get_xlabel() == "Hazard ratio (log scale)"
+    paper = study.hazard_ratios.paper_table()
+    assert paper.columns.tolist()[:3] == ["People", "Events", "Hazard ratio (95% CI)"]
+    assert paper.index.tolist() == ["crude", "matched", "matched, stratified"]

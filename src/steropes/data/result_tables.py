@@ -27,6 +27,8 @@ __all__ = [
 
 
 T = TypeVar("T")
+# Plots whose lines or curves are named by columns of the table.
+LABELLED = ("forest", "hypothesis_tests", "interval_curves")
 
 
 def drawn_by(figure: str, result: object, **options: Any) -> Any:
@@ -205,7 +207,7 @@ def present(
     """
     result = ResultTable(table)
     result.attrs = table.attrs
-    if labels:
+    if labels and figure in LABELLED:
         options["labels"] = tuple(labels)
     if figure == "forest" and intervals:
         drawn = intervals[0]

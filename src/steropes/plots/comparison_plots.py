@@ -16,6 +16,7 @@ from .plot_style import (
     MUTED,
     curve_colour,
     get_axes,
+    line_names,
     remove_clutter,
     require_columns,
     shorten_label,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["attrition", "covariate_balance", "love_plot", "score_overlap"]
 
 ARMS = ("target", "comparator")
+# Columns of differences before adjustment, in the order in which a table is searched for them.
+DIFFERENCES = ("std_diff_before", "smd_before")
 # Preference scores of people who could well have been given either drug (Walker and others 2013).
 EQUIPOISE = (0.3, 0.7)
 
@@ -104,8 +107,8 @@ def covariate_balance(
     Parameters
     ----------
     table : DataFrame
-        ``std_diff_before`` and ``std_diff_after``, such as the rows of one analysis in the result
-        table ``cm_shared_covariate_balance``. Rows with missing differences are left out.
+        Differences before and after adjustment, as of `love_plot`. Rows with missing differences
+        are left out.
     threshold : float
         Largest absolute difference that counts as balanced, default 0.1.
     ax : matplotlib Axes, optional
@@ -131,7 +134,10 @@ def covariate_balance(
     >>> plots.covariate_balance(differences).get_ylabel()
     'Standardised difference after'
     """
-    before, after = (_differences(table)[c].abs().to_numpy() for c in ("before", "after"))
+    found = _differences(table)
+    if found["after"].isna().all():
+        raise DataError("The table has no differences after adjustment.")
+    before, after = (found[when].abs().to_numpy() for when in ("before", "after"))
     ax = get_axes(ax, (5.2, 5.2))
     end = 1.05 * max(float(before.max()), float(after.max()), threshold)
     ax.plot([0, end], [0, end], color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
@@ -155,7 +161,10 @@ def love_plot(
     Parameters
     ----------
     table : DataFrame
-        ``covariate_name``, ``std_diff_before`` and ``std_diff_after``, with signs.
+        Differences, with signs, in the columns ``std_diff_before`` and ``std_diff_after`` (result
+        tables) or ``smd_before`` and ``smd_after`` (`steropes.designs.balance_table` and
+        ``ComparativeStudy.balance``); those after adjustment may be absent. Names are in
+        ``covariate_name``, ``name`` or ``characteristic``, otherwise in the index.
     threshold : float
         Largest absolute difference that counts as balanced, default 0.1.
     most : int
@@ -188,14 +197,17 @@ def love_plot(
     >>> [label.get_text() for label in plots.love_plot(differences).get_yticklabels()]
     ['age', 'sex']
     """
-    require_columns(table, ("covariate_name",), "love_plot")
-    chosen = most_unequal(_differences(table), most)
-    names = table["covariate_name"].loc[chosen.index].astype(str)
+    found = _differences(table)
+    adjusted = bool(found["after"].notna().any())
+    chosen = most_unequal(found if adjusted else found.assign(after=0.0), most)
+    names = [_covariate_names(table)[i] for i in chosen.index]
     y = np.arange(len(chosen))
     ax = get_axes(ax, (7.0, 1.1 + 0.26 * len(chosen)))
-    ax.hlines(y, chosen["before"], chosen["after"], color=FAINT, lw=2, zorder=1)
+    if adjusted:
+        ax.hlines(y, chosen["before"], chosen["after"], color=FAINT, lw=2, zorder=1)
     ax.plot(chosen["before"], y, "o", ms=5, mfc="white", mec=MUTED, mew=1.4, label="before")
-    ax.plot(chosen["after"], y, "o", ms=5, color=curve_colour(0), label="after")
+    if adjusted:
+        ax.plot(chosen["after"], y, "o", ms=5, color=curve_colour(0), label="after")
     ax.axvline(0, color=MUTED, lw=0.9, zorder=0)
     for limit in (-threshold, threshold):
         ax.axvline(limit, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
@@ -232,16 +244,33 @@ def most_unequal(differences: pd.DataFrame, most: int) -> pd.DataFrame:
 
 
 def _differences(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the differences ``before`` and ``after`` of the covariates that have both."""
-    columns = ("std_diff_before", "std_diff_after")
-    require_columns(table, columns, "A plot of balance")
-    found = pd.DataFrame(
-        {when: table[c].astype(float) for when, c in zip(("before", "after"), columns, strict=True)}
-    )
-    found = found[np.isfinite(found).all(axis=1)]
+    """Return the differences ``before`` and ``after`` of the covariates that have both.
+
+    The index has positions in the table. Without a column of differences after adjustment, those
+    are missing.
+    """
+    first = next((name for name in DIFFERENCES if name in getattr(table, "columns", ())), "")
+    if not first:
+        require_columns(table, DIFFERENCES[:1], "A plot of balance")
+    second = first.replace("before", "after")
+    found = pd.DataFrame({"before": table[first].to_numpy(float), "after": np.nan})
+    if second in table:
+        found["after"] = table[second].to_numpy(float)
+        found = found[np.isfinite(found).all(axis=1)]
+    found = found[np.isfinite(found["before"])]
     if found.empty:
         raise DataError("No covariate has a difference both before and after adjustment.")
     return found
+
+
+def _covariate_names(table: pd.DataFrame) -> list[str]:
+    """Return the names of the covariates of a table of differences."""
+    for column in ("covariate_name", "name", "characteristic"):
+        if column in table:
+            return table[column].astype(str).tolist()
+    if pd.api.types.is_numeric_dtype(table.index):  # positions are no names
+        require_columns(table, ("covariate_name",), "love_plot")
+    return line_names(table)
 
 
 def attrition(

@@ -10,6 +10,7 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.result_tables import ResultTable, present
 from steropes.designs.comparative.covariate_columns import CovariateColumns, moments_of
 from steropes.designs.values.estimands import (
     SPREAD_OF_ESTIMAND,
@@ -25,6 +26,17 @@ ARMS = ("target", "comparator")
 # Most products of columns, which are as many as pairs.
 MAX_PRODUCTS = 100_000
 
+# Captions of the columns in a paper.
+CAPTIONS = {
+    f"{column}_{when}": f"{caption} {when}"
+    for when in ("before", "after")
+    for column, caption in (
+        ("target_mean", "Target mean"), ("comparator_mean", "Comparator mean"),
+        ("smd", "Standardised difference"), ("variance_ratio", "Variance ratio"),
+        ("ks", "Largest difference of distributions"),
+    )
+}  # fmt: skip
+
 
 def balance_table(
     X: Any,
@@ -36,7 +48,7 @@ def balance_table(
     before: ArrayLike | None = None,
     squares: bool = False,
     products: bool = False,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compare the covariates of two groups, before and after weighting or matching.
 
     Differences of means are divided by standard deviations of the sample *before* adjustment,
@@ -117,7 +129,8 @@ def balance_table(
     tables = [_with_factors(table, columns, stages)]
     for chunks, names, binary in _derived(columns, squares, products):
         tables.append(_table_of(iter(chunks), names, binary, stages, whose))
-    return pd.concat(tables, ignore_index=True)
+    table = pd.concat(tables, ignore_index=True)
+    return present(table, "love_plot", captions=CAPTIONS)
 
 
 def shares_of_groups(

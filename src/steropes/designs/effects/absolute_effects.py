@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.distinct_values import rank_values
 from steropes.data.html_representations import FieldsInHtml
+from steropes.data.result_tables import drawn_by
 from steropes.designs.values.input_checks import require_people, require_weights
 from steropes.designs.values.normal_quantile import Z
 
@@ -73,6 +75,25 @@ class AbsoluteEffect(FieldsInHtml):
     comparator_days: float = math.nan
     days_difference: float = math.nan
     days_se: float = math.nan
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the risk difference with its 95 % limits by `steropes.plots.forest`.
+
+        Parameters
+        ----------
+        **options
+            As of the function.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+        """
+        half = Z * self.risk_se
+        limits = [self.risk_difference - half, self.risk_difference + half]
+        table = pd.DataFrame([[self.risk_difference, *limits]], [f"by day {self.horizon:g}"])
+        table.columns = pd.Index(["coef", "lower", "upper"])
+        return drawn_by("forest", table, **{"label": "Risk difference", **options})
 
     def row(self) -> dict[str, float]:
         """Return the numbers by the columns of the result table, with 95 % limits.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import TextInHtml
+from steropes.data.paper_tables import Interval
+from steropes.data.result_tables import ResultTable, present
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.effects.e_values import e_value, e_value_of_limit, is_common
 from steropes.designs.effects.outcome_model import Kind, OutcomeModel
@@ -26,6 +29,7 @@ from steropes.designs.effects.two_group_tests import proportionality_p, robust_e
 from steropes.designs.values.arm_names import TREATED_ARMS
 from steropes.designs.values.input_checks import require_people, require_weights
 from steropes.designs.values.normal_quantile import Z
+from steropes.designs.values.ratios import RATIO_NAMES, ratio_of
 from steropes.designs.values.stored_profile import store_profile
 from steropes.errors import DataError, SeparationError
 
@@ -110,6 +114,49 @@ class Estimate(TextInHtml):
             return f"Estimate(none: {self.note})"
         low, high = (math.exp(min(x, 700)) for x in (self.lower, self.upper))
         return f"Estimate({math.exp(self.log_rr):.3f}, {low:.3f} to {high:.3f})"
+
+    def summary(self) -> ResultTable:
+        """Tabulate the ratio with its 95 % limits and p-value, with a plot and for papers.
+
+        Returns
+        -------
+        ResultTable
+            One row, named by the ratio: ``ratio``, ``lower``, ``upper`` and ``p``.
+
+        Examples
+        --------
+        >>> from steropes.designs import Estimate
+        >>> estimate = Estimate(log_rr=0.693, se=0.2, lower=0.301, upper=1.085)
+        >>> print(estimate.summary().paper_table().iloc[0].tolist())
+        ['2.00 (1.35 to 2.96)', '< 0.001']
+        """
+        numbers = {
+            name: [ratio_of(x)]
+            for name, x in (("ratio", self.log_rr), ("lower", self.lower), ("upper", self.upper))
+        }
+        name = RATIO_NAMES[self.kind]
+        return present(
+            pd.DataFrame({**numbers, "p": [self.p]}, [name]),
+            "ratio_forest",
+            intervals=[Interval("Estimate", "ratio", level=0.95)],
+            columns=tuple(numbers),
+            ratio=name[:1].upper() + name[1:],
+        )
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the ratio with its limits by `steropes.plots.ratio_forest`.
+
+        Parameters
+        ----------
+        **options
+            As of the function.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+        """
+        return self.summary().plot(**options)
 
     @property
     def p(self) -> float:

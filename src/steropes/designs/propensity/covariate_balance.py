@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.backends.thread_pool import balanced_chunks
 from steropes.data.html_representations import TextInHtml
+from steropes.data.result_tables import drawn_by
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
@@ -77,6 +79,21 @@ class Balance(TextInHtml):
             return "", float("nan")
         line = self.table.loc[smd.idxmax()]
         return str(line["name"]), float(line["smd_after"])
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the most unequal covariates before and after by `steropes.plots.love_plot`.
+
+        Parameters
+        ----------
+        **options
+            As of the function.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+        """
+        return drawn_by("love_plot", self.table, threshold=self.threshold, **options)
 
     @property
     def largest(self) -> float:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 
+from steropes.models.families.family import Family
+from steropes.models.families.response_families import LOGISTIC, POISSON
+from steropes.models.families.survival_families import COX, FINE_GRAY, POOLED
+
 __all__ = ["RATIO_NAMES", "ratio_name", "ratio_of"]
 
-# The ratio that each kind of outcome model estimates.
-RATIO_NAMES = {
-    "cox": "hazard ratio",
-    "fine-gray": "subdistribution hazard ratio",
-    "logistic": "odds ratio",
-    "poisson": "rate ratio",
-    "pooled logistic": "odds ratio by period",
-}
+# The families of the kinds of outcome models, and the ratios that these estimate.
+FAMILIES: dict[str, Family] = {
+    "cox": COX, "fine-gray": FINE_GRAY, "logistic": LOGISTIC, "poisson": POISSON,
+    "pooled logistic": POOLED,
+}  # fmt: skip
+RATIO_NAMES = {kind: str(family.ratio) for kind, family in FAMILIES.items()}
+RATIO_NAMES["pooled logistic"] += " by period"
 
 # Suffix of the name of a ratio with errors that take weights for counts of people.
 NOT_ROBUST = " with model-based errors, not robust ones, despite weights"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from steropes.data.result_tables import ResultTable, present
 from steropes.designs.propensity.covariate_balance import Balance
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 
@@ -37,7 +38,7 @@ SECTIONS: tuple[tuple[str, int, tuple[int, ...]], ...] = (
 )
 
 
-def table_one(balance: Balance) -> pd.DataFrame:
+def table_one(balance: Balance) -> ResultTable:
     """Tabulate the characteristics of both arms before and after adjustment.
 
     The covariates are those of FeatureExtraction's Table 1: demographics, 26 general, 9
@@ -87,7 +88,14 @@ def table_one(balance: Balance) -> pd.DataFrame:
         for when in ("before", "after")
         for column in ("target", "comparator", "smd")
     ]
-    return pd.DataFrame(rows, columns=columns)
+    captions = {
+        f"{column}_{when}": f"{caption}, {when}"
+        for when in ("before", "after")
+        for column, caption in (("target", "Target"), ("comparator", "Comparator"), ("smd", "SMD"))
+    }
+    labels = ["section", "characteristic"]
+    table = pd.DataFrame(rows, columns=columns)
+    return present(table, "love_plot", captions=captions, labels=labels)
 
 
 def characteristics(covariates: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from steropes.data.paper_tables import Interval
+from steropes.data.result_tables import ResultTable, present
 from steropes.designs.settings.validated_types import Whole
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.diagnostics.failing_diagnostics import (
@@ -67,7 +69,7 @@ class GridResults(DesignResults[GridSpec]):
     prefix = "cm"
     protocol: ProtocolStatement | None = None
 
-    def estimates(self, unblind: bool = False) -> pd.DataFrame:
+    def estimates(self, unblind: bool = False) -> ResultTable:
         """Return the estimates of outcomes of interest, one row each.
 
         Parameters
@@ -91,12 +93,18 @@ class GridResults(DesignResults[GridSpec]):
         asked = asked[asked["outcome_of_interest"] == 1]
         found = found.merge(asked[KEY[:2]], on=KEY[:2])
         if unblind:
-            return found
+            return _drawn(found)
         names = comparative_names(self.spec.thresholds)
         found = with_failing(blinded(found), self.tables, "cm", names)
         bare = (found["unblind"] == 0) & found["note"].eq("")
         found.loc[bare, "note"] = found.loc[bare, FAILED].map(not_shown)
-        return found.drop(columns=FAILED)
+        return _drawn(found.drop(columns=FAILED))
+
+
+def _drawn(estimates: pd.DataFrame) -> ResultTable:
+    """Make estimates a result; a forest plot names each by its ids."""
+    shown = Interval("Ratio", "rr", "ci_95_lb", "ci_95_ub", level=0.95)
+    return present(estimates, "ratio_forest", intervals=[shown], labels=KEY)
 
 
 def run_grid(

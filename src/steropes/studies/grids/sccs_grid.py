@@ -15,6 +15,8 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.data.paper_tables import Interval
+from steropes.data.result_tables import ResultTable, present
 from steropes.designs.settings.validated_types import Whole
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
@@ -110,7 +112,7 @@ class CaseSeriesGridResults(DesignResults[CaseSeriesGrid]):
         """The specification."""
         return self.spec
 
-    def estimates(self, unblind: bool = False) -> pd.DataFrame:
+    def estimates(self, unblind: bool = False) -> ResultTable:
         """Return the estimates of the questions of interest, without those that fail a diagnostic.
 
         ``era_id`` is the requested exposure; if each of its concepts is a separate covariate,
@@ -139,12 +141,18 @@ class CaseSeriesGridResults(DesignResults[CaseSeriesGrid]):
         found = found.merge(named, on=[*key, "covariate_id"], how="left")
         found = found[found["true_effect_size"].isna()].reset_index(drop=True)
         if unblind:
-            return found
+            return _drawn(found)
         # A note that all or no outcomes fell in the time at risk reveals the effect too.
         reveals = (found["unblind"] == 0) & found["log_rr"].notna()
         found = with_failing(found, t, "sccs", series_names(self.spec.thresholds))
         found.loc[reveals, "note"] = found.loc[reveals, FAILED].map(not_shown)
-        return without_effects(found.drop(columns=FAILED), ("covariate_outcomes",))
+        return _drawn(without_effects(found.drop(columns=FAILED), ("covariate_outcomes",)))
+
+
+def _drawn(estimates: pd.DataFrame) -> ResultTable:
+    """Make estimates a result with a forest plot."""
+    shown = Interval("Rate ratio", "rr", "ci_95_lb", "ci_95_ub", level=0.95)
+    return present(estimates, "ratio_forest", intervals=[shown], ratio=shown.caption)
 
 
 def run_case_series_grid(

@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.data.paper_tables import Interval
+from steropes.data.result_tables import Curves, ResultTable, present
 from steropes.designs.effects.arm_summaries import arm_curves
 from steropes.designs.propensity.propensity_model import Propensity
 from steropes.designs.propensity.tied_scores import TieOrders
@@ -38,6 +40,8 @@ from steropes.studies.specifications.study_specification import CRUDE, MAIN
 
 __all__ = ["ExactStudy"]
 
+HAZARD_RATIO = Interval("Hazard ratio", "hr", level=0.95)
+
 
 @dataclass(frozen=True, repr=False)
 class ExactStudy:
@@ -64,14 +68,23 @@ class ExactStudy:
         return of_outcome(self.exact)
 
     @cached_property
-    def outcomes(self) -> pd.DataFrame:
+    def outcomes(self) -> ResultTable:
         """Estimates of the main analysis for all outcomes and negative controls, indexed by name.
 
         Empty if the study has one outcome and no controls. ``role`` is "outcome" or "negative
         control", and ``passes`` is whether all diagnostics pass.
         """
         lines = outcome_lines(self.exact)
-        return pd.DataFrame(lines).set_index("outcome") if lines else pd.DataFrame()
+        table = pd.DataFrame(lines).set_index("outcome") if lines else pd.DataFrame()
+        calibrated = ("calibrated_hr", "calibrated_lower", "calibrated_upper")
+        return present(
+            table,
+            "ratio_forest",
+            intervals=[HAZARD_RATIO, Interval("Calibrated", *calibrated, level=0.95)],
+            captions={"calibrated_p": "Calibrated P value"},
+            columns=HAZARD_RATIO[1:4],
+            ratio=HAZARD_RATIO.caption,
+        )
 
     @property
     def source(self) -> str | None:
@@ -79,12 +92,14 @@ class ExactStudy:
         return self.supplementary_results.source["name"]
 
     @cached_property
-    def attrition(self) -> pd.DataFrame:
+    def attrition(self) -> ResultTable:
         """People left, and dropped, by each rule in each arm, before matching."""
-        return pd.DataFrame(attrition_lines(self._main, CRUDE))
+        table = pd.DataFrame(attrition_lines(self._main, CRUDE))
+        arms = tuple(self.names[arm] for arm in ARMS)
+        return present(table, "attrition", labels=["rule"], names=arms)
 
     @cached_property
-    def balance(self) -> pd.DataFrame | None:
+    def balance(self) -> ResultTable | None:
         """Standardised mean differences of all covariates, the most unequal before first.
 
         ``moved`` is the difference of the target arm to that before matching. None if the study
@@ -93,22 +108,32 @@ class ExactStudy:
         if self.propensity is None:
             return None
         table = pd.DataFrame(balance_lines(self._main)).set_index("covariate")
-        return table.astype(float)
+        return present(table.astype(float), "love_plot")
 
     @cached_property
-    def rates(self) -> pd.DataFrame:
+    def rates(self) -> ResultTable:
         """Events and incidence rates, indexed by ``analysis`` ("all" or "matched") and ``arm``."""
-        return pd.DataFrame(rate_lines(self._main)).set_index(["analysis", "arm"])
+        table = pd.DataFrame(rate_lines(self._main)).set_index(["analysis", "arm"])
+        limits = ("rate", "rate_lower", "rate_upper")
+        shown = Interval("Events per 1,000 person-years", *limits, level=0.95)
+        return present(table, "forest", intervals=[shown])
 
     @cached_property
-    def hazard_ratios(self) -> pd.DataFrame:
+    def hazard_ratios(self) -> ResultTable:
         """Hazard ratios, indexed by analysis: "crude", "matched", "matched, stratified".
 
         ``note`` gives the reason for a missing number, and ``converged`` is whether the fit
         converged (None without a fit).
         """
         table = pd.DataFrame(hazard_lines(self._main)).set_index("analysis")
-        return table.drop(columns="estimand").astype({"converged": object})
+        return present(
+            table.drop(columns="estimand").astype({"converged": object}),
+            "ratio_forest",
+            intervals=[HAZARD_RATIO],
+            hidden=["log_hr"],
+            columns=HAZARD_RATIO[1:4],
+            ratio=HAZARD_RATIO.caption,
+        )
 
     @cached_property
     def supplementary_results(self) -> SupplementaryResults:
@@ -161,7 +186,7 @@ class ExactStudy:
         """Whether the estimate is shown: all diagnostics pass, or it was asked for."""
         return self.settings.unblind or self.diagnostics.unblind
 
-    def curves(self) -> dict[str, Any]:
+    def curves(self) -> Curves[Any]:
         """Estimate the Kaplan–Meier curves of the matched people.
 
         Returns
@@ -169,4 +194,4 @@ class ExactStudy:
         dict of str to KaplanMeier
             Curves of the ``target`` and the ``comparator``, if anybody is matched.
         """
-        return arm_curves(self.matched)
+        return Curves(arm_curves(self.matched), "survival_curves")

@@ -8,6 +8,8 @@ from functools import cached_property
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.data.paper_tables import Interval
+from steropes.data.result_tables import ResultTable, present
 from steropes.designs.case_series.calendar_time_splines import TimeEffect, TimeEffects
 from steropes.designs.case_series.case_sampling_cost import Sampling, sampling_cost
 from steropes.designs.case_series.event_dependent_observation import CensorModel
@@ -54,9 +56,17 @@ class ExactSeries:
     protocol: ProtocolStatement | None = None
 
     @property
-    def estimates(self) -> pd.DataFrame:
+    def estimates(self) -> ResultTable:
         """Rate ratios; see `CaseSeriesModel`."""
-        return self.model.estimates
+        shown = Interval("Rate ratio", "rr", level=0.95)
+        return present(
+            self.model.estimates,
+            "ratio_forest",
+            intervals=[shown],
+            hidden=["log_rr", "llr", "one_sided_p", "interval"],
+            columns=shown[1:4],
+            ratio=shown.caption,
+        )
 
     @cached_property
     def sampling(self) -> Sampling | None:
