@@ -17,8 +17,10 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from . import case_series, controls, evidence
     from .comparative.balance_table import balance_table
     from .comparative.entropy_balancing import EntropyBalancing
+    from .comparative.group_means import compare_means
     from .comparative.matching import Matching
     from .comparative.propensity_weights import PropensityWeights
+    from .comparative.table_one import table_one
     from .covariates import Covariates
     from .effects import (
         AbsoluteEffect,
@@ -48,8 +50,10 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
 _HOMES = {
     "comparative.balance_table": ["balance_table"],
     "comparative.entropy_balancing": ["EntropyBalancing"],
+    "comparative.group_means": ["compare_means"],
     "comparative.matching": ["Matching"],
     "comparative.propensity_weights": ["PropensityWeights"],
+    "comparative.table_one": ["table_one"],
     "covariates": ["Covariates"],
     "effects": [
         "AbsoluteEffect",
@@ -96,6 +100,7 @@ __all__ = [
     "absolute_effect",
     "balance_table",
     "case_series",
+    "compare_means",
     "controls",
     "covariate_balance",
     "estimate_effect",
@@ -105,6 +110,7 @@ __all__ = [
     "matched_weights",
     "propensity_weights",
     "score_strata",
+    "table_one",
     "trim",
 ]
 

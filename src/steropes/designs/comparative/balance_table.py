@@ -20,7 +20,7 @@ from steropes.designs.values.estimands import (
 from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.errors import DataError
 
-__all__ = ["balance_table", "shares_of_groups", "standard_deviations"]
+__all__ = ["balance_table", "distance_of_shares", "shares_of_groups", "standard_deviations"]
 
 ARMS = ("target", "comparator")
 # Most products of columns, which are as many as pairs.
@@ -93,7 +93,8 @@ def balance_table(
 
     See Also
     --------
-    love_plot : Draw the differences.
+    steropes.plots.love_plot : Draw the differences.
+    table_one : Tabulate characteristics of groups for readers.
 
     Notes
     -----
@@ -295,7 +296,7 @@ def _with_factors(
         row: dict[str, object] = {"name": name, "kind": "factor"}
         for stage in stages:
             shares = [table[f"{arm}_mean_{stage}"].to_numpy()[own] for arm in ARMS]
-            row[f"smd_{stage}"] = _distance_of_shares(shares, first)
+            row[f"smd_{stage}"] = distance_of_shares(shares, first)
             row[f"ks_{stage}"] = float(np.nanmax(table[f"ks_{stage}"].to_numpy()[own]))
         added.append((float(own[0]) - 0.5, row))
     rows = pd.DataFrame([row for _, row in added]).reindex(columns=table.columns)
@@ -307,7 +308,7 @@ def _with_factors(
     return pd.DataFrame(whole).infer_objects()
 
 
-def _distance_of_shares(shares: list[NDArray], before: list[NDArray]) -> float:
+def distance_of_shares(shares: list[NDArray], before: list[NDArray]) -> float:
     """Compute √(d' S⁻¹ d) of shares without the first level (Yang and Dalton 2012).
 
     S is the mean of the covariances diag(p) − pp' of both groups before adjustment.

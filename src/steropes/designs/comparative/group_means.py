@@ -1,0 +1,195 @@
+"""Weighted means of an outcome in two groups, with differences and ratios and their errors."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from steropes.designs.comparative.abadie_imbens import matching_estimate
+from steropes.designs.values.estimands import check_estimand
+from steropes.designs.values.input_checks import require_arms, require_numbers
+from steropes.errors import DataError
+from steropes.infer.estimated_weights import WeightModel, summed_products
+
+__all__ = ["compare_means"]
+
+
+def compare_means(
+    outcome: ArrayLike,
+    treatment: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    weight_model: WeightModel | None = None,
+    cluster: ArrayLike | None = None,
+    pairs: pd.DataFrame | None = None,
+    estimand: str = "att",
+    kind: Literal["HC0", "HC1"] = "HC1",
+    level: float = 0.95,
+) -> pd.DataFrame:
+    """Compare the weighted means of an outcome.
+
+    Errors come from the influence of each person on both means: w (y − mean) / Σw, plus the
+    influence through ``weight_model`` (M-estimation), summed within clusters. Limits of ratios are
+    computed for their logarithms.
+
+    Parameters
+    ----------
+    outcome : array_like, shape (n,)
+        Numbers; with 0 and 1 only, means are risks.
+    treatment : array_like, shape (n,)
+        1 for the target group and 0 for the comparator.
+    weights : array_like, shape (n,), optional
+        Weights; default 1.
+    weight_model : PropensityWeights, EntropyBalancing or EstimatedWeights, optional
+        The estimate of the weights, whose error is then included; the weights must be its own.
+    cluster : array_like of int, shape (n,), optional
+        Clusters, such as matched sets; negative numbers are people by themselves.
+    pairs : DataFrame, optional
+        The ``pairs_`` of a `Matching` with replacement. The errors of the difference are those of
+        Abadie and Imbens (2006), with a conditional variance of outcomes that is the same for
+        everybody, and other measures have none.
+    estimand : {"att", "atu", "ate"}, default "att"
+        That of the matching, with ``pairs``.
+    kind : {"HC0", "HC1"}, default "HC1"
+        Without a weight model, "HC1" multiplies variances by n / (n − 2), or by G / (G − 1) ·
+        (n − 1) / (n − 2) with G clusters, as R's sandwich. M-estimation has no such factor.
+    level : float, default 0.95
+        Coverage of the limits.
+
+    Returns
+    -------
+    DataFrame
+        One row per ``measure``: "target mean", "comparator mean", "difference", and, if all means
+        are positive, "ratio" and, of an outcome of 0 and 1, "odds ratio"; with ``estimate``,
+        ``se`` (of the logarithm for ratios), ``lower`` and ``upper``. ``attrs["errors"]`` names
+        the kind of errors.
+
+    Raises
+    ------
+    DataError
+        Shapes disagree, or a group has nobody.
+
+    References
+    ----------
+    Lunceford and Davidian (2004), Statistics in Medicine 23:2937–2960. Abadie and Imbens (2006),
+    Econometrica 74:235–267.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.designs import PropensityWeights, compare_means
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 2))
+    >>> treatment = (rng.random(500) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+    >>> died = (rng.random(500) < 1 / (1 + np.exp(1 - treatment - X[:, 0]))).astype(int)
+    >>> weights = PropensityWeights(estimand="ate").fit(X, treatment)
+    >>> table = compare_means(died, treatment, weights.weights_, weight_model=weights)
+    >>> table[["measure", "estimate"]].round(2)
+               measure  estimate
+    0      target mean      0.52
+    1  comparator mean      0.34
+    2       difference      0.18
+    3            ratio      1.55
+    4       odds ratio      2.15
+    >>> table.attrs["errors"]
+    'M-estimation'
+    """
+    y, t = require_numbers("outcome", outcome), require_arms(treatment) == 1
+    w = np.ones(len(y)) if weights is None else require_numbers("weights", weights)
+    if not len(y) == len(t) == len(w):
+        raise DataError(
+            f"outcome has {len(y)} rows, treatment {len(t)} and weights {len(w)}; they must agree."
+        )
+    means, influences = _means(y, t, w)
+    if weight_model is not None:
+        own = weight_model.values
+        if len(own) != len(w) or not np.allclose(own, w):
+            raise DataError("The weights are not those of weight_model; pass its own.")
+        influences = influences + weight_model.influences(influences)
+    V = summed_products(influences, None if cluster is None else _units(cluster, len(y)))
+    name = "M-estimation"
+    if weight_model is None:
+        n, groups = int((w > 0).sum()), None
+        if cluster is not None:
+            groups = len(np.unique(_units(cluster, len(y))[w > 0]))
+        V = V * (_factor(n, groups) if kind == "HC1" else 1.0)
+        name = kind + ("" if cluster is None else " by clusters")
+    binary = bool(np.isin(y[w > 0], (0.0, 1.0)).all())
+    z = float(ndtri(0.5 + level / 2))
+    if pairs is not None:
+        return _with_replacement(y, t, means, pairs, estimand, z)
+    table = _measures(means, V, binary, z)
+    table.attrs["errors"] = name
+    return table
+
+
+def _with_replacement(
+    y: NDArray, t: NDArray, means: NDArray, pairs: pd.DataFrame, estimand: str, z: float
+) -> pd.DataFrame:
+    """Tabulate means and the difference with the errors of matching with replacement."""
+    row, other, weight = (pairs[name].to_numpy() for name in ("person", "match", "weight"))
+    name = check_estimand(estimand, ("att", "atu", "ate"))
+    value, se = matching_estimate(y, t, (row, other, weight), name)
+    if not np.isclose(value, means[0] - means[1]):
+        raise DataError("The pairs are not those of the weights; pass both of the same Matching.")
+    table = _measures(means, np.full((2, 2), np.nan), False, z).iloc[:3]
+    table.loc[2, ["se", "lower", "upper"]] = se, value - z * se, value + z * se
+    table.attrs["errors"] = "Abadie and Imbens"
+    return table
+
+
+def _means(y: NDArray, t: NDArray, w: NDArray) -> tuple[NDArray, NDArray]:
+    """Return the means of target and comparator, (2,), and people's influences, (n, 2)."""
+    shares = np.column_stack([np.where(t, w, 0.0), np.where(t, 0.0, w)])
+    total = shares.sum(axis=0)
+    if not total.all():
+        raise DataError("A group has nobody with a positive weight.")
+    shares = shares / total
+    means = y @ shares
+    return means, shares * (y[:, None] - means)
+
+
+def _units(cluster: ArrayLike, n: int) -> NDArray:
+    """Return codes of clusters, (n,); people with negative numbers are by themselves."""
+    given = np.asarray(cluster)
+    if given.shape != (n,):
+        raise DataError(f"cluster has shape {given.shape}; one label for each of {n} people.")
+    codes = pd.factorize(given)[0].astype(np.int64)
+    if given.dtype.kind == "i" and (given < 0).any():
+        alone = given < 0
+        codes[alone] = codes.max() + 1 + np.arange(int(alone.sum()))
+        codes = pd.factorize(codes)[0].astype(np.int64)
+    return codes
+
+
+def _factor(n: int, groups: int | None) -> float:
+    """Return the small-sample factor of sandwich for a model of two coefficients."""
+    if groups is None:
+        return n / max(n - 2, 1)
+    return groups / max(groups - 1, 1) * (n - 1) / max(n - 2, 1)
+
+
+def _measures(means: NDArray, V: NDArray, binary: bool, z: float) -> pd.DataFrame:
+    """Tabulate means, their difference, ratio and odds ratio."""
+    rows: list[tuple[str, float, NDArray, bool]] = [
+        ("target mean", means[0], np.array([1.0, 0.0]), False),
+        ("comparator mean", means[1], np.array([0.0, 1.0]), False),
+        ("difference", means[0] - means[1], np.array([1.0, -1.0]), False),
+    ]
+    if (means > 0).all():
+        rows.append(("ratio", means[0] / means[1], np.array([1, -1]) / means, True))
+        if binary and (means < 1).all():
+            odds = means / (1 - means)
+            slope = np.array([1, -1]) / (means * (1 - means))
+            rows.append(("odds ratio", odds[0] / odds[1], slope, True))
+    made = []
+    for name, value, slope, ratio in rows:
+        se = float(np.sqrt(slope @ V @ slope))
+        ends = (np.log(value) if ratio else value) + np.array([-z, z]) * se
+        lower, upper = np.exp(ends) if ratio else ends
+        made.append((name, float(value), se, float(lower), float(upper)))
+    return pd.DataFrame(made, columns=["measure", "estimate", "se", "lower", "upper"])

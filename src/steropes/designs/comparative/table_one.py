@@ -1,0 +1,255 @@
+"""Table 1 of any table: characteristics of groups, with standardised differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from itertools import combinations
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from steropes.data import check_classes
+from steropes.data.input_types import TableLike
+from steropes.data.vector_checks import check_weights
+from steropes.data.weighted_quantiles import weighted_quantiles
+from steropes.designs.comparative.balance_table import distance_of_shares
+from steropes.errors import DataError, listed
+
+__all__ = ["table_one"]
+
+# Columns with more levels than this are identifiers rather than characteristics.
+MAX_LEVELS = 50
+
+
+def table_one(
+    data: TableLike,
+    by: str,
+    *,
+    columns: Sequence[str] | None = None,
+    median: Collection[str] = (),
+    categorical: Collection[str] = (),
+    weights: ArrayLike | None = None,
+    digits: int = 1,
+) -> pd.DataFrame:
+    """Tabulate the characteristics of groups.
+
+    Numbers are shown as mean (SD), columns of 0 and 1 and levels of labels as number (%). Missing
+    values are counted and left out of means and percentages.
+
+    Parameters
+    ----------
+    data : data frame
+        A table of pandas, polars or pyarrow with a row for each person.
+    by : str
+        Column with the groups, such as the treatment.
+    columns : sequence of str, optional
+        Columns to tabulate; default all but ``by``.
+    median : collection of str, default ()
+        Numeric columns that are shown as median [quartiles].
+    categorical : collection of str, default ()
+        Numeric columns that are shown by value.
+    weights : array_like, shape (n,), optional
+        Weights of people, such as those of `PropensityWeights` or `Matching`.
+    digits : int, default 1
+        Decimals of the text.
+
+    Returns
+    -------
+    DataFrame
+        One row per characteristic, and one per level of labels: ``characteristic``, ``level``
+        (empty for numbers), ``missing`` (number of people), ``overall`` and a column for each
+        group with text, and ``smd``, the absolute standardised difference, on the first row of a
+        characteristic. Of several groups it is the mean over pairs. The denominators are those of
+        everybody without weights, as in `balance_table`; of labels it is Yang and Dalton's
+        distance. There are no tests, which say nothing about confounding (STROBE).
+
+    Raises
+    ------
+    DataError
+        If a column does not exist, holds dates or has as many levels as identifiers have, or there
+        is only one group.
+
+    References
+    ----------
+    Vandenbroucke and others (2007), PLoS Medicine 4:e297 (STROBE). Yang and Dalton (2012), SAS
+    Global Forum 335.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes.designs import table_one
+    >>> people = pd.DataFrame({
+    ...     "drug": [1, 1, 1, 0, 0, 0], "age": [61.0, 70, 55, 48, 66, None],
+    ...     "sex": ["f", "m", "f", "m", "m", "f"],
+    ... })
+    >>> table_one(people, "drug")[["characteristic", "level", "0", "1", "smd"]].round(2)
+      characteristic level            0           1   smd
+    0              n                  3           3   NaN
+    1            age        57.0 (12.7)  62.0 (7.5)  0.48
+    2            sex     f    1 (33.3%)   2 (66.7%)  0.71
+    3            sex     m    2 (66.7%)   1 (33.3%)   NaN
+    """
+    frame = nw.from_native(data, eager_only=True)
+    wanted = [c for c in frame.columns if c != by] if columns is None else list(columns)
+    unknown = [c for c in (by, *wanted, *median, *categorical) if c not in frame.columns]
+    if unknown:
+        raise DataError(f"The table has no column {listed(unknown)}.")
+    labels, group = check_classes(frame[by].to_native(), len(frame))
+    if len(labels) < 2:
+        raise DataError(f"Column {by!r} has one value only; two groups or more are needed.")
+    w = check_weights(weights, len(frame))
+    shown = _Table(np.asarray(group), [str(x) for x in labels], w, digits)
+    shown.count()
+    for name in wanted:
+        column = frame[name]
+        if column.dtype.is_temporal():
+            raise DataError(f"Column {name!r} holds dates; leave it out, or convert it to numbers.")
+        missing = column.is_null().to_numpy().astype(bool)
+        if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+            x = column.to_numpy().astype(float)
+            missing |= np.isnan(x)
+            values = np.unique(x[~missing])
+            if name in categorical:
+                _refuse_many(name, len(values))
+                text = [f"{v:g}" for v in values]
+                shown.levels(name, np.searchsorted(values, x), text, missing)
+            elif len(values) and np.isin(values, (0.0, 1.0)).all():
+                shown.binary(name, x, missing)
+            else:
+                shown.number(name, x, missing, name in median)
+        elif not missing.all():
+            known, codes = check_classes(column.drop_nulls().to_native(), int((~missing).sum()))
+            _refuse_many(name, len(known))
+            whole = np.zeros(len(frame), dtype=np.int64)
+            whole[~missing] = codes
+            shown.levels(name, whole, [str(x) for x in known], missing)
+    return shown.frame()
+
+
+def _refuse_many(name: str, levels: int) -> None:
+    """Refuse a column with as many levels as identifiers have."""
+    if levels > MAX_LEVELS:
+        raise DataError(
+            f"Column {name!r} has {levels} levels, as identifiers have; leave it out of columns, "
+            f"or merge levels ({MAX_LEVELS} at most)."
+        )
+
+
+class _Table:
+    """The rows of a table.
+
+    Parameters
+    ----------
+    group : ndarray of int, shape (n,)
+    labels : list of str
+        Names of the groups.
+    weights : ndarray, shape (n,)
+    digits : int
+        Decimals of the text.
+    """
+
+    def __init__(self, group: NDArray, labels: list[str], weights: NDArray, digits: int) -> None:
+        self.group, self.labels, self.w, self.digits = group, labels, weights, digits
+        self.rows: list[dict[str, object]] = []
+        everybody = np.ones(len(group), dtype=bool)
+        self.groups = {"overall": everybody} | {label: group == k for k, label in enumerate(labels)}
+
+    def count(self) -> None:
+        """Add the numbers of people, or the sums of their weights."""
+        sums = {name: self._number(self.w[own].sum()) for name, own in self.groups.items()}
+        self.rows.append({"characteristic": "n", "level": "", "missing": 0, **sums})
+
+    def number(self, name: str, x: NDArray, missing: NDArray, median: bool) -> None:
+        """Add a numeric column."""
+        row: dict[str, object] = {"characteristic": name, "level": "", "missing": missing.sum()}
+        means, variances = [], []
+        for label, own in self.groups.items():
+            own = own & ~missing & (self.w > 0)
+            if not own.any():
+                row[label] = ""
+                continue
+            mean, variance = _moments(x[own], self.w[own])
+            if median:
+                q1, q2, q3 = weighted_quantiles(x[own], self.w[own], [0.25, 0.5, 0.75])
+                row[label] = f"{self._text(q2)} [{self._text(q1)}, {self._text(q3)}]"
+            else:
+                row[label] = f"{self._text(mean)} ({self._text(np.sqrt(variance))})"
+            if label != "overall":
+                means.append(mean)
+                plain = self.groups[label] & ~missing
+                variances.append(_moments(x[plain], np.ones(int(plain.sum())))[1])
+        row["smd"] = _mean_over_pairs(
+            len(means),
+            lambda j, k: _ratio(means[j] - means[k], (variances[j] + variances[k]) / 2),
+        )
+        self.rows.append(row)
+
+    def binary(self, name: str, x: NDArray, missing: NDArray) -> None:
+        """Add a column of 0 and 1 by the ones."""
+        codes = np.where(missing, 0, x).astype(np.int64)
+        self.levels(name, codes, ["0", "1"], missing)
+        zeros, ones = self.rows[-2:]
+        first = {"level": "", "missing": zeros["missing"], "smd": zeros["smd"]}
+        self.rows[-2:] = [ones | first]
+
+    def levels(self, name: str, codes: NDArray, levels: list[str], missing: NDArray) -> None:
+        """Add a column of labels, with a row for each level."""
+        sums, plain = {}, {}
+        for label, own in self.groups.items():
+            own = own & ~missing
+            sums[label] = np.bincount(codes[own], self.w[own], minlength=len(levels))
+            plain[label] = np.bincount(codes[own], minlength=len(levels))
+        with np.errstate(invalid="ignore"):
+            shares = {label: each / each.sum() for label, each in sums.items()}
+            spread = {label: each / each.sum() for label, each in plain.items()}
+
+        def distance(j: int, k: int) -> float:
+            a, b = self.labels[j], self.labels[k]
+            if not (np.isfinite(shares[a]).all() and np.isfinite(shares[b]).all()):
+                return np.nan
+            return distance_of_shares([shares[a], shares[b]], [spread[a], spread[b]])
+
+        difference = _mean_over_pairs(len(self.labels), distance)
+        for k, level in enumerate(levels):
+            row: dict[str, object] = {"characteristic": name, "level": level}
+            row |= {"missing": missing.sum() if k == 0 else 0}
+            for label in self.groups:
+                share = shares[label][k]
+                percent = f"{self._text(100 * share)}%" if np.isfinite(share) else "–"
+                row[label] = f"{self._number(sums[label][k])} ({percent})"
+            self.rows.append(row | {"smd": difference if k == 0 else np.nan})
+
+    def frame(self) -> pd.DataFrame:
+        """Return the table."""
+        names = ["characteristic", "level", "missing", *self.groups, "smd"]
+        return pd.DataFrame(self.rows).reindex(columns=names).astype({"missing": int})
+
+    def _text(self, value: float) -> str:
+        """Format a number with the decimals of the table."""
+        return f"{value:,.{self.digits}f}"
+
+    def _number(self, value: float) -> str:
+        """Format a number of people, which is whole without weights."""
+        return f"{value:,.0f}" if float(value).is_integer() else self._text(value)
+
+
+def _moments(x: NDArray, w: NDArray) -> tuple[float, float]:
+    """Return the weighted mean and variance, with n − 1 for equal weights."""
+    share = w / w.sum()
+    mean = float(share @ x)
+    rest = 1.0 - float(share @ share)
+    return mean, float(share @ (x - mean) ** 2) / rest if rest > 0 else 0.0
+
+
+def _ratio(difference: float, variance: float) -> float:
+    """Return the absolute standardised difference."""
+    if difference == 0:
+        return 0.0
+    return abs(difference) / float(np.sqrt(variance)) if variance > 0 else np.inf
+
+
+def _mean_over_pairs(groups: int, of: Callable[[int, int], float]) -> float:
+    """Return the mean over all pairs of groups."""
+    return float(np.mean([of(j, k) for j, k in combinations(range(groups), 2)]))

@@ -1,0 +1,99 @@
+"""Table 1 and love plots of any table."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from steropes import DataError, plots
+from steropes.designs import balance_table, covariate_balance, table_one
+
+PBC = pd.read_csv(Path(__file__).parent / "published" / "pbc.csv")
+
+
+def first(table, name):
+    return table[table.characteristic == name].iloc[0]
+
+
+# R's tableone 0.13.2.
+def test_differences_are_those_of_tableone():
+    table = table_one(PBC, "trt", categorical=["stage"], median=["bili"])
+    assert first(table, "age").smd == pytest.approx(0.2702619258, abs=5e-11)
+    assert first(table, "sex").smd == pytest.approx(0.1114116116, abs=5e-11)
+    assert first(table, "stage").smd == pytest.approx(0.2460083410, abs=5e-11)
+    assert first(table, "age")["1.0"] == "51.4 (11.0)"
+    assert first(table, "sex")["overall"] == "276 (88.5%)"
+    assert first(table, "bili")["overall"] == "1.4 [0.8, 3.4]"
+    assert table.level[table.characteristic == "stage"].tolist() == ["1", "2", "3", "4"]
+    other = table_one(pl.from_pandas(PBC), "trt", categorical=["stage"], median=["bili"])
+    pd.testing.assert_frame_equal(other, table)
+
+
+def test_binary_columns_have_one_row_and_missing_values_are_counted():
+    people = pd.DataFrame({
+        "arm": ["a", "b", "a", "b", "a"], "male": [1, 0, None, 1, 1],
+        "site": ["x", None, "y", "x", "x"],
+    })  # fmt: skip
+    table = table_one(people, "arm")
+    assert first(table, "male")[["level", "missing", "a", "b"]].tolist() == [
+        "", 1, "2 (100.0%)", "1 (50.0%)",
+    ]  # fmt: skip
+    assert first(table, "site")[["level", "missing", "a", "b"]].tolist() == [
+        "x", 1, "2 (66.7%)", "1 (100.0%)",
+    ]  # fmt: skip
+    assert first(table, "n")[["overall", "a", "b"]].tolist() == ["5", "3", "2"]
+
+
+def test_weights_change_numbers_and_not_denominators(lalonde):
+    w = 1.0 + np.arange(len(lalonde)) % 3
+    table = table_one(lalonde, "treat", columns=["age", "married"], weights=w)
+    balance = balance_table(lalonde[["age", "married"]], lalonde.treat, w)
+    found = [first(table, name).smd for name in ("age", "married")]
+    np.testing.assert_allclose(found, balance.smd_after.abs(), rtol=1e-9)
+    assert first(table, "n")["overall"] == f"{w.sum():,.0f}"
+
+
+def test_several_groups_have_the_mean_over_pairs(lalonde):
+    table = table_one(lalonde, "race", columns=["age"])
+    pairs = [
+        table_one(lalonde[lalonde.race != left_out], "race", columns=["age"])
+        for left_out in ("black", "hispan", "white")
+    ]
+    expected = np.mean([first(pair, "age").smd for pair in pairs])
+    assert first(table, "age").smd == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"by": "arm"}, "no column 'arm'"),
+        ({"by": "treat", "columns": ["agee"]}, "'agee'"),
+        ({"by": "one"}, "one value"),
+        ({"by": "treat", "columns": ["name"]}, "identifiers"),
+        ({"by": "treat", "columns": ["day"]}, "dates"),
+    ],
+)
+def test_columns_that_describe_nobody_are_refused(lalonde, arguments, message):
+    names = [f"p{i}" for i in range(len(lalonde))]
+    data = lalonde.assign(one=1, name=names, day=pd.Timestamp("2020-01-01"))
+    with pytest.raises(DataError, match=message):
+        table_one(data, **arguments)
+
+
+def test_love_plots_take_the_tables_that_the_library_returns(lalonde, lalonde_covariates):
+    pytest.importorskip("matplotlib")
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    w = np.where(lalonde.treat == 1, 1.0, 0.5)
+    numbers = lalonde_covariates.drop(columns="race")
+    for table in (
+        balance_table(lalonde_covariates, lalonde.treat, w),
+        covariate_balance(numbers, lalonde.treat, w).table,
+    ):
+        labels = [text.get_text() for text in plots.love_plot(table).get_yticklabels()]
+        assert "married" in labels
+        plots.covariate_balance(table)
+        mpl.pyplot.close("all")
