@@ -43,7 +43,7 @@ class ProportionalHazardsModel(Estimator):
     _effects: StepEffects | None = None
     _cuts: np.ndarray
     # The event of interest of Fine–Gray models.
-    _cause: int
+    _cause: int | None = None
 
     def _read_strata(self, strata: LabelsLike | None, n: int) -> np.ndarray | None:
         """Convert strata to codes and keep their labels for predictions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..fitting.accessors import Accessor, function_of_model, overloaded_function_of_model
-from . import cox_discrimination, fine_gray_discrimination
+from .hazards_discrimination import concordance, time_dependent_auc
 from .internal_validation import calibration_curve, validate
 
 __all__ = ["CoxValidation", "FineGrayValidation", "Validation"]
@@ -47,11 +47,11 @@ class CoxValidation(Validation):
     0.5625
     """
 
-    concordance = overloaded_function_of_model(cox_discrimination.concordance)
-    time_dependent_auc = function_of_model(cox_discrimination.time_dependent_auc)
+    concordance = overloaded_function_of_model(concordance)
+    time_dependent_auc = function_of_model(time_dependent_auc)
 
 
-class FineGrayValidation(Validation):
+class FineGrayValidation(CoxValidation):
     """Performance of Fine–Gray models.
 
     Parameters
@@ -67,6 +67,3 @@ class FineGrayValidation(Validation):
     >>> round(steropes.FineGrayRegression().fit(X, y).validation.concordance(X, y), 3)
     0.636
     """
-
-    concordance = overloaded_function_of_model(fine_gray_discrimination.concordance)
-    time_dependent_auc = function_of_model(fine_gray_discrimination.time_dependent_auc)
