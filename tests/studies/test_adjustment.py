@@ -20,6 +20,7 @@ from steropes.studies import (
     score_strata,
     trim,
 )
+from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 
 RNG = np.random.default_rng(7)
@@ -263,3 +264,12 @@ def test_table_one_has_percentages_of_ones_and_means_of_scores():
     assert table["target_before"].tolist()[0] == pytest.approx(100 * share)
     after = np.average(x[1901][TREATED == 0], weights=SCORE[TREATED == 0])
     assert table["comparator_after"].tolist()[2] == pytest.approx(after)
+
+
+@pytest.mark.parametrize(("former", "now"), [("propensity", "score"), ("matched_set", "set")])
+def test_a_former_name_of_a_column_of_people_gives_the_new_one(former, now):
+    people = People({"score": [0.5], "set": [0]})
+    for key in (former, [former]):
+        with pytest.raises(KeyError, match=f"'{former}' is '{now}' now"):
+            people[key]
+    assert people.assign(**{former: 1})[former].tolist() == [1]

@@ -180,7 +180,7 @@ def test_matching_balances_what_differed(study):
     assert study.balance["smd_before"].abs().max() > 0.3
     assert study.balance["smd_after"].abs().max() < 0.15
     assert study.pairs * 2 == len(study.matched)
-    assert study.matched.groupby("matched_set")["treated"].sum().eq(1).all()
+    assert study.matched.groupby("set")["treated"].sum().eq(1).all()
 
 
 def test_shuffled_rows_of_the_database_change_nothing(study, tmp_path):

@@ -194,7 +194,7 @@ def test_impossible_settings_are_refused(change, words):
 def test_a_caliper_of_zero_matches_equal_scores_only():
     study = comparative_study(demo_database(), StudySettings(**DEMO, caliper=0.0))
     assert 0 < study.pairs < 830
-    assert study.matched.groupby("matched_set")["propensity"].nunique().eq(1).all()
+    assert study.matched.groupby("set")["score"].nunique().eq(1).all()
 
 
 def test_settings_keep_no_list_of_the_caller():

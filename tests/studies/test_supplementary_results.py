@@ -28,8 +28,8 @@ def people(n=400, seed=1):
             "treated": treated,
             "time": np.minimum(event_time, end).astype(float),
             "event": (event_time <= end).astype(int),
-            "propensity": score,
-            "matched_set": np.where(np.arange(n) < 200, np.arange(n) // 2, -1),
+            "score": score,
+            "set": np.where(np.arange(n) < 200, np.arange(n) // 2, -1),
         }
     )
 
@@ -42,7 +42,7 @@ def alternative(number):
     settings = StudySettings(1, 2, 3)
     spec = study_specification(settings, ["person", "condition_occurrence"])
     analysis = next(a for a in spec.analyses if a.id == number)
-    scores = SimpleNamespace(score=PEOPLE["propensity"].to_numpy())
+    scores = SimpleNamespace(score=PEOPLE["score"].to_numpy())
     people = PEOPLE.assign(
         row=np.arange(len(PEOPLE)), outcomes=PEOPLE["event"], days_at_risk=PEOPLE["time"]
     )
@@ -56,7 +56,7 @@ def alternative(number):
 
 def test_other_adjustments_are_the_librarys_models():
     y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
-    x, score = PEOPLE[["treated"]].astype(float), PEOPLE["propensity"]
+    x, score = PEOPLE[["treated"]].astype(float), PEOPLE["score"]
     strata = score_strata(score, PEOPLE["treated"], Stratify(5))
     within = st.CoxRegression().fit(x, y, strata=strata)
     estimand, found = alternative(5)
@@ -84,7 +84,7 @@ def test_e_values_of_vanderweele_and_ding():
 
 def test_follow_up_is_that_of_each_arm():
     dated = PEOPLE.assign(start=pd.Timestamp("2010-06-15"))
-    found = follow_up(dated[dated["matched_set"] >= 0])
-    of = PEOPLE.loc[(PEOPLE["treated"] == 0) & (PEOPLE["matched_set"] >= 0), "time"]
+    found = follow_up(dated[dated["set"] >= 0])
+    of = PEOPLE.loc[(PEOPLE["treated"] == 0) & (PEOPLE["set"] >= 0), "time"]
     assert found["comparator_p_25_days"] == np.quantile(of, 0.25)
     assert math.isnan(follow_up(dated.iloc[:0])["target_median_days"])

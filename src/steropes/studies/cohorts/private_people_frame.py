@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["People", "rules_of_run"]
 
+# Former names of columns, which some tables had.
+FORMER = {"propensity": "score", "matched_set": "set"}
+
 
 class People(pd.DataFrame):
     """A DataFrame with one row per person, whose ``repr`` shows no rows.
@@ -30,6 +33,14 @@ class People(pd.DataFrame):
 
         super().__init__(*args, **kwargs)
         self._of_run = rules_in_force()
+
+    def __getitem__(self, key: Any) -> Any:
+        asked = (key,) if isinstance(key, str) else key if isinstance(key, list) else ()
+        for name in asked:
+            now = FORMER.get(name) if isinstance(name, str) else None
+            if now is not None and name not in self.columns and now in self.columns:
+                raise KeyError(f"the column {name!r} is {now!r} now, as in all tables of people")
+        return super().__getitem__(key)
 
     def __repr__(self) -> str:
         return f"{self._size()}; rows of people are not printed"

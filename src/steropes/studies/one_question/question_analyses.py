@@ -195,18 +195,18 @@ class QuestionAnalyses:
         """Tabulate the people at risk of the outcome, with their scores and matched sets."""
         people = pd.DataFrame(self.results[CRUDE].people)
         found = people[["person_id", "treated", "start", "time", "event"]].copy()
-        found[["propensity", "preference"]] = np.nan
-        found["matched_set"] = -1
+        found[["score", "preference"]] = np.nan
+        found["set"] = -1
         if self.scores is not None:
             place = self._place(people)
-            found["propensity"] = self.scores.score[place]
+            found["score"] = self.scores.score[place]
             found["preference"] = self.scores.preference[place]
         matched = self.results[MAIN].people
         if self.scores is not None and "set" in matched:
             at = np.searchsorted(people["row"].to_numpy(), matched["row"].to_numpy())
-            sets = found["matched_set"].to_numpy().copy()
+            sets = found["set"].to_numpy().copy()
             sets[at] = matched["set"].to_numpy()
-            found["matched_set"] = sets
+            found["set"] = sets
         return found.reset_index(drop=True)
 
     def _place(self, people: pd.DataFrame) -> NDArray:
@@ -302,7 +302,7 @@ class QuestionAnalyses:
     def _balance_without_estimate(self) -> Balance:
         """Compute the balance where there is no estimate; unknown after matching without a pair."""
         people, features = self.people(), self.results[MAIN].shared.features
-        matched = (people["matched_set"] >= 0).to_numpy()
+        matched = (people["set"] >= 0).to_numpy()
         assert features is not None
         found = covariate_balance(
             features.take(pd.DataFrame(self.results[CRUDE].people)["row"].to_numpy()),
@@ -362,7 +362,7 @@ def tie_orders(
         say("trying other orders of people with equal scores")
     rule = found.results[MAIN].analysis.match
     assert rule is not None
-    score, treated = people["propensity"].to_numpy(), people["treated"].to_numpy()
+    score, treated = people["score"].to_numpy(), people["treated"].to_numpy()
     ids, time, event = (people[c].to_numpy() for c in ("person_id", "time", "event"))
 
     def estimates(seeds: Sequence[int]) -> Iterator[float]:

@@ -155,7 +155,7 @@ class ExactStudy:
     def matched(self) -> pd.DataFrame:
         """The people who are in a matched set."""
         with applied_rules(self.rules):
-            return People(self.people[self.people["matched_set"] >= 0])
+            return People(self.people[self.people["set"] >= 0])
 
     @property
     def matching_done(self) -> bool:
@@ -165,7 +165,7 @@ class ExactStudy:
     @property
     def pairs(self) -> int:
         """Number of matched pairs."""
-        return int((self.people["matched_set"] >= 0).sum()) // 2
+        return int((self.people["set"] >= 0).sum()) // 2
 
     @property
     def diagnostics(self) -> Diagnostics:

@@ -408,7 +408,7 @@ def _ties(study: ExactStudy, hidden: bool) -> dict[str, object] | None:
     draws: tuple[float, ...] = () if hidden else tuple(ties.hazard_ratios)
     if draws and not rules.open:  # Within pairs, hazard ratios are ratios of counts.
         of = study.matched
-        sets = of["matched_set"].to_numpy()
+        sets = of["set"].to_numpy()
         inside = informative_events(of["time"], of["event"], of["treated"], sets)
         unit = log_unit(min(inside), rules.least)
         logs = [to_unit(math.log(x), unit) for x in draws if 0 < x < math.inf]

@@ -47,7 +47,7 @@ class ComparativeStudy(ExactStudy, TextInHtml):
     people : DataFrame
         One row per person, ordered by person id: ``person_id``, ``treated`` (1 target,
         0 comparator), ``start`` (index date), ``time`` (days at risk), ``event`` (1 if the first
-        outcome falls in them), ``propensity``, ``preference`` and ``matched_set`` (−1 if none).
+        outcome falls in them), ``score``, ``preference`` and ``set`` (−1 if none).
     covariates : StudyCovariates or None
         ``columns``, ``dropped``. None if the study ended before.
     propensity : Propensity or None
