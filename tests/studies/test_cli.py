@@ -290,7 +290,8 @@ def test_options_reach_the_study(capsys, small, tmp_path):
         "exclude": [70, 71], "caliper": 0.5, "folds": 4, "seed": 9, "tie_orders": 3,
         "min_cell": 7, "schema": "main", "unblind": True, "time_zone": "Asia/Tokyo",
         "observed_until": None,
-        "thresholds": vars(DiagnosticThresholds()), "further_outcomes": [], "nesting": None,
+        "thresholds": vars(DiagnosticThresholds()) | {"further": []},
+        "further_outcomes": [], "nesting": None,
         "nesting_days": None, "cohorts": None, "controls": asdict(ControlSet()) | {
             "cohorts": [], "concepts": []},
         "at_risk": asdict(TimeAtRisk(end=30, end_anchor="cohort start")),
@@ -399,3 +400,16 @@ def test_a_warning_is_one_line(capsys, monkeypatch):
         warnings.simplefilter("always")
         assert run(["demo"]) == 0
     assert capsys.readouterr().err == "steropes: warning: the fit stopped early\n"
+
+
+def test_a_command_needs_one_new_file(tmp_path, monkeypatch):
+    """A module whose name ends with "command" is found, and its commands come after the others."""
+    from steropes.studies import cli
+    from steropes.studies.cli import commands
+
+    source = 'def hello():\n    """Say hello."""\n\n\nCOMMANDS = (hello,)\n'
+    (tmp_path / "hello_command.py").write_text(source)
+    monkeypatch.setattr(cli, "__path__", [*cli.__path__, str(tmp_path)])
+    found = commands._every_command()
+    assert found["hello"]() is None
+    assert {*commands.ORDER} == found.keys() - {"hello"}

@@ -1,22 +1,25 @@
-"""All commands of the command line, registered in one place."""
+"""All commands of the command line.
+
+A module of this folder whose name ends with "command" or "commands" lists its own in ``COMMANDS``.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import pkgutil
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
+from steropes.studies import cli
 from steropes.studies.cli.core_commands import print_environment
-from steropes.studies.cli.federate_commands import federate_app
-from steropes.studies.cli.grid_commands import combine, concepts, grid
 from steropes.studies.cli.kernel_warming import compile_kernels
-from steropes.studies.cli.sccs_command import sccs, sccs_grid
-from steropes.studies.cli.strategus_command import strategus
-from steropes.studies.cli.study_commands import demo, study
-from steropes.studies.cli.view_command import view
 from steropes.version import __version__
 
 __all__ = ["app"]
+
+Command = Callable[..., Any] | typer.Typer
 
 app = typer.Typer(
     name="steropes",
@@ -60,7 +63,39 @@ def warm() -> None:
         typer.echo(f"{name}: {seconds:.1f} s")
 
 
-# The order of the help.
-for command in (study, demo, info, warm, grid, concepts, combine, sccs, sccs_grid, strategus, view):
-    app.command()(command)
-app.add_typer(federate_app, name="federate")
+COMMANDS = (info, warm)
+# The order of the help; further commands follow.
+ORDER = (
+    *("study", "demo", "info", "warm", "grid", "concepts", "combine", "sccs", "sccs_grid"),
+    *("strategus", "view", "federate"),
+)
+
+
+def _every_command() -> dict[str, Command]:
+    """Return the commands of this module and of the modules whose names end with "command"."""
+    found: dict[str, Command] = {}
+    for module in pkgutil.iter_modules(cli.__path__):
+        own: tuple[Command, ...] = COMMANDS
+        if module.name.endswith(("_command", "_commands")):
+            own = getattr(import_module(f"{cli.__name__}.{module.name}"), "COMMANDS", ())
+        found |= {_name(command): command for command in own}
+    return found
+
+
+def _name(command: Command) -> str:
+    """Return the name of a command, or of a group of commands."""
+    return str(command.info.name) if isinstance(command, typer.Typer) else command.__name__
+
+
+def _register() -> None:
+    """Register all commands in the order of the help."""
+    found = _every_command()
+    for name in (*ORDER, *sorted(found.keys() - {*ORDER})):
+        command = found[name]
+        if isinstance(command, typer.Typer):
+            app.add_typer(command)
+        else:
+            app.command()(command)
+
+
+_register()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["federate_app"]
 
 federate_app = typer.Typer(
+    name="federate",
     help="Fit models across sites that exchange only sums, in a folder that all can write to.",
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -211,3 +212,6 @@ def _show(found: FederatedResult | FederatedProfiles) -> None:
 def _cell(value: object) -> str:
     """Format a value of a table."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+COMMANDS = (federate_app,)

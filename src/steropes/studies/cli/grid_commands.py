@@ -214,3 +214,10 @@ def combine(
     print_combined(found)
     if output is not None:
         print(output)
+
+
+COMMANDS = (
+    grid,
+    concepts,
+    combine,
+)

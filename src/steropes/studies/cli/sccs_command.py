@@ -242,3 +242,9 @@ def _run(
         report_missing(missing_estimates(result, result.of_interest))
     else:
         print_series(result, paths)
+
+
+COMMANDS = (
+    sccs,
+    sccs_grid,
+)

@@ -172,3 +172,6 @@ def _print_summary(results: SpecificationResults, quiet: bool) -> None:
         rows = sum(len(table) for table in tables.values())
         lines.append(f"{results.folder / module}: {rows:,} rows")
     print("\n".join(lines))
+
+
+COMMANDS = (strategus,)

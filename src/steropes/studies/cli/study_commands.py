@@ -235,3 +235,9 @@ def _run(
         report_missing(missing_of_study(result.release))
     else:
         print_study(result, paths)
+
+
+COMMANDS = (
+    study,
+    demo,
+)
