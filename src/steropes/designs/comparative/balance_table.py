@@ -116,7 +116,7 @@ def balance_table(
     0   age       0.779     -0.117
     1  male       0.707      0.000
     """
-    columns = CovariateColumns(X)
+    columns = X if isinstance(X, CovariateColumns) else CovariateColumns(X)
     target = require_arms(treatment) == 1
     stages = {"before": shares_of_groups(before, target, columns.n, "before")}
     if weights is not None:
@@ -222,10 +222,12 @@ def _table_of(
     p = len(names)
     shown = ("target_mean", "comparator_mean", "smd", "variance_ratio", "ks")
     made = {f"{k}_{stage}": np.full(p, np.nan) for stage in stages for k in shown}
+    signed = np.column_stack([shares[:, 0] - shares[:, 1] for shares in stages.values()])
     for at, x in chunks:
         own = binary[at]
         before = _moments(x, stages["before"])
         spread = _denominator(before, own, whose)
+        gaps = dict(zip(stages, _largest_gaps(x, own, signed).T, strict=True))
         for stage, shares in stages.items():
             moments = before if stage == "before" else _moments(x, shares)
             mean = moments["mean"]
@@ -236,8 +238,7 @@ def _table_of(
             made[f"target_mean_{stage}"][at], made[f"comparator_mean_{stage}"][at] = mean.T[:2]
             made[f"smd_{stage}"][at] = smd
             made[f"variance_ratio_{stage}"][at] = np.where(own, np.nan, ratio)
-            gaps = np.where(own, np.abs(difference), _largest_gaps(x, own, shares))
-            made[f"ks_{stage}"][at] = gaps
+            made[f"ks_{stage}"][at] = np.where(own, np.abs(difference), gaps[stage])
     kind = np.where(binary, "binary", "continuous")
     return pd.DataFrame({"name": names, "kind": kind, **made})
 
@@ -258,21 +259,27 @@ def _denominator(moments: dict[str, NDArray], binary: NDArray, whose: Denominato
     return np.sqrt(np.where(chosen > 0, chosen, variance[:, 2]))
 
 
-def _largest_gaps(x: Any, binary: NDArray, shares: NDArray) -> NDArray:
-    """Compute the largest differences of distribution functions, (m,); zero for 0/1 columns."""
-    gaps = np.zeros(len(binary))
-    signed = shares[:, 0] - shares[:, 1]
+def _largest_gaps(x: Any, binary: NDArray, signed: NDArray) -> NDArray:
+    """Compute the largest differences of distribution functions, (m, k); zero for 0/1 columns.
+
+    Parameters
+    ----------
+    signed : ndarray, shape (n, k)
+        Shares of people in the target minus those in the comparator, at each stage.
+    """
+    gaps = np.zeros((len(binary), signed.shape[1]))
     for j in np.flatnonzero(~binary):
         if sp.issparse(x):  # All other people have the value zero.
             own = slice(x.indptr[j], x.indptr[j + 1])
             mass = signed[x.indices[own]]
-            values, mass = np.append(x.data[own], 0.0), np.append(mass, -mass.sum())
+            values, mass = np.append(x.data[own], 0.0), np.vstack([mass, -mass.sum(axis=0)])
         else:
-            values, mass = x[:, j], signed
-        order = np.argsort(values, kind="stable")
+            values, mass = np.ascontiguousarray(x[:, j]), signed
+        order = np.argsort(values)
         ordered = values[order]
-        last = np.append(ordered[1:] != ordered[:-1], True)
-        gaps[j] = np.abs(np.cumsum(mass[order])[last]).max()
+        last = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]), len(order) - 1)
+        for k in range(signed.shape[1]):
+            gaps[j, k] = np.abs(np.cumsum(mass[order, k])[last]).max()
     return gaps
 
 

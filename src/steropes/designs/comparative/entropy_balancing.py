@@ -181,7 +181,7 @@ class EntropyBalancing(BaseEstimator):
             weights, target.astype(int), ("comparator", "target")
         )
         self.balance_ = balance_table(
-            X, treatment, weights, estimand=estimand, before=sample_weight
+            columns, treatment, weights, estimand=estimand, before=sample_weight
         )
         return self
 

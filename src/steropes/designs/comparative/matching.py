@@ -241,7 +241,7 @@ class Matching(BaseEstimator):
         self.effective_sample_size_ = effective_sample_sizes(
             self.weights_, target.astype(int), ("comparator", "target")
         )
-        self.balance_ = balance_table(X, treatment, self.weights_, estimand=estimand)
+        self.balance_ = balance_table(columns, treatment, self.weights_, estimand=estimand)
         return self
 
     def _check_settings(self) -> Estimand:

@@ -12,8 +12,8 @@ from sklearn.base import clone
 
 from steropes.data import check_classes
 from steropes.data.vector_checks import check_weights
-from steropes.design import as_design
 from steropes.designs.comparative.balance_table import balance_table
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
 from steropes.designs.propensity.estimated_propensity_weights import EstimatedWeights
 from steropes.designs.propensity.propensity_weights import focal_arm, weights_of_arms
@@ -159,15 +159,16 @@ class PropensityWeights(BaseEstimator):
             A group is missing, or a score makes a weight infinite.
         """
         estimand = check_estimand(self.estimand)
-        design = as_design(X)
+        columns = CovariateColumns(X)
+        design = columns.coded
         classes, arm = _groups(treatment, design.n)
         before = check_weights(sample_weight, design.n)
         model = None
         if score is None:
             model = self._unfitted(len(classes))
-            columns = design if isinstance(model, PenalizedModel) else X
-            model.fit(columns, arm if len(classes) == 2 else classes[arm], sample_weight=before)
-            scores = np.asarray(model.predict_proba(columns))
+            data = design if isinstance(model, PenalizedModel) else X
+            model.fit(data, arm if len(classes) == 2 else classes[arm], sample_weight=before)
+            scores = np.asarray(model.predict_proba(data))
         else:
             scores = _given_scores(score, design.n, len(classes))
         plain = weights_of_arms(
@@ -185,7 +186,12 @@ class PropensityWeights(BaseEstimator):
         names = ["comparator", "target"] if len(classes) == 2 else [str(c) for c in classes]
         self.effective_sample_size_ = effective_sample_sizes(self.weights_, arm, names)
         self.balance_ = _balance(
-            X, arm, classes, self.weights_, estimand, None if sample_weight is None else before
+            columns,
+            arm,
+            classes,
+            self.weights_,
+            estimand,
+            None if sample_weight is None else before,
         )
         return self
 
@@ -302,7 +308,7 @@ def _given_scores(score: ArrayLike, n: int, groups: int) -> NDArray:
 
 
 def _balance(
-    X: Any, arm: NDArray, classes: NDArray, weights: NDArray, estimand: str,
+    X: CovariateColumns, arm: NDArray, classes: NDArray, weights: NDArray, estimand: str,
     before: NDArray | None,
 ) -> pd.DataFrame:  # fmt: skip
     """Return the balance of two groups, or of each pair of several."""
