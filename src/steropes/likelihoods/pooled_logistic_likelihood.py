@@ -23,7 +23,6 @@ from itertools import pairwise
 import numpy as np
 
 from ..backends.cpu.likelihoods import pooled_logistic_kernels as pooled
-from ..backends.cpu.likelihoods import pooled_third_derivative as pooled_third
 from ..backends.cpu.sparse.sparse_lines import CHUNKS
 from ..backends.cpu.sums.compensated_sums import with_errors
 from ..backends.protocols import Array, Backend
@@ -270,7 +269,7 @@ class PooledLogisticLikelihood(Likelihood):
         def part(a: int, b: int) -> np.ndarray:
             g = np.zeros(self.K)
             rows = self.first, self.last, w
-            pooled_third.third_derivative(h, base, self.F, *rows, own, at_time, r, g, a, b)
+            pooled.third_derivative(h, base, self.F, *rows, own, at_time, r, g, a, b)
             return g
 
         rest[:, 0] = sum(self.backend.pool.map(part, self.chunks), np.zeros(self.K))

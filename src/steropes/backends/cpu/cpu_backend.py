@@ -21,7 +21,7 @@ from .sparse import sparse_products as sparse
 from .sparse.append_columns import append_lines
 from .sparse.column_transposition import columns_to_rows
 from .sparse.cpu_chunk_sizes import CpuPolicy
-from .sparse.gram_products import add_gram, subtract_group_gram
+from .sparse.gram_matrix import add_gram, subtract_group_gram
 from .sparse.sparse_line_products import multiply, multiply_transposed
 from .sparse.sparse_lines import Lines, pieces
 from .sums import segmented_sums as scans

@@ -18,7 +18,6 @@ from ...backends.protocols import Backend
 from ...convergence_warning import NotConvergedWarning
 from ...data import check_offset, check_weights
 from ...data.input_types import CoefficientsByColumn, VectorLike
-from ...data.result_tables import present
 from ...data.vector_checks import check_vector
 from ...design import Design, as_design, copy_shared_arrays, has_names
 from ...design.memory_estimate import free_memory, least_memory, too_large
@@ -32,12 +31,9 @@ from ...infer.negligible_information_errors import refuse_weak_information
 from ...infer.profile_fits import FromObjective
 from ...likelihoods import Likelihood
 from ...priors import INFINITE_PENALTY, KeptColumns, LimitedPenalty, Prior, PriorColumns
-from ...select import CrossValidation, InformationCriterion, Measured
-from ...select.crossvalidation import LIKELIHOOD_SCORES
+from ...select import Measured
 from ...solve import Batch, Fit
 from ...solve.separation.extreme_offsets import extreme_offsets
-from ..families.family import Family
-from ..families.held_out_scores import HeldOutScore
 from ..formulas.formula_data_types import FormulaVariable
 from .fitted_model import FittedModel
 from .fixed_and_initial_coefficients import read_fixed, read_start_at
@@ -45,8 +41,9 @@ from .progress import Progress
 from .row_arguments import FitInputs, OutcomeRows
 from .separation_advice import advice_on_smooth_terms
 from .setting_checks import check_settings
-from .setting_types import Chooser, MatrixLike
+from .setting_types import MatrixLike
 from .solver_runs import Start, fit_by_coordinate_descent, fit_by_newton
+from .variance_choice import choose_variance
 
 __all__ = ["BatchedOutcomes", "Estimator"]
 
@@ -318,59 +315,8 @@ class Estimator(FittedModel):
         return self._intercept and bool(getattr(self, "fit_intercept", True)) and not left_out
 
     def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Start | None]:
-        """Choose the prior's variance by ``cv``; without it, keep the prior.
-
-        Returns
-        -------
-        prior : Prior or None
-            The prior of the final fit.
-        start : None, (p,) array or Batch
-            Initial coefficients, or a batch whose last fit is close to the final one.
-        """
-        if self.cv is None:
-            return problem.prior, None
-        chooser = self._chooser()
-        if problem.prior is not None:
-            first = replace(problem, prior=problem.prior.candidates()[0])
-            self._refuse_undetermined(first, first.batch(), *first.penalties(first.prior))
-        if isinstance(chooser, InformationCriterion):
-            selection = chooser.run(problem, self._criterion_terms, progress.report)
-        else:
-            selection = chooser.run(problem, progress.report, self._held_out_score(chooser))
-        shown: dict[str, Any] = {"chosen": selection.variance, **chooser._figure_options}
-        self.cv_results_ = present(selection.results, "cross_validation_curve", **shown)
-        self.variance_ = selection.variance
-        return selection.prior, selection.beta if selection.batch is None else selection.batch
-
-    def _held_out_score(self, cv: CrossValidation) -> HeldOutScore | None:
-        """Return the score by which a cross-validation chooses; None for log-likelihoods."""
-        cv.check()
-        if isinstance(cv.scoring, str) and cv.scoring in LIKELIHOOD_SCORES:
-            return None
-        family = self._family
-        if self._has_varying_effects() and not family.scores_changing_effects:
-            family = Family()
-        return HeldOutScore(family, type(self).__name__, cv.scoring)
-
-    def _chooser(self) -> Chooser:
-        """Return the object that chooses the variance.
-
-        An integer becomes a cross-validation with a fixed seed, as in scikit-learn, so that equal
-        calls give equal results. A `CrossValidation` without a seed uses the model's
-        ``random_state``; if that is None too, it draws new folds.
-        """
-        assert self.cv is not None
-        if isinstance(self.cv, InformationCriterion):
-            return self.cv
-        if not isinstance(self.cv, CrossValidation):
-            return CrossValidation(
-                self.cv, random_state=0 if self.random_state is None else self.random_state
-            )
-        cv = self.cv
-        if cv.random_state is None and self.random_state is not None:
-            cv = copy.copy(cv)
-            object.__setattr__(cv, "random_state", self.random_state)
-        return cv
+        """Choose the prior's variance by ``cv``; without it, keep the prior."""
+        return choose_variance(self, problem, progress)
 
     def _start(self, problem: Problem, begin: np.ndarray | None) -> np.ndarray | None:
         """Return the initial coefficients of the scaled columns, or None for zero."""

@@ -29,6 +29,7 @@ from ..fitting.estimator import Estimator
 from ..fitting.progress import Progress
 from ..fitting.setting_checks import numerical_settings
 from ..fitting.setting_types import Seed
+from ..fitting.variance_choice import chooser_of, held_out_score
 
 __all__ = [
     "bootstrap",
@@ -164,7 +165,7 @@ def _reselection(model: Estimator) -> Choose:
         raise DataError(
             "reselect=True chooses the variance anew as the fit did; fit with cv=… for it."
         )
-    cv: Any = model._chooser()
+    cv: Any = chooser_of(model)
     if isinstance(cv, InformationCriterion):
         return lambda part, seed: cv.run(part, model._criterion_terms)
     if not isinstance(cv.folds, Integral):
@@ -172,7 +173,7 @@ def _reselection(model: Estimator) -> Choose:
             "reselect=True cuts folds anew in each draw; give cv a number of folds instead "
             "of splits."
         )
-    score = model._held_out_score(cv)
+    score = held_out_score(model, cv)
     return lambda part, seed: dataclasses.replace(cv, random_state=seed).run(part, None, score)
 
 

@@ -19,6 +19,7 @@ from ...select.shared_variance import SharedPath, check_shared
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.progress import Progress
 from ..fitting.row_arguments import FitInputs
+from ..fitting.variance_choice import chooser_of
 
 __all__ = ["SharedPrior", "choose_shared_prior"]
 
@@ -67,7 +68,7 @@ def choose_shared_prior(
     prior = estimator.prior
     if prior is None or len(prior.candidates()) > 1:
         raise DataError("shared_prior=True needs a prior with one variance to choose.")
-    cv = check_shared(clone(estimator)._chooser())
+    cv = check_shared(chooser_of(clone(estimator)))
     if prior.adaptive and isinstance(cv.search, str):
         raise DataError(
             f"A {type(prior).__name__} prior has no path of variances to walk: list those to try "

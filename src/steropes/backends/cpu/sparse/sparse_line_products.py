@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ...thread_pool import ThreadPool, number_of_chunks
-from ..compilation.aligned_arrays import aligned, aligned_empty, aligned_zeros
 from . import sparse_products as sparse
 from .cpu_chunk_sizes import CpuPolicy
 from .sparse_lines import LONG, PIECE, Lines, pieces
@@ -16,6 +19,8 @@ __all__ = ["multiply", "multiply_transposed"]
 LINE = 8
 # The padded number of replicates for ten folds, which has special kernels.
 DOZEN = 12
+# The size of a cache line in bytes.
+CACHE_LINE = 64
 
 
 def multiply(pool: ThreadPool, lines: Lines, D: np.ndarray) -> np.ndarray:
@@ -33,7 +38,7 @@ def multiply(pool: ThreadPool, lines: Lines, D: np.ndarray) -> np.ndarray:
         args, kernel, shaped = (np.ascontiguousarray(D[:, 0]),), sparse.gather, out[:, 0]
     else:
         kernel = sparse.gather8 if B == LINE else sparse.gather4
-        args, shaped = (aligned(D)[:, None],), out[:, None]
+        args, shaped = (_aligned(D)[:, None],), out[:, None]
     pool.map(
         lambda a, b: kernel(
             lines.starts, lines.ends, lines.indices, lines.data, *args, shaped, a, b
@@ -47,10 +52,10 @@ def multiply(pool: ThreadPool, lines: Lines, D: np.ndarray) -> np.ndarray:
 def _multiply_block(pool: ThreadPool, lines: Lines, D: np.ndarray, out: np.ndarray) -> None:
     """Multiply lines with a block of four or eight columns, into some columns of ``out``."""
     kernel = sparse.gather8 if D.shape[1] == LINE else sparse.gather4
-    args = aligned(D)[:, None]
+    args = _aligned(D)[:, None]
 
     def part(a: int, b: int) -> None:
-        own = aligned_zeros((b - a, 1, D.shape[1]))
+        own = _aligned_zeros((b - a, 1, D.shape[1]))
         kernel(lines.starts[a:b], lines.ends[a:b], lines.indices, lines.data, args, own, 0, b - a)
         out[a:b] = own[:, 0]
 
@@ -60,7 +65,7 @@ def _multiply_block(pool: ThreadPool, lines: Lines, D: np.ndarray, out: np.ndarr
 
 def _multiply_dozen(pool: ThreadPool, lines: Lines, D: np.ndarray) -> np.ndarray:
     """Multiply lines with twelve columns."""
-    table = aligned_empty((len(D), 2 * LINE), D.dtype)
+    table = _aligned_empty((len(D), 2 * LINE), D.dtype)
     table[:, :DOZEN] = D
     views = table.reshape(-1, 2, LINE), table.reshape(-1, 4, 4)
     out = np.empty((len(lines.starts), 3, 4))
@@ -97,7 +102,7 @@ def multiply_transposed(
         part = np.ascontiguousarray(R[a:b])
         return part[:, 0] if B == 1 else part[:, None]
 
-    total = aligned_zeros(shape)
+    total = _aligned_zeros(shape)
     chunks, n = lines.chunks, len(lines.starts)
     long = total.nbytes * len(chunks) >= policy.max_partial_bytes
     bands = pieces(lines.width, max(1, policy.max_band_rows // B))
@@ -115,8 +120,8 @@ def multiply_transposed(
         return total.reshape(lines.width, B)
 
     def part(a: int, b: int) -> np.ndarray:
-        out, together = aligned_zeros(shape), _lines_per_block(policy, lines, b - a)
-        block = aligned_zeros(shape) if b - a > together else out
+        out, together = _aligned_zeros(shape), _lines_per_block(policy, lines, b - a)
+        block = _aligned_zeros(shape) if b - a > together else out
         starts, ends = lines.starts[a:b], lines.ends[a:b]
         kernel(starts, ends, lines.indices, lines.data, own(a, b), out, 0, b - a, block, together)
         return out
@@ -137,8 +142,8 @@ def _multiply_transposed_dozen(
 
     def part(a: int, b: int) -> np.ndarray:
         together = _lines_per_block(policy, lines, b - a)
-        own = aligned_zeros((lines.width, 2 * LINE))
-        block = aligned_zeros(own.shape) if b - a > together else own
+        own = _aligned_zeros((lines.width, 2 * LINE))
+        block = _aligned_zeros(own.shape) if b - a > together else own
         sparse.scatter12(
             lines.starts[a:b], lines.ends[a:b], lines.indices, lines.data, rows[a:b],
             own.reshape(-1, 2, LINE), own.reshape(-1, 4, 4), 0, b - a,
@@ -175,3 +180,29 @@ def _lines_per_block(policy: CpuPolicy, lines: Lines, n: int) -> int:
         return max(n, 1)
     a_line = max(lines.nnz / max(len(lines.starts), 1), 1e-3)
     return max(PIECE, int(policy.min_block_entries * lines.width / a_line))
+
+
+def _aligned_zeros(
+    shape: tuple[int, ...],
+    dtype: DTypeLike = np.float64,
+    make: Callable[[int, DTypeLike], np.ndarray] = np.zeros,
+) -> np.ndarray:
+    """Create an array that starts at a cache line, filled with zeros or by ``make``."""
+    size, each = math.prod(shape), np.dtype(dtype).itemsize
+    whole = make(size + CACHE_LINE // each, dtype)
+    first = -whole.ctypes.data % CACHE_LINE // each
+    return whole[first : first + size].reshape(shape)
+
+
+def _aligned_empty(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """Create an aligned array without initial values."""
+    return _aligned_zeros(shape, dtype, np.empty)
+
+
+def _aligned(x: np.ndarray) -> np.ndarray:
+    """Return the array, copied if it is not contiguous and aligned."""
+    if x.flags.c_contiguous and x.ctypes.data % CACHE_LINE == 0:
+        return x
+    out = _aligned_zeros(x.shape, x.dtype)
+    out[...] = x
+    return out
