@@ -146,6 +146,25 @@ def test_estimates_of_designs_draw_themselves():
     assert effect.plot().get_xlabel() == "Risk difference"
 
 
+def test_syntheses_and_controls_draw_themselves():
+    y, se = np.array([0.1, -0.2, 0.4, 0.3]), np.full(4, 0.1)
+    grid = np.linspace(-2.0, 2.0, 81)
+    profiles = [designs.evidence.Profile(grid, -(((grid - x) / 0.2) ** 2) / 2) for x in y]
+    error = designs.controls.fit_systematic_error(y, se)
+    shown = (np.zeros(4), np.ones(4), np.arange(4))
+    for result, label in (
+        (designs.evidence.combine_normal(y, se), "Ratio (log scale)"),
+        (designs.evidence.random_effects(profiles), "Ratio (log scale)"),
+        (designs.controls.calibrate(0.4, 0.1, error), "Ratio (log scale)"),
+        (designs.controls.leave_one_out(y, se), "Ratio (log scale)"),
+        (
+            designs.controls.ControlEstimates(y, se, y - 0.2, y + 0.2, *shown),
+            "Estimated ratio (log scale)",
+        ),
+    ):
+        assert result.plot().get_xlabel() == label
+
+
 def test_tables_of_a_study_draw_themselves():
     settings = steropes.StudySettings(**DEMO, folds=5, tie_orders=0)
     study = steropes.comparative_study(synthetic_database(600), settings)

@@ -16,6 +16,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from steropes.data.html_representations import FieldsInHtml
+from steropes.data.paper_tables import Interval
+from steropes.data.result_tables import ResultTable, present
+from steropes.designs.values.drawn_effects import DrawnEffect
 from steropes.errors import DataError
 
 __all__ = [
@@ -72,7 +75,7 @@ class SystematicError(FieldsInHtml):
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class Calibrated(DrawnEffect):
     """An estimate calibrated for systematic error, with 95 % limits."""
 
     log_rr: float
@@ -204,7 +207,7 @@ def calibrate(log_rr: float, se: float, error: SystematicError) -> Calibrated:
     )
 
 
-def leave_one_out(log_rr: ArrayLike, se: ArrayLike) -> pd.DataFrame:
+def leave_one_out(log_rr: ArrayLike, se: ArrayLike) -> ResultTable:
     """Calibrate each negative control by all others.
 
     Parameters
@@ -249,7 +252,14 @@ def leave_one_out(log_rr: ArrayLike, se: ArrayLike) -> pd.DataFrame:
         lines.append((*_line(plain), *_line(done)))
     names = ("log_rr", "lower", "upper", "covers")
     columns = [*names, *(f"calibrated_{n}" for n in names)]
-    return pd.DataFrame(lines, columns=columns, dtype=float)
+    table = pd.DataFrame(lines, columns=columns, dtype=float)
+    intervals = [
+        Interval("Log ratio", "log_rr", level=0.95),
+        Interval("Calibrated", "calibrated_log_rr", "calibrated_lower", "calibrated_upper", 0.95),
+    ]
+    return present(
+        table, "forest", intervals=intervals, exponentiate=True, label="Ratio (log scale)"
+    )
 
 
 def _line(c: Calibrated) -> tuple[float, float, float, float]:

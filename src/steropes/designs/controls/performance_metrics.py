@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import FieldsInHtml
+from steropes.data.result_tables import drawn_by
 from steropes.designs.controls.systematic_error_model import leave_one_group_out
 
 __all__ = ["ControlEstimates", "before_and_after", "control_performance", "performance_by_ratio"]
@@ -55,6 +57,22 @@ class ControlEstimates(FieldsInHtml):
     true_log_rr: NDArray
     target: NDArray
     group: NDArray
+
+    def plot(self, **options: Any) -> Any:
+        """Draw standard errors against estimates by `steropes.plots.control_estimates`.
+
+        Parameters
+        ----------
+        **options
+            As of the function.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+        """
+        table = pd.DataFrame({"log_rr": self.log_rr, "se_log_rr": self.se})
+        return drawn_by("control_estimates", table, **options)
 
     @classmethod
     def of(cls, found: pd.DataFrame) -> ControlEstimates:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.designs.evidence.profile_interpolation import Profile
+from steropes.designs.values.drawn_effects import DrawnEffect
 from steropes.designs.values.normal_quantile import Z
 from steropes.errors import DataError
 from steropes.infer.inference_constants import PROFILE
@@ -22,7 +23,7 @@ STARTS = 4001  # The number of points, in addition to the stored ones, that brac
 
 
 @dataclass(frozen=True)
-class Combined:
+class Combined(DrawnEffect):
     """An effect on the log scale, with its 95 % limits.
 
     Attributes

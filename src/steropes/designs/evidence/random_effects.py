@@ -24,6 +24,7 @@ from steropes.designs.evidence.quadrature import (
     spreads_grid,
     trapezoid_weights,
 )
+from steropes.designs.values.drawn_effects import DrawnEffect
 from steropes.errors import DataError
 
 __all__ = ["RandomEffects", "random_effects"]
@@ -34,7 +35,7 @@ UNKNOWN = 0.02
 
 
 @dataclass(frozen=True)
-class RandomEffects:
+class RandomEffects(DrawnEffect):
     """Posterior of an effect over databases, on the log scale.
 
     Attributes
