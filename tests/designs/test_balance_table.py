@@ -9,7 +9,7 @@ from scipy.stats import ks_2samp
 
 import steropes
 from steropes import DataError
-from steropes.designs import balance_table
+from steropes.designs import balance_table, covariate_balance
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,18 @@ def test_weights_change_means_and_not_denominators(lalonde_covariates, treated, 
         lalonde_covariates, treated, np.where(treated, 1 - e, e), estimand="ato"
     )
     assert overlap.smd_after.abs().max() < 1e-8
+
+
+def test_covariate_balance_has_the_same_differences(lalonde_covariates, treated, score):
+    numbers = lalonde_covariates.drop(columns="race")
+    for estimand in ("ate", "att", "atu"):
+        table = balance_table(numbers, treated, score, estimand=estimand).set_index("name")
+        found = covariate_balance(numbers, treated, score, estimand=estimand).table
+        found = found.set_index("name").loc[table.index]
+        for column in ("smd_before", "smd_after", "target_mean_after"):
+            np.testing.assert_allclose(found[column], table[column], rtol=1e-9, atol=1e-12)
+    age = covariate_balance(numbers, treated, score, estimand=None).table.set_index("name")
+    assert age.smd_before["age"] == pytest.approx(-0.242300, abs=5e-7)  # of R's CohortMethod
 
 
 def test_binary_columns_have_p_times_one_minus_p(lalonde_covariates, treated):

@@ -181,7 +181,9 @@ def test_balance_by_hand_and_by_repeated_rows():
     x = {5210: RNG.integers(0, 2, N), 6901: RNG.integers(0, 5, N)}
     features = made(x, N)
     counts = RNG.integers(1, 4, N).astype(float)
-    table = covariate_balance(features, TREATED, counts).table.set_index("covariate_id")
+    table = covariate_balance(features, TREATED, counts, estimand=None).table.set_index(
+        "covariate_id"
+    )
     for covariate, values in x.items():
         arms = [np.repeat(values[a == TREATED], counts[a == TREATED].astype(int)) for a in (1, 0)]
         line = table.loc[covariate]
@@ -198,7 +200,7 @@ def test_balance_by_hand_and_by_repeated_rows():
 def test_without_spread_a_difference_is_none_or_infinite_and_fails():
     treated = np.repeat([1, 0], (10, 13))  # sums of tenths and of thirteenths are not quite one
     x = {8507001: np.ones(23), 11210: treated.astype(float), 12210: 1.0 - treated}
-    balance = covariate_balance(made(x, 23), treated, np.ones(23))
+    balance = covariate_balance(made(x, 23), treated, np.ones(23), estimand=None)
     table = balance.table.set_index("covariate_id")
     for when in ("before", "after"):
         assert table.loc[[8507001, 11210, 12210], f"smd_{when}"].tolist() == [0, np.inf, -np.inf]

@@ -29,7 +29,8 @@ def rare_covariates():
     treated = np.repeat([1, 0], (600, 200))
     x = {1000 * k + 210: rng.random(800) < k / 400 for k in range(1, 25)}
     kept = np.arange(800) >= 400  # 200 of each arm
-    return treated, x, kept, covariate_balance(made(x, 800), treated, kept.astype(float))
+    balance = covariate_balance(made(x, 800), treated, kept.astype(float), estimand=None)
+    return treated, x, kept, balance
 
 
 OPEN, DEFAULT = DisclosureRules("none", 0), DisclosureRules()

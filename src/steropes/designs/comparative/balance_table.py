@@ -16,6 +16,7 @@ from steropes.designs.values.estimands import (
     SPREAD_OF_ESTIMAND,
     Denominator,
     check_estimand,
+    denominators,
 )
 from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.errors import DataError
@@ -254,9 +255,7 @@ def _moments(x: Any, shares: NDArray) -> dict[str, NDArray]:
 def _denominator(moments: dict[str, NDArray], binary: NDArray, whose: Denominator) -> NDArray:
     """Return the spread by which differences are divided, (m,)."""
     variance = np.where(binary[:, None], moments["plain"], moments["variance"])
-    of = {"target": variance[:, 0], "comparator": variance[:, 1], "all": variance[:, 2]}
-    chosen = (variance[:, 0] + variance[:, 1]) / 2 if whose == "pooled" else of[whose]
-    return np.sqrt(np.where(chosen > 0, chosen, variance[:, 2]))
+    return denominators(variance, whose)
 
 
 def _largest_gaps(x: Any, binary: NDArray, signed: NDArray) -> NDArray:

@@ -14,6 +14,12 @@ from steropes.backends.thread_pool import balanced_chunks
 from steropes.data.html_representations import TextInHtml
 from steropes.data.result_tables import drawn_by
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
+from steropes.designs.values.estimands import (
+    SPREAD_OF_ESTIMAND,
+    Denominator,
+    check_estimand,
+    denominators,
+)
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
 
@@ -53,7 +59,7 @@ class Balance(TextInHtml):
     >>> people = pd.DataFrame({"male": [1, 1, 0, 0, 1, 0], "old": [1, 0, 1, 0, 1, 0]})
     >>> balance = covariate_balance(people, [1, 1, 1, 0, 0, 0], after=[1, 0, 1, 0, 1, 1])
     >>> balance, balance.people["after"]
-    (Balance(2 covariates, largest difference 1.414: old), (2, 2))
+    (Balance(2 covariates, largest difference 1.061: old), (2, 2))
     """
 
     table: pd.DataFrame
@@ -157,15 +163,17 @@ def covariate_balance(
     after: ArrayLike,
     *,
     before: ArrayLike | None = None,
+    estimand: str | None = "ate",
     threshold: float = 0.1,
 ) -> Balance:
     """Compare the arms covariate by covariate.
 
-    The standardised difference divides by the root of the mean of both arms' variances, each taken
-    at the same stage (before or after) as the difference. If both are zero it is 0 for equal means
-    and infinite otherwise, as for a covariate of everybody in one arm and nobody in the other.
-    Weighted variances are Σw(x − m)² / (1 − Σw²) with weights that sum to one (the usual n − 1 for
-    equal weights; without weights the denominator is n).
+    Differences of means are divided by standard deviations before adjustment, as in
+    `balance_table`, so that adjustment changes the differences only: those of the target under
+    "att", of the comparator under "atu", and otherwise the root of the mean of both variances.
+    ``estimand=None`` gives the definition of R's CohortMethod, which OMOP studies report: the mean
+    of both arms' variances at the same stage (before or after) as the difference, with the
+    denominator n without weights and Σw(x − m)² / (1 − Σw²) with weights that sum to one.
 
     Parameters
     ----------
@@ -177,6 +185,8 @@ def covariate_balance(
         Weights after adjustment; 0 for people left out.
     before : array_like, shape (n,), optional
         Weights before adjustment; default 1.
+    estimand : {"ate", "att", "atu", "ato", "atm", "entropy"} or None, default "ate"
+        Population of the effect, which determines the denominator; None is CohortMethod's.
     threshold : float, default 0.1
         The largest difference under the null hypothesis of the p-values.
 
@@ -194,6 +204,10 @@ def covariate_balance(
     ----------
     Austin and Stuart (2015), Stat Med 34:3661.
 
+    See Also
+    --------
+    balance_table : The same differences with variance ratios, distribution functions and labels.
+
     Examples
     --------
     >>> import pandas as pd
@@ -203,7 +217,7 @@ def covariate_balance(
     >>> balance.table[["name", "smd_before", "smd_after"]].round(2)
        name  smd_before  smd_after
     0  male        0.71       0.00
-    1   old        0.71       1.41
+    1   old        0.71       1.06
     """
     sums = CovariateSums(features)
     t = require_arms(treated) == 1
@@ -211,7 +225,10 @@ def covariate_balance(
     w0 = np.ones(len(t)) if before is None else np.asarray(before, dtype=float)
     if sums.n != len(t):
         raise DataError(f"balance: {sums.n} rows of covariates for {len(t)} people")
-    return _compare(sums, None, t, w0, w1, threshold)
+    whose = None
+    if estimand is not None:
+        whose = SPREAD_OF_ESTIMAND.get(check_estimand(estimand), "pooled")
+    return _compare(sums, None, t, w0, w1, threshold, whose)
 
 
 def balance_of_rows(
@@ -229,7 +246,7 @@ def balance_of_rows(
     Returns
     -------
     Balance
-        The same as of a copy of these rows.
+        The same as `covariate_balance` of a copy of these rows with ``estimand=None``.
     """
     return _compare(sums, rows, treated == 1, np.ones(len(rows)), after, threshold)
 
@@ -241,6 +258,7 @@ def _compare(
     before: NDArray,
     after: NDArray,
     threshold: float,
+    whose: Denominator | None = None,
 ) -> Balance:
     """Tabulate the balance of some rows, or all, under weights before and after adjustment."""
     for w, when in ((before, "before"), (after, "after")):
@@ -253,7 +271,8 @@ def _compare(
             raise DataError(f"balance: weights {when} must be numbers of 0 or more{remedy}")
         if not (w[treated].any() and w[~treated].any()):
             raise DataError(f"balance: an arm has nobody {when} adjustment")
-    first, second = (_summary(sums, rows, treated, w, threshold) for w in (before, after))
+    spread = None if whose is None else _spread_before(sums, rows, treated, before, whose)
+    first, second = (_summary(sums, rows, treated, w, threshold, spread) for w in (before, after))
     shown = ("target_mean", "comparator_mean", "mean", "smd", "smd_variance", "p")
     made = {
         f"{k}_{when}": found[k]
@@ -292,6 +311,8 @@ class CovariateSums:
         Number of people.
     columns : DataFrame
         ``covariate_id``, ``name`` and ``analysis_id`` of each covariate.
+    numeric : ndarray of bool, shape (p,)
+        Covariates with other values than 0 and 1.
     """
 
     def __init__(self, features: IntoCovariates) -> None:
@@ -302,8 +323,8 @@ class CovariateSums:
         self.columns = found.columns[DESCRIBED].reset_index(drop=True)
         other = np.flatnonzero((self._values != 0) & (self._values != 1))
         # Covariates with further values than 0 and 1, which differ from their squares.
-        self._numeric = np.zeros(len(self.columns), dtype=bool)
-        self._numeric[np.searchsorted(self._ends, other, side="right") - 1] = True
+        self.numeric = np.zeros(len(self.columns), dtype=bool)
+        self.numeric[np.searchsorted(self._ends, other, side="right") - 1] = True
 
     def __call__(self, weights: NDArray, rows: NDArray | None) -> tuple[NDArray, NDArray]:
         """Sum covariates and squares under each column of weights of some rows, or of all.
@@ -330,16 +351,41 @@ class CovariateSums:
             entries = (values, self._rows[begin:end], self._ends[first : last + 1] - begin)
             x = sp.csr_array(entries, shape=(last - first, self.n))
             sums[first:last] = of_squares[first:last] = x @ weights
-            numeric = np.flatnonzero(self._numeric[first:last])
+            numeric = np.flatnonzero(self.numeric[first:last])
             if len(numeric):
                 of_squares[first + numeric] = x[numeric].power(2) @ weights
         return sums, of_squares
 
 
+def _spread_before(
+    sums: CovariateSums, rows: NDArray | None, treated: NDArray, before: NDArray, whose: Denominator
+) -> NDArray:
+    """Compute the denominators of `balance_table`, (p,)."""
+    shares = np.column_stack(
+        [np.where(treated, before, 0.0), np.where(treated, 0.0, before), before]
+    )
+    shares = shares / shares.sum(axis=0)
+    mean, square = sums(shares, rows)
+    variance = square - mean**2
+    variance = np.where(variance > 1e-14 * np.maximum(mean**2, 1e-300), variance, 0.0)
+    rest = np.where(sums.numeric[:, None], 1.0 - (shares**2).sum(axis=0), 1.0)
+    variance = np.where(rest > 0, variance / np.where(rest > 0, rest, 1.0), 0.0)
+    return denominators(variance, whose)
+
+
 def _summary(
-    sums: CovariateSums, rows: NDArray | None, treated: NDArray, weight: NDArray, threshold: float
+    sums: CovariateSums,
+    rows: NDArray | None,
+    treated: NDArray,
+    weight: NDArray,
+    threshold: float,
+    spread: NDArray | None,
 ) -> dict[str, NDArray]:
-    """Compute means, standardised differences, their variances and p-values for given weights."""
+    """Compute means, standardised differences, their variances and p-values for given weights.
+
+    The differences are divided by ``spread``, (p,), or by the standard deviations under these
+    weights.
+    """
     from scipy.special import ndtr
 
     found: dict[str, NDArray] = {}
@@ -358,7 +404,8 @@ def _summary(
             of_arm = square[:, u] - 2 * mean * x[:, u] + mean**2 * shares[u].sum()
             numerator = numerator + of_arm
     found["mean"], found["sd"] = _moments(x[:, 2], square[:, 2], shares[2], False)
-    spread = np.sqrt((found["target_sd"] ** 2 + found["comparator_sd"] ** 2) / 2)
+    if spread is None:
+        spread = np.sqrt((found["target_sd"] ** 2 + found["comparator_sd"] ** 2) / 2)
     difference = _difference(found["target_mean"], found["comparator_mean"])
     with np.errstate(divide="ignore", invalid="ignore"):
         smd = np.where(difference == 0, 0.0, difference / spread)

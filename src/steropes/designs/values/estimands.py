@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from steropes.errors import DataError
 
 __all__ = [
     "ESTIMANDS", "SPREAD_OF_ESTIMAND", "AnyEstimand", "Denominator", "check_estimand",
-    "estimand_name",
+    "denominators", "estimand_name",
 ]  # fmt: skip
 
 AnyEstimand = Literal["ate", "att", "atu", "ato", "atm", "entropy"]
@@ -57,3 +60,17 @@ def check_estimand(
         if each == name:
             return each
     raise DataError(f"estimand must be one of {', '.join(known)}, not {estimand!r}.")
+
+
+def denominators(variance: NDArray, whose: Denominator) -> NDArray:
+    """Return the spread by which differences of means are divided, (p,).
+
+    Parameters
+    ----------
+    variance : ndarray, shape (p, 3)
+        Variances in the target, the comparator and both, before adjustment. That of both counts
+        where the others are zero.
+    """
+    of = {"target": variance[:, 0], "comparator": variance[:, 1], "all": variance[:, 2]}
+    chosen = (variance[:, 0] + variance[:, 1]) / 2 if whose == "pooled" else of[whose]
+    return np.sqrt(np.where(chosen > 0, chosen, variance[:, 2]))
