@@ -17,14 +17,13 @@ from steropes import (
 from steropes.errors import DataError, SeparationError
 from steropes.federated import FederatedPlan, FederatedSite, Message
 from steropes.federated.answer_layout import layout, pack
-from steropes.federated.at_risk_sums import RiskIntervals
 from steropes.federated.federated_site import _sums
 from steropes.federated.fit_in_rounds import evaluations_of
 from steropes.federated.fixed_point_sums import to_bytes
 from steropes.federated.message_exchange import Exchange, Round
 from steropes.federated.pooled_description import describe
 from steropes.federated.site_description import description
-from steropes.federated.site_risk_set_sums import event_times
+from steropes.federated.site_risk_set_sums import RiskIntervals, event_times
 from steropes.federated.site_rows import read_rows
 from steropes.studies import OwnerRules, federate
 

@@ -12,7 +12,7 @@ from steropes import DataError
 from steropes.design import as_design
 from steropes.federated.data_owner import Owner
 from steropes.fit.fit_checkpoints import Packing, ResultFolder
-from steropes.fit.shards.memory_mapped_columns import write_design
+from steropes.fit.shards.local_blocks import write_design
 from steropes.private_files import open_private, private_draft, private_folder, refuse_foreign
 from steropes.studies.database.temporary_folder import ScratchFolder
 

@@ -6,7 +6,7 @@ import pytest
 from simulators import indicators, outcome
 from steropes import CrossValidation, Laplace, LogisticRegression
 from steropes.fit import Replicates
-from steropes.select import path_tolerances
+from steropes.select.cross_validated_path import Tolerances
 from steropes.select.variance_path_constants import DEFAULT
 from tuning import tune_path
 
@@ -35,7 +35,7 @@ def test_folds_are_solved_less_far_the_more_is_nonzero(
 
 def test_no_multiple_of_a_tolerance_is_loose():
     def owed(tol):
-        return path_tolerances.Tolerances(tol, True, False, 100_000, 20_000, DEFAULT).owed(1000)
+        return Tolerances(tol, True, False, 100_000, 20_000, DEFAULT).owed(1000)
 
     assert owed(1e-3) == pytest.approx(0.03)
     assert owed(0.05) == DEFAULT.loosest

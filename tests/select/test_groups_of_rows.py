@@ -6,8 +6,7 @@ from sklearn.model_selection import GroupKFold
 
 from every_family import EVERY, case
 from steropes import CrossValidation, DataError, Laplace, LogisticRegression
-from steropes.select.fold_units import units_of
-from steropes.select.folds import cut
+from steropes.select.folds import cut, units_of
 
 
 def folds_of(cv, label, together, n):

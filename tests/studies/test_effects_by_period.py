@@ -23,7 +23,7 @@ from steropes.studies import (
 )
 from steropes.studies.disclosure.disclosure_rules import site_rules
 from steropes.studies.disclosure.effect_suppression import Secrecy
-from steropes.studies.release.grid_effects_by_period import released_periods
+from steropes.studies.release.grid_effects import released_periods
 from steropes.studies.report.comparative_grid_page import write_grid_report
 
 SPLIT = (10, 25)

@@ -20,12 +20,43 @@ from ...solve import Fit
 from .computed_attributes import computed_attribute
 from .estimator import Estimator
 from .formula_fits import outcome_of_table
-from .late_entry_checks import refuse_unobserved_gap
 from .row_arguments import FitInputs
 from .setting_types import MatrixLike
 from .step_effects import StepEffects
 
 __all__ = ["ProportionalHazardsModel"]
+
+
+def refuse_unobserved_gap(
+    likelihood: CoxLikelihood, weights: np.ndarray, labels: list | None
+) -> None:
+    """Refuse competing events with infinite weights in later risk sets.
+
+    Parameters
+    ----------
+    weights : (n,) array
+        Row weights in the order of X.
+    labels : list or None
+        Labels of the strata by code.
+
+    Raises
+    ------
+    DataError
+        If nobody is under observation at some time between a competing event and a later event
+        of interest; the message names the stratum and time.
+    """
+    found = likelihood.cut_off(weights)
+    if found is None:
+        return
+    stratum, time = found
+    where = "" if labels is None else f" in stratum {labels[stratum]}"
+    remedy = "" if labels is None else " Strata may be merged, too."
+    raise DataError(
+        f"Nobody, or hardly anyone, was under observation{where} at some time between competing "
+        f"events up to time {time:g} and later events of interest: what the former weigh in later "
+        f"risk sets is unknown. Leave out the rows whose time is at most {time:g} (the model is "
+        f"then of people without an event until then).{remedy}"
+    )
 
 
 class ProportionalHazardsModel(Estimator):

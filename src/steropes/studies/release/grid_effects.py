@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 
 from steropes.designs.values.arm_names import ARMS
 from steropes.studies.disclosure.complementary_suppression import part_split, withheld_counts
-from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, significant
+from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, log_unit, significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import (
     WITHHELD,
@@ -24,11 +25,38 @@ from steropes.studies.disclosure.effect_suppression import (
 from steropes.studies.disclosure.person_time import released_sums
 from steropes.studies.disclosure.released_table_rows import column, each_row
 from steropes.studies.release.grid_counts import KEY, GridCounts
-from steropes.studies.release.grid_effects_by_period import released_periods
 
 __all__ = ["GridEffects", "released_grid_effects"]
 
 COUNTS = tuple(f"{arm}_{what}" for what in ("subjects", "days", "outcomes") for arm in ARMS)
+
+
+def released_periods(
+    table: pd.DataFrame, secrecy: Mapping[tuple[int, int, int], Secrecy], rules: DisclosureRules
+) -> pd.DataFrame:
+    """Release effects in periods, with outcomes in multiples of the smallest count.
+
+    The outcomes of a period less those of a curve on a nearby day may be those of few people.
+    Therefore outcomes are rounded, and effects are rounded to steps that hide as many outcomes of
+    the smaller arm. Both are withheld where an arm has few outcomes, or few informative ones.
+    """
+    if rules.open or table.empty:
+        return table
+
+    def released(line: dict[Any, Any]) -> dict[Any, Any]:
+        """Release the outcomes and the effect of one period."""
+        comparison, outcome, analysis = (int(line[k]) for k in KEY)
+        s = secrecy[comparison, outcome, analysis]
+        counts = [int(line[f"{arm}_{c}"]) for c in ("outcomes", "informative") for arm in ARMS]
+        unit = log_unit(min(counts), rules.least)
+        closed = s.closed or math.isinf(unit)
+        for arm, n in zip(ARMS, counts, strict=False):
+            told = rules.count(n) if rules.rounds else rules.least * round(n / rules.least)
+            line[f"{arm}_outcomes"] = math.nan if closed else column([told])[0]
+        step = max(unit, s.step)
+        return line | effect_columns(line, Secrecy(closed, step), rules)
+
+    return each_row(table, released)
 
 
 @dataclass(frozen=True, eq=False)
