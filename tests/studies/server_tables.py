@@ -7,6 +7,7 @@ missing values.
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +89,22 @@ def assert_same_choices(url: str, path: Path) -> None:
                 "measurement", lambda q, c=concept: f"{q('measurement_concept_id')} = {c}"
             )
             assert found == (concept == 7)
+
+
+def assert_same_last_days(url: str, path: Path) -> None:
+    """Compare the last days of dates, of dates as text, and of instants in the study's zone."""
+    columns = {"measurement": ["measurement_date"], "visit_occurrence": ["visit_start_date"]}
+    if not url.startswith("mssql"):  # Its instants are local times already.
+        columns["measurement"].append("measurement_datetime")
+    with (
+        OmopDatabase(url, time_zone="Asia/Tokyo") as server,
+        OmopDatabase(path, "cdm", time_zone="Asia/Tokyo") as file,
+    ):
+        for until in (dt.date(2010, 6, 15), dt.date(2026, 12, 31), dt.date(1999, 12, 31)):
+            for table, names in columns.items():
+                found, expected = (
+                    [db.last_day(table, name, until) for name in names] for db in (server, file)
+                )
+                assert found == expected
+        assert found == [None] * len(names)
+        assert file.last_day("measurement", "measurement_datetime", dt.date.max).day == 16

@@ -172,6 +172,7 @@ def queries(dialect):
     yield dialect.listing("cdm")
     yield from filter(None, [dialect.schemas()])
     yield dialect.select(MEASUREMENT, MEASUREMENT.columns)
+    yield from (dialect.distinct_days(MEASUREMENT, c) for c in MEASUREMENT.columns)
     for condition in (*some, *text):
         yield dialect.select(MEASUREMENT, MEASUREMENT.columns, condition)
         yield dialect.exists(MEASUREMENT, condition)

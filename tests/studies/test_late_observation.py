@@ -78,6 +78,34 @@ def test_people_who_are_observed_after_the_data_end_are_counted_and_can_be_cut(
     assert found(comparative_study(path, ends).data_notes) == {}
 
 
+def test_the_data_end_with_the_last_plausible_record_of_any_table(omop):
+    path = database(omop, FAR)
+    asked = case_series_settings(OUTCOME, TARGET, **SERIES)
+    with duckdb.connect(str(path)) as con:
+        # A day of extraction in the future is none, and neither is a record of the future. Other
+        # tables may hold later records than the two that a case series reads, and broken ones.
+        con.execute("CREATE TABLE cdm_source AS SELECT 'tiny' AS cdm_source_name, "
+                    "DATE '9999-12-31' AS source_release_date")  # fmt: skip
+        con.execute("CREATE TABLE death AS SELECT 1 AS person_id, DATE '9000-01-01' AS death_date")
+        con.execute("CREATE TABLE visit_occurrence (person_id BIGINT, visit_start_date VARCHAR)")
+        con.execute("INSERT INTO visit_occurrence VALUES (1, '2013-05-06'), (1, 'tomorrow')")
+        con.execute("ALTER TABLE measurement ALTER measurement_date TYPE TIMESTAMPTZ")
+        con.execute("INSERT INTO measurement VALUES (1, 7, '2014-02-03 23:30:00-05')")
+    [note] = [n for n in case_series(path, asked).data_notes if n.topic == "observed_after_data"]
+    assert note.count == 30
+    assert "the last record of the database, 2014-02-04, by more than 1,096 days" in note.text
+    assert "observed_until = 2014-02-04 ends" in note.text
+    with duckdb.connect(str(path)) as con:
+        three_years = "SET observation_period_end_date = DATE '2017-02-04'"
+        con.execute(f"UPDATE observation_period {three_years} "
+                    "WHERE observation_period_end_date > DATE '2100-01-01'")  # fmt: skip
+    assert found(case_series(path, asked).data_notes) == {}
+    with duckdb.connect(str(path)) as con:
+        con.execute("UPDATE observation_period SET observation_period_end_date = DATE '2017-02-05' "
+                    "WHERE person_id = 1")  # fmt: skip
+    assert found(case_series(path, asked).data_notes) == {"observed_after_data": 1}
+
+
 def test_the_commands_cut_observation(omop, tmp_path, capsys):
     path = with_source(database(omop, FAR), day(500))
     said = "People are observed after the source_release_date of cdm_source"

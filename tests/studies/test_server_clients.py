@@ -15,7 +15,12 @@ import urllib.request
 
 import duckdb
 import pytest
-from server_tables import assert_same_choices, assert_same_tables, write_tables
+from server_tables import (
+    assert_same_choices,
+    assert_same_last_days,
+    assert_same_tables,
+    write_tables,
+)
 
 from steropes.errors import DataError
 from steropes.studies import DEMO, OmopDatabase, StudySettings, comparative_study, demo_database
@@ -133,6 +138,7 @@ def test_tables_arrive_unchanged(url, site):
 
 def test_rows_of_some_people_words_and_concepts_are_the_same(url, site):
     assert_same_choices(url, site)
+    assert_same_last_days(url, site)
 
 
 def test_an_error_of_the_server_is_one_sentence(url):

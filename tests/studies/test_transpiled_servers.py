@@ -4,7 +4,12 @@ from dataclasses import replace
 
 import duckdb
 import pytest
-from server_tables import assert_same_choices, assert_same_tables, write_tables
+from server_tables import (
+    assert_same_choices,
+    assert_same_last_days,
+    assert_same_tables,
+    write_tables,
+)
 from transpiled_server import TranspiledServer
 
 from steropes.errors import DataError
@@ -36,6 +41,10 @@ def test_tables_are_copied_unchanged(url, tmp_path, zone):
 
 def test_rows_of_some_people_words_and_concepts_are_the_same(url, tmp_path):
     assert_same_choices(url, tmp_path / "site.duckdb")
+
+
+def test_last_days_are_the_same(url, tmp_path):
+    assert_same_last_days(url, tmp_path / "site.duckdb")
 
 
 def test_a_schema_without_tables_is_an_error(url):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
-from steropes.studies.database.sources.column_types import conformed
+from steropes.studies.database.sources.column_types import conformed, date_or_null
 from steropes.studies.database.sources.protocols import (
     Condition,
     Layout,
@@ -56,6 +57,7 @@ class DuckDBSource(TableSource):
         # Column types and SQL of the tables in use, by schema and name in lower case.
         self._types: dict[tuple[str, str], dict[str, str]] = {}
         self._tables: dict[tuple[str, str], str] = {}
+        self._last_days: dict[tuple[str, str, str, dt.date], dt.date | None] = {}
         self._folders: tuple[str, ...] = ()  # The folders that queries may read.
 
     @classmethod
@@ -163,8 +165,7 @@ class DuckDBSource(TableSource):
         """Return the table's full name, or a subquery that converts its types."""
         key = (schema.lower(), name.lower())
         if key not in self._tables:
-            place = f"{quoted(self._catalog)}.{quoted(schema)}.{quoted(name)}"
-            types = self._declared(schema, name)
+            place, types = self._place(schema, name), self._declared(schema, name)
             with self.home.another() as work:
                 self._tables[key] = conformed(work, place, name.lower(), types, self._zone)
         return self._tables[key]
@@ -183,9 +184,26 @@ class DuckDBSource(TableSource):
             [(found,)] = work.rows(sql)
         return bool(found)
 
+    def last_day(self, schema: str, table: str, column: str, until: dt.date) -> dt.date | None:
+        """Return the last day in a column that is not later than some day."""
+        key = (schema.lower(), table.lower(), column.lower(), until)
+        if key not in self._last_days:
+            declared = self._declared(schema, table)[column.lower()].upper()
+            day = date_or_null(quoted(column), declared, self._zone)
+            with self.home.another() as work:
+                [(self._last_days[key],)] = work.rows(
+                    f"SELECT max(day) FROM (SELECT {day} AS day FROM {self._place(schema, table)}) "
+                    f"WHERE day BETWEEN DATE '0001-01-01' AND DATE '{until.isoformat()}'"
+                )
+        return self._last_days[key]
+
     def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> DuckDBSource:
         """Return this source: nothing is copied, and DuckDB reads no more than a query needs."""
         return self
+
+    def _place(self, schema: str, table: str) -> str:
+        """Return the full name of a table."""
+        return f"{quoted(self._catalog)}.{quoted(schema)}.{quoted(table)}"
 
     def _declared(self, schema: str, table: str) -> dict[str, str]:
         """Look up DuckDB's type of each column of a table, by name in lower case."""

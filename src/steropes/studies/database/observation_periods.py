@@ -7,6 +7,8 @@ day counts twice.
 
 from __future__ import annotations
 
+import datetime as dt
+
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.irregular_rows import repeated_people
 from steropes.studies.database.omop import OmopDatabase, Workspace
@@ -29,9 +31,24 @@ DATED = "observation period has a first and a last day, in this order"
 # A rule of attrition, listed only if it drops somebody.
 WITH_PERSON = "has a row in the table person"
 
-# The end of observation is a placeholder if it lies so many years after the last record. Without a
-# date of extraction, people who are observed for some time after the last record are usual.
-PLACEHOLDER_YEARS = 10
+# Without a date of extraction, observation may end three years after the last record: periods are
+# often written until the end of a calendar year, and an extract of some conditions and drugs can
+# lack its last records by years. Placeholder dates lie decades ahead.
+USUAL_DAYS = 1_096
+
+# The first days of events, of tables with few rows first. Last days are left out, because they are
+# often planned or placeholders themselves.
+EVENTS = {
+    "visit_occurrence": "visit_start_date",
+    "condition_occurrence": "condition_start_date",
+    "drug_era": "drug_era_start_date",
+    "death": "death_date",
+    "device_exposure": "device_exposure_start_date",
+    "procedure_occurrence": "procedure_date",
+    "drug_exposure": "drug_exposure_start_date",
+    "observation": "observation_date",
+    "measurement": "measurement_date",
+}
 
 START = "observation_period_start_date::DATE"
 END = "observation_period_end_date::DATE"
@@ -158,8 +175,9 @@ def people_notes(
 def late_observation_notes(db: OmopDatabase, work: Workspace, periods: str) -> tuple[DataNote, ...]:
     """Count people who are observed after the data end, and those observed after their death.
 
-    The data end on the day of extraction or, if ``cdm_source`` has none, `PLACEHOLDER_YEARS` years
-    after the last record of a condition or drug era. A server is not asked for the latter.
+    The data end on the day of extraction. If ``cdm_source`` has none and no ``observed_until`` was
+    chosen, they end with the last of the `EVENTS`, and people are counted who are observed for more
+    than `USUAL_DAYS` after it.
 
     Parameters
     ----------
@@ -167,14 +185,15 @@ def late_observation_notes(db: OmopDatabase, work: Workspace, periods: str) -> t
         A SELECT of joined periods.
     """
     notes = []
-    ends = _end_of_data(db)
+    ends = _end_of_data(db, work, periods)
     if ends is not None:
-        day, limit, name = ends
+        day, usual, name = ends
         [(count,)] = work.rows(
-            f"SELECT count(DISTINCT person_id) FROM ({periods}) WHERE last > DATE '{limit}'"
+            f"SELECT count(DISTINCT person_id) FROM ({periods}) WHERE last > DATE '{day}' + {usual}"
         )
+        by = f" by more than {usual:,} days," if usual else ""
         text = (
-            f"People are observed after {name}, {day}, until the last day of their observation "
+            f"People are observed after {name}, {day},{by} until the last day of their observation "
             f"period; observed_until = {day} ends observation on that day"
         )
         notes.append(DataNote("observed_after_data", text, int(count), warning=True))
@@ -192,24 +211,32 @@ def late_observation_notes(db: OmopDatabase, work: Workspace, periods: str) -> t
     return tuple(note for note in notes if note.count)
 
 
-def _end_of_data(db: OmopDatabase) -> tuple[str, str, str] | None:
-    """Return the day on which the data end, the latest usual day, and the name of the former."""
-    have = db.columns("cdm_source")
+def _end_of_data(db: OmopDatabase, work: Workspace, periods: str) -> tuple[str, int, str] | None:
+    """Return the day on which the data end, the days after it that are usual, and its name.
+
+    None if it is not known, or if nobody can be observed after it.
+    """
+    have, today = db.columns("cdm_source"), dt.date.today()
     for column in ("source_release_date", "cdm_release_date"):
         if column in have:
             [(day,)] = db.rows(
-                f"SELECT max(TRY_CAST(left({column}::VARCHAR, 10) AS DATE)) "
-                f"FROM {db.table('cdm_source')}"
+                "SELECT max(day) FROM "
+                f"(SELECT TRY_CAST(left({column}::VARCHAR, 10) AS DATE) AS day "
+                f"FROM {db.table('cdm_source')}) WHERE day <= DATE '{today.isoformat()}'"
             )
             if day is not None:
-                return str(day), str(day), f"the {column} of cdm_source"
-    if db.copies:
+                return str(day), 0, f"the {column} of cdm_source"
+    [(observed,)] = work.rows(f"SELECT max(last) FROM ({periods})")
+    latest = None
+    if db.observed_until is not None:  # Whoever chooses the day knows when the data end.
         return None
-    starts = (("drug_era", "drug_era_start_date"), ("condition_occurrence", "condition_start_date"))
-    latest = " UNION ALL ".join(
-        f"SELECT max({column}::DATE) AS day FROM {db.table(table)}" for table, column in starts
-    )
-    [(day, limit)] = db.rows(
-        f"SELECT max(day), (max(day) + INTERVAL {PLACEHOLDER_YEARS} YEAR)::DATE FROM ({latest})"
-    )
-    return None if day is None else (str(day), str(limit), "the last record of the database")
+    for table, column in EVENTS.items():
+        # A record of the future is a mistake, and years are enough to notice it: a day would
+        # depend on the time zone.
+        if column in db.columns(table):
+            day = db.last_day(table, column, dt.date(today.year, 12, 31))
+            latest = max(filter(None, (latest, day)), default=None)
+        # The other tables can only have later records, and large ones take a server minutes.
+        if observed is None or (latest and (observed - latest).days <= USUAL_DAYS):
+            return None
+    return None if latest is None else (str(latest), USUAL_DAYS, "the last record of the database")

@@ -331,6 +331,26 @@ class OmopDatabase(TextInHtml):
         self._check_open()
         return self._source.holds(self.schema, table, condition)
 
+    def last_day(self, table: str, column: str, until: dt.date) -> dt.date | None:
+        """Return the last day in a column of a table, for everybody in the database.
+
+        Parameters
+        ----------
+        table : str
+            Name of a table that has the column.
+        column : str
+            Name of the column.
+        until : date
+            Later days are left out.
+
+        Returns
+        -------
+        date or None
+            The day; None without any.
+        """
+        self._check_open()
+        return self._source.last_day(self.schema, table, column, until)
+
     def links(self, column: str, concepts: Callable[[], Iterable[int]]) -> str:
         """Return rows of ``concept_ancestor`` that include some concepts in a column.
 

@@ -6,6 +6,7 @@ that a study uses. Vocabulary tables are shared by all.
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -58,6 +59,7 @@ class ServerCache:
         self.layouts: dict[str, dict[str, Table]] = {}  # By schema in lower case.
         self.made: dict[object, str] = {}
         self.answers: dict[str, bool] = {}  # Answers to yes-or-no questions by their SQL.
+        self.days: dict[str, list[dt.date]] = {}  # The distinct days of columns by their SQL.
         try:
             file = str(self.spill.path / "tables.duckdb").replace("'", "''")
             self.home.run(f"ATTACH '{file}' AS {CATALOG}")
@@ -107,6 +109,14 @@ class ServerCache:
                 [(found,)] = self.asked(f"the table {table}", lambda: self.rows(sql))
                 self.answers[sql] = bool(found)
             return self.answers[sql]
+
+    def distinct_days(self, table: str, sql: str) -> list[dt.date]:
+        """Ask for the distinct days of a column, once; values that are no dates are left out."""
+        with self.lock:
+            if sql not in self.days:
+                found = self.asked(f"the table {table}", lambda: self.rows(sql))
+                self.days[sql] = [day for (value,) in found if (day := _day(value)) is not None]
+            return self.days[sql]
 
     def store(self, target: str, queries: Sequence[str], table: str) -> str:
         """Create a table of the rows of queries with the same columns.
@@ -251,6 +261,17 @@ class ServerSource(TableSource):
 
         return self._cache.answer(found.name, self._dialect.exists(found, condition(written)))
 
+    def last_day(self, schema: str, table: str, column: str, until: dt.date) -> dt.date | None:
+        """Return the last day in a column that is not later than some day.
+
+        Servers differ in the dates that they write and compare, so that they send all the days that
+        occur, some thousand at most.
+        """
+        found = self._table(schema, table)
+        sql = self._dialect.distinct_days(found, self._column(found, column), self._cache.zone)
+        days = self._cache.distinct_days(found.name, sql)
+        return max((day for day in days if day <= until), default=None)
+
     def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> ServerSource:
         """Return the source with tables of people restricted to those with such records."""
 
@@ -341,6 +362,17 @@ class ServerSource(TableSource):
 def _person(table: Table) -> Column | None:
     """Find the column of the person, if the table has one."""
     return next((c for name in PERSONS if (c := table.column(name)) is not None), None)
+
+
+def _day(value: object) -> dt.date | None:
+    """Read a date, or a text that begins with one; None for anything else."""
+    if isinstance(value, dt.datetime):
+        return value.date()
+    if isinstance(value, dt.date):
+        return value
+    with suppress(ValueError):
+        return dt.date.fromisoformat(str(value).strip()[:10])
+    return None
 
 
 def _read_of(table: Table) -> Table:

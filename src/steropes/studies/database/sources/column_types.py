@@ -17,7 +17,7 @@ from typing import Literal
 from steropes.studies.database.sources.protocols import MARK, Workspace
 from steropes.studies.disclosure import shown_count
 
-__all__ = ["conformed", "meaning"]
+__all__ = ["conformed", "date_or_null", "meaning"]
 
 Meaning = Literal["date", "whole", "real", ""]
 
@@ -80,7 +80,7 @@ def conformed(home: Workspace, source: str, table: str, types: Mapping[str, str]
             value = _whole(name, where, declared)
         # Days are not counted from the validity of concepts or the dates of releases.
         elif kind == "date" and of_people:
-            tried = _date(name, declared, zone)
+            tried = date_or_null(name, declared, zone)
             value = _or_refuse(name, tried, _no_date(where, declared)) if tried != name else name
             value = _within_calendar(home, source, value, tried, where)
         elif _is_instant(declared):
@@ -90,8 +90,18 @@ def conformed(home: Workspace, source: str, table: str, types: Mapping[str, str]
     return f"(SELECT * REPLACE ({', '.join(replaced)}) FROM {source})" if replaced else source
 
 
-def _date(value: str, declared: str, zone: str) -> str:
-    """Return SQL of a column's dates; NULL for any other value."""
+def date_or_null(value: str, declared: str, zone: str) -> str:
+    """Return SQL of a column's dates; NULL for any other value.
+
+    Parameters
+    ----------
+    value : str
+        The quoted name of the column.
+    declared : str
+        DuckDB's type of the column, in capitals.
+    zone : str
+        Time zone that determines the dates of instants.
+    """
     if declared == "DATE":
         return value
     if declared.startswith("TIMESTAMP"):

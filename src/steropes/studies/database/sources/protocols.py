@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -225,6 +226,20 @@ class TableSource(ABC):
         condition : callable
             Writes the condition, given a function that writes the name of a column in the source's
             SQL. Comparisons of columns and integers work in all sources.
+        """
+
+    @abstractmethod
+    def last_day(self, schema: str, table: str, column: str, until: dt.date) -> dt.date | None:
+        """Return the last day in a column that is not later than some day, for all people.
+
+        The table is not copied, and asked once. Values that are no dates are left out.
+
+        Parameters
+        ----------
+        schema, table, column : str
+            Names of a column that exists.
+        until : date
+            Later days are left out.
         """
 
     @abstractmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from steropes.studies.database.sources.column_types import meaning
@@ -157,6 +157,11 @@ class Dialect:
         listed = ", ".join(self._cast(c, zone) for c in columns)
         place = f"{self.quote(table.schema)}.{self.quote(table.name)}"
         return f"SELECT {listed} FROM {place}" + (f" WHERE {where}" if where else "")
+
+    def distinct_days(self, table: Table, column: Column, zone: str = "UTC") -> str:
+        """Select the distinct days of a column; text is sent as it is."""
+        days = self.select(table, [replace(column, kind="date")], zone=zone)
+        return days.replace("SELECT", "SELECT DISTINCT", 1)
 
     def exists(self, table: Table, where: str) -> str:
         """Select 1 if a row of a table satisfies a condition, and 0 otherwise."""
