@@ -35,7 +35,7 @@ QUICK := $(addprefix tests/,$(addsuffix .py,\
   data/test_outcome data/test_kaplan_meier design/test_conversion likelihoods/test_cox_likelihood \
   solve/test_certificate priors/test_priors infer/test_calibration_tables fit/test_fit_checkpoints \
   models/test_coefficient_tables models/test_fixed_and_initial_coefficients \
-  federated/test_federated_masks studies/test_cohorts studies/test_matching studies/test_disclosure \
+  federated/test_federated_masks studies/test_cohorts studies/test_score_matching studies/test_disclosure \
   studies/test_imports))
 quick: $(VENV)/.test
 	$(BIN)/python -m pytest $(QUICK)

@@ -18,7 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from steropes.studies import FeatureRules, OmopDatabase, TidyRules, extract_features, tidy
+from steropes.designs.covariates import TidyRules, tidy
+from steropes.studies import OmopDatabase
+from steropes.studies.covariates import FeatureRules, extract_features
 
 # domain: table, columns, share of the concepts, records a person; by what the default set reads
 DOMAINS = {
@@ -184,7 +186,7 @@ def main() -> None:
 
 def _fit(features, n: int, clock: Clock) -> None:
     """A propensity score of a treatment that some of the covariates lead to."""
-    from steropes.studies import PropensityRules, fit_scores
+    from steropes.designs import PropensityRules, fit_scores
 
     rng = np.random.default_rng(1)
     frequent = np.argsort(-features.columns["people"].to_numpy(), kind="stable")[20:60]

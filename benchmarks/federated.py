@@ -28,7 +28,7 @@ from steropes import CoxRegression, Laplace, LogisticRegression, SeparationError
 from steropes.designs.evidence import combine_normal
 from steropes.errors import DataError, NotConvergedWarning
 from steropes.models.estimators.penalized_model import PenalizedModel
-from steropes.studies import FederatedPlan, FederatedSite, OwnerRules, federate
+from steropes.studies.federation import FederatedPlan, FederatedSite, OwnerRules, federate
 
 from .federated_draws import TRUTH, Draw, Found, keep, stored, table
 

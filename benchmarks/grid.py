@@ -15,21 +15,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from steropes.studies import (
-    CohortSources,
-    ConceptSet,
-    ControlSet,
-    FeatureRules,
-    GridSpec,
-    Match,
-    OutcomeModel,
-    PropensityRules,
-    Question,
-    Stratify,
-    StudyAnalysis,
-    TimeAtRisk,
-    run_grid,
-)
+from steropes.designs import Match, OutcomeModel, PropensityRules, Stratify
+from steropes.studies import GridSpec, run_grid
+from steropes.studies.cohorts import CohortSources, ConceptSet, TimeAtRisk
+from steropes.studies.comparative import Question, StudyAnalysis
+from steropes.studies.covariates import FeatureRules
+from steropes.studies.specifications import ControlSet
 
 TARGET, COMPARATOR, FIRST = 1, 2, 1000  # concepts; FIRST and on are conditions
 

@@ -25,19 +25,11 @@ from typing import Any
 
 from joblib.externals.loky import get_reusable_executor
 
-from steropes.studies import (
-    CohortSources,
-    ConceptSet,
-    ControlSet,
-    GridSpec,
-    Match,
-    OutcomeModel,
-    PropensityRules,
-    Question,
-    Stratify,
-    StudyAnalysis,
-    run_grid,
-)
+from steropes.designs import Match, OutcomeModel, PropensityRules, Stratify
+from steropes.studies import GridSpec, run_grid
+from steropes.studies.cohorts import CohortSources, ConceptSet
+from steropes.studies.comparative import Question, StudyAnalysis
+from steropes.studies.specifications import ControlSet
 
 from .omop import CONTROLS, HARMED, PAIRS, SEASONAL, UNHARMED, make_database
 

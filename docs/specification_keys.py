@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import Number
 from steropes.federated import FederatedPlan
-from steropes.studies import StudyAnalysis, StudySettings
+from steropes.studies import StudySettings
+from steropes.studies.comparative import StudyAnalysis
 from steropes.studies.sccs.specification.sccs_specification import CaseSeriesSpecification
 from steropes.studies.settings.setting_fields import (
     SettingField,

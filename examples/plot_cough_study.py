@@ -18,7 +18,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from steropes.studies import hypertension_database, read_spec, run_grid
+from steropes.studies import read_spec, run_grid
+from steropes.studies.database import hypertension_database
 
 text = Path("cough.toml").read_text()
 print(text[text.index("[[analysis]]") :])

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from steropes import CoxRegression, MonotoneLikelihoodWarning, Surv
-from steropes.studies import Profile, combine_normal, combine_profiles
+from steropes.designs.evidence import Profile, combine_normal, combine_profiles
 
 random = np.random.default_rng(4)
 

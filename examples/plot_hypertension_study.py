@@ -19,7 +19,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from steropes.studies import hypertension_database, read_spec, run_grid
+from steropes.studies import read_spec, run_grid
+from steropes.studies.database import hypertension_database
 
 text = Path("hypertension.toml").read_text()
 print(text[text.index("[[question]]") : text.index("[[analysis]]\nid = 2")])

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from steropes import PoissonRegression, fit_many
-from steropes.studies import calibrate, fit_systematic_error
+from steropes.designs.controls import calibrate, fit_systematic_error
 
 random = np.random.default_rng(11)
 n, controls = 20_000, 30

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from steropes import CoxRegression, CrossValidation, Laplace, LogisticRegression, Surv
-from steropes.studies import match_pairs
+from steropes.designs.propensity import match_pairs
 
 rng = np.random.default_rng(1)
 n, p = 20_000, 500

@@ -12,16 +12,17 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies import (
+from steropes.studies import OmopDatabase
+from steropes.studies.cohorts import (
+    CohortTable,
     ComparisonRules,
-    OmopDatabase,
+    ConceptSet,
     TimeAtRisk,
     compare_cohorts,
     condition_cohorts,
     drug_era_cohorts,
     study_population,
 )
-from steropes.studies.cohorts import CohortTable, ConceptSet
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.feature_extraction import FeatureRules, extract_features
 

@@ -17,7 +17,7 @@ from steropes import (
     SelfControlledCaseSeries,
     Surv,
 )
-from steropes.studies import FederatedPlan, FederatedSite, OwnerRules, federate
+from steropes.studies.federation import FederatedPlan, FederatedSite, OwnerRules, federate
 
 COLUMNS = ("drug", "year", "marker")
 OPEN = OwnerRules(least=0, per_site=("times", "estimate", "surrogate", "profile"))

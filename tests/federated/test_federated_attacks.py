@@ -27,7 +27,7 @@ from steropes.federated.answer_ledger import count_disclosed
 from steropes.federated.federated_site import _sums
 from steropes.federated.fixed_point_sums import decode, from_bytes
 from steropes.federated.site_rows import read_rows
-from steropes.studies import federate
+from steropes.studies.federation import federate
 
 SITES = ("north", "south", "west")
 

@@ -14,7 +14,7 @@ from steropes.federated import FederatedSite, OwnerRules, WaitingError
 from steropes.federated.message_files import encode, read_message
 from steropes.federated.shared_folder import history
 from steropes.federated.site_rows import _read_file
-from steropes.studies import (
+from steropes.studies.federation import (
     federate_answer,
     federate_finish,
     federate_init,
@@ -307,7 +307,7 @@ def test_ties_of_csv_files_are_those_of_all_rows(tmp_path):
 
 
 def run_sites(plan, sites):
-    from steropes.studies import federate
+    from steropes.studies.federation import federate
 
     return federate(plan, sites)
 

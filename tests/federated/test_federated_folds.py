@@ -24,7 +24,7 @@ from steropes.federated import (
     WaitingError,
     concurrent_fits,
 )
-from steropes.studies import (
+from steropes.studies.federation import (
     federate_answer,
     federate_finish,
     federate_init,

@@ -8,7 +8,7 @@ from federated_data import OPEN
 from steropes import CrossValidation, FineGrayRegression, Normal, Surv
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, OwnerRules
-from steropes.studies import federate
+from steropes.studies.federation import federate
 
 pytestmark = pytest.mark.filterwarnings("ignore:weights are not whole numbers")
 

@@ -22,7 +22,7 @@ from steropes.federated.fixed_point_sums import (
     negate,
     to_bytes,
 )
-from steropes.studies import federate
+from steropes.studies.federation import federate
 
 
 def numbers(rng, n=300):

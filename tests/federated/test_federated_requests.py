@@ -9,7 +9,7 @@ from owners import owners_of
 
 from steropes.errors import DataError
 from steropes.federated import FederatedSite, Message, OwnerRules, Round, SiteKeys
-from steropes.studies import federate
+from steropes.studies.federation import federate
 
 TABLES = site_tables("logistic", sites={"north": 120, "south": 140, "west": 100})
 PLAN = plan_of("logistic", TABLES, baseline="common")

@@ -9,7 +9,7 @@ from owners import owners_of
 
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, OwnerRules
-from steropes.studies import federate
+from steropes.studies.federation import federate
 
 SITES = ("north", "south", "west")
 

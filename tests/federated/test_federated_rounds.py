@@ -9,7 +9,7 @@ from scipy import sparse
 from steropes import Laplace, LogisticRegression, Normal, SeparationError, ShardedDesign
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite
-from steropes.studies import federate
+from steropes.studies.federation import federate
 
 pytestmark = pytest.mark.filterwarnings("ignore:weights are not whole numbers")
 

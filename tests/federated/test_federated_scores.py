@@ -8,7 +8,7 @@ from scipy import sparse
 from steropes import CoxRegression, Laplace, LogisticRegression, Surv
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite
-from steropes.studies import federate
+from steropes.studies.federation import federate
 
 ROLES = {"model": "cox", "outcome": "days", "event": "event"}
 

@@ -15,7 +15,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, OwnerRules
-from steropes.studies import federate
+from steropes.studies.federation import federate
 
 NAMES = ("north", "south", "west", "east")
 COLUMNS = ("a", "b", "c", "o", "y")

@@ -15,7 +15,7 @@ from federated_data import OPEN
 from steropes import Laplace, LogisticRegression
 from steropes.federated import FederatedPlan, FederatedSite
 from steropes.federated.surrogate_likelihood import Correction
-from steropes.studies import federate
+from steropes.studies.federation import federate
 
 LUNG = pd.read_csv(Path(__file__).with_name("lung_sites.csv"))
 SITES = ("site1", "site2", "site3")

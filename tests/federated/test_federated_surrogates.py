@@ -7,7 +7,7 @@ from federated_data import OPEN
 from surrogate_reference import cox, lasso, logistic, newton, surrogate
 
 from steropes.federated import FederatedPlan, FederatedSite
-from steropes.studies import federate
+from steropes.studies.federation import federate
 
 
 def draw(rng, survival, sizes=(80, 50, 120), p=3):

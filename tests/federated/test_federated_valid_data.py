@@ -25,7 +25,7 @@ from steropes.federated.pooled_description import describe
 from steropes.federated.site_description import description
 from steropes.federated.site_risk_set_sums import RiskIntervals, event_times
 from steropes.federated.site_rows import read_rows
-from steropes.studies import OwnerRules, federate
+from steropes.studies.federation import OwnerRules, federate
 
 SMALL = {"north": 90, "south": 120, "west": 60}
 

@@ -20,7 +20,7 @@ from scipy import sparse
 
 import steropes
 from drawn_families import FAMILIES, drawn
-from steropes.studies import FederatedPlan, FederatedSite, OwnerRules, federate
+from steropes.studies.federation import FederatedPlan, FederatedSite, OwnerRules, federate
 
 
 def left_behind(do: Callable[[], Any]) -> list[str]:

@@ -13,7 +13,8 @@ from rich.table import Table
 from tests.parity.case_series import Parity, compare_with_r
 from tests.parity.cohort_method import compare_with_cohort_method
 
-from steropes.studies import CohortTable, OmopDatabase, demo_database, read_cohorts
+from steropes.studies import OmopDatabase, demo_database
+from steropes.studies.cohorts import CohortTable, read_cohorts
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 

@@ -5,9 +5,7 @@ import pandas as pd
 import pytest
 from tests.studies.test_features import made
 
-from steropes.designs.propensity.propensity_weights import set_weights
-from steropes.errors import DataError
-from steropes.studies import (
+from steropes.designs import (
     Match,
     PropensityRules,
     Stratify,
@@ -20,6 +18,8 @@ from steropes.studies import (
     score_strata,
     trim,
 )
+from steropes.designs.propensity.propensity_weights import set_weights
+from steropes.errors import DataError
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 
@@ -254,7 +254,7 @@ def test_a_covariate_that_defines_the_arm_is_named():
 
 
 def test_table_one_has_percentages_of_ones_and_means_of_scores():
-    from steropes.studies import table_one
+    from steropes.studies.covariates import table_one
 
     x = {8003: RNG.integers(0, 2, N), 1901: RNG.integers(0, 5, N), 201820210: RNG.integers(0, 2, N)}
     features = made(x, N)

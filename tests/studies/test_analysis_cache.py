@@ -4,25 +4,19 @@ import numpy as np
 import pytest
 from tests.studies.conftest import TinyOmop
 
+from steropes.designs import Match, OutcomeModel, PropensityRules, Stratify, Trim
 from steropes.designs.propensity import propensity_scores as adjust_scores
 from steropes.errors import DataError
-from steropes.studies import (
+from steropes.studies import OmopDatabase
+from steropes.studies.cohorts import (
     ComparisonRules,
-    FeatureRules,
-    Match,
-    OmopDatabase,
-    OutcomeModel,
-    PropensityRules,
-    Question,
-    Stratify,
-    StudyAnalysis,
     TimeAtRisk,
-    Trim,
-    Workbench,
     condition_cohorts,
     drug_era_cohorts,
 )
+from steropes.studies.comparative import Question, StudyAnalysis, Workbench
 from steropes.studies.comparative import analysis_cache as workbench
+from steropes.studies.covariates import FeatureRules
 
 COMMON = {
     "at_risk": TimeAtRisk(end=400, end_anchor="cohort start"),

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 from tests.studies.test_features import made
 
+from steropes.designs import covariate_balance
 from steropes.errors import DataError
-from steropes.studies import covariate_balance
 
 #                 target  target  target  target  comparator ×4
 X = {1: [1, 1, 1, 0, 1, 0, 0, 0], 2: [1, 1, 0, 0, 1, 1, 0, 0]}

@@ -9,14 +9,9 @@ import pandas as pd
 import pytest
 from tests.studies.changed_tables import without_estimate
 
-from steropes.studies import (
-    DEMO,
-    DiagnosticThresholds,
-    StudySettings,
-    comparative_study,
-    demo_database,
-)
+from steropes.studies import DEMO, StudySettings, comparative_study, demo_database
 from steropes.studies.cli.command_line import run
+from steropes.studies.diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.result_blinding import EFFECT, NO_NOTE, blinded
 from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.release.one_question_release import publish

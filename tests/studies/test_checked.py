@@ -6,21 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steropes.errors import DataError
-from steropes.studies import (
+from steropes.designs import (
     OutcomeModel,
     Stratify,
     Trim,
     absolute_effect,
-    auc,
-    curve_table,
-    detectable_ratio,
     estimate_effect,
-    incidence_rates,
-    preference_score,
     score_strata,
     trim,
 )
+from steropes.designs.effects import curve_table, detectable_ratio, incidence_rates
+from steropes.designs.propensity import auc, preference_score
+from steropes.errors import DataError
 
 N = 60
 NOT_FINITE = (math.nan, math.inf, -math.inf)

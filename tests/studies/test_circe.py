@@ -9,15 +9,9 @@ import pandas as pd
 import pytest
 
 from steropes.errors import DataError
-from steropes.studies import (
-    CohortSources,
-    OmopDatabase,
-    circe_cohorts,
-    demo_database,
-    drug_era_cohorts,
-    read_spec,
-)
+from steropes.studies import OmopDatabase, demo_database, read_spec
 from steropes.studies._optional_packages import MissingExtraError
+from steropes.studies.cohorts import CohortSources, circe_cohorts, drug_era_cohorts
 from steropes.studies.cohorts.circe import entry_records
 
 pytest.importorskip("duckcdm")

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from steropes.errors import DataError
-from steropes.studies import OmopDatabase, circe_cohorts, demo_database
+from steropes.studies import OmopDatabase, demo_database
+from steropes.studies.cohorts import circe_cohorts
 
 pytest.importorskip("duckcdm")
 CELECOXIB, GLUCOSE = 1118084, 3004501

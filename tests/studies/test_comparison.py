@@ -8,10 +8,10 @@ import pytest
 from tests.studies.conftest import day
 
 from steropes.errors import DataError
-from steropes.studies import (
+from steropes.studies import OmopDatabase
+from steropes.studies.cohorts import (
     CohortTable,
     ComparisonRules,
-    OmopDatabase,
     TimeAtRisk,
     compare_cohorts,
     study_population,

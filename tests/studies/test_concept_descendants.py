@@ -10,18 +10,15 @@ from tests.studies.new_users import covariates, new_users
 
 from steropes.errors import DataError
 from steropes.studies import (
-    ConceptSet,
-    FeatureRules,
     OmopDatabase,
     StudySettings,
     case_series,
     case_series_settings,
     comparative_study,
-    condition_cohorts,
-    drug_era_cohorts,
-    extract_features,
 )
 from steropes.studies.cli.command_line import run
+from steropes.studies.cohorts import ConceptSet, condition_cohorts, drug_era_cohorts
+from steropes.studies.covariates import FeatureRules, extract_features
 from steropes.studies.database.concept_search import find_concepts
 from steropes.studies.report.study_report import study_page
 from steropes.studies.single_studies.study_terminal import print_study

@@ -6,7 +6,8 @@ import pytest
 from tests.studies.changed_tables import changed
 
 import steropes
-from steropes.studies import DiagnosticThresholds, StudySettings, comparative_study
+from steropes.studies import StudySettings, comparative_study
+from steropes.studies.diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.study_report import study_page

@@ -22,14 +22,16 @@ from steropes.designs.case_series.exposure_contrast import require_contrast
 from steropes.errors import DataError
 from steropes.studies import (
     DEMO,
-    ComparisonRules,
     OmopDatabase,
     StudySettings,
     case_series,
     case_series_settings,
     comparative_study,
-    compare_cohorts,
     demo_database,
+)
+from steropes.studies.cohorts import (
+    ComparisonRules,
+    compare_cohorts,
     drug_era_cohorts,
     study_population,
 )

@@ -16,23 +16,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.designs import OutcomeModel
 from steropes.designs.propensity.propensity_scores import PropensityRules
 from steropes.designs.propensity.score_matching import Match
 from steropes.errors import DataError
 from steropes.studies import (
-    ConceptSet,
-    FeatureRules,
     GridSpec,
-    Outcome,
-    OutcomeModel,
-    Question,
-    StudyAnalysis,
     StudySettings,
-    TimeAtRisk,
     case_series,
     case_series_settings,
     comparative_study,
 )
+from steropes.studies.cohorts import ConceptSet, TimeAtRisk
+from steropes.studies.comparative import Outcome, Question, StudyAnalysis
+from steropes.studies.covariates import FeatureRules
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.disclosure.disclosive_digit_rounding import STEPS
 from steropes.studies.disclosure.release_folder import MANIFEST

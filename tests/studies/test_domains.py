@@ -12,9 +12,8 @@ from steropes.studies import (
     case_series,
     case_series_settings,
     comparative_study,
-    condition_cohorts,
-    drug_era_cohorts,
 )
+from steropes.studies.cohorts import condition_cohorts, drug_era_cohorts
 
 SICK, PILL = 71, 72
 NO_CONDITION = r"concept of the domain Drug, and condition_occurrence has .* Condition"

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.designs import OutcomeModel, estimate_effect
 from steropes.designs.effects.e_values import e_value, e_value_of_limit, is_common, risk_ratio
-from steropes.studies import OutcomeModel, estimate_effect
 from steropes.studies.comparative.supplementary_results import e_values
 
 

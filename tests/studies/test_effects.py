@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.designs import OutcomeModel, estimate_effect
+from steropes.designs.effects import detectable_ratio
 from steropes.designs.effects.arm_summaries import arm_curves, incidence_rates
 from steropes.designs.effects.effect_estimate import reason_without_estimate
-from steropes.studies import OutcomeModel, detectable_ratio, estimate_effect
 
 
 def people(treated, time, event):

@@ -9,18 +9,11 @@ import pytest
 from tests.studies.test_outcome_models import FEATURES, PEOPLE, SETS, WEIGHTS
 
 import steropes as st
+from steropes.designs import OutcomeModel, estimate_effect
 from steropes.errors import DataError
-from steropes.studies import (
-    CohortSources,
-    ConceptSet,
-    GridSpec,
-    OutcomeModel,
-    Question,
-    StudyAnalysis,
-    estimate_effect,
-    run_grid,
-    synthetic_database,
-)
+from steropes.studies import GridSpec, run_grid, synthetic_database
+from steropes.studies.cohorts import CohortSources, ConceptSet
+from steropes.studies.comparative import Question, StudyAnalysis
 from steropes.studies.disclosure.disclosure_rules import site_rules
 from steropes.studies.disclosure.effect_suppression import Secrecy
 from steropes.studies.release.grid_effects import released_periods

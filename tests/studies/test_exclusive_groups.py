@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from tests.studies.test_features import made
 
-from steropes.studies import covariate_balance
+from steropes.designs import covariate_balance
 from steropes.studies.disclosure import Bound, DisclosureRules, fraction
 from steropes.studies.disclosure.exclusive_groups import further_hidden
 from steropes.studies.release.grid_covariates_and_scores import released_balance

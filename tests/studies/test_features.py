@@ -8,16 +8,11 @@ import pytest
 from tests.studies.conftest import START, day
 
 from steropes.backends import get_backend
+from steropes.designs.covariates import TidyRules, tidy
 from steropes.errors import DataError
-from steropes.studies import (
-    CohortTable,
-    FeatureRules,
-    Features,
-    OmopDatabase,
-    TidyRules,
-    extract_features,
-    tidy,
-)
+from steropes.studies import OmopDatabase
+from steropes.studies.cohorts import CohortTable
+from steropes.studies.covariates import FeatureRules, Features, extract_features
 from steropes.studies.covariates.covariate_columns import Columns
 
 TABLES = {

@@ -8,39 +8,35 @@ import pandas as pd
 import pytest
 
 from steropes import DataError
+from steropes.designs import Match, OutcomeModel, Stratify
 from steropes.studies import (
-    CaseRules,
     CaseSeriesGrid,
     CaseSeriesSettings,
-    ConceptSet,
-    DiagnosticThresholds,
-    ExposureWindow,
-    FeatureRules,
-    Match,
-    OutcomeModel,
-    Question,
-    SeriesAnalysis,
-    SeriesQuestion,
-    Stratify,
-    StudyAnalysis,
     StudySettings,
-    Thresholds,
-    Workbench,
     case_series,
     comparative_study,
-    condition_cohorts,
-    read_cohorts,
     register_diagnostic,
     run_case_series_grid,
     run_grid,
     synthetic_database,
 )
+from steropes.studies.cohorts import ConceptSet, condition_cohorts, read_cohorts
+from steropes.studies.comparative import Question, StudyAnalysis, Workbench
+from steropes.studies.covariates import FeatureRules
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.diagnostic import source_of
 from steropes.studies.report.comparative_grid_page import grid_page
 from steropes.studies.report.grid_report_view import View
 from steropes.studies.report.grid_terminal import print_grid
 from steropes.studies.report.study_report import study_page
+from steropes.studies.sccs import (
+    CaseRules,
+    ExposureWindow,
+    SeriesAnalysis,
+    SeriesQuestion,
+    Thresholds,
+)
 from steropes.studies.series_report.sccs_grid_page import case_series_grid_page
 from steropes.studies.series_report.sccs_page import series_page
 from steropes.studies.single_studies.study_terminal import print_study

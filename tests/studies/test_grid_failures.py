@@ -8,17 +8,12 @@ import duckdb
 import numpy as np
 import pytest
 
+from steropes.designs import OutcomeModel, PropensityRules
 from steropes.errors import DataError
-from steropes.studies import (
-    ConceptSet,
-    FeatureRules,
-    GridSpec,
-    OutcomeModel,
-    PropensityRules,
-    Question,
-    StudyAnalysis,
-    TimeAtRisk,
-)
+from steropes.studies import GridSpec
+from steropes.studies.cohorts import ConceptSet, TimeAtRisk
+from steropes.studies.comparative import Question, StudyAnalysis
+from steropes.studies.covariates import FeatureRules
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.report.comparative_grid_page import grid_page
 from steropes.studies.report.grid_report_view import View

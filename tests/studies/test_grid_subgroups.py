@@ -7,16 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.designs import OutcomeModel
 from steropes.designs.controls import calibrate, fit_systematic_error
-from steropes.studies import (
-    ConceptSet,
-    FeatureRules,
-    GridSpec,
-    OutcomeModel,
-    Question,
-    StudyAnalysis,
-    TimeAtRisk,
-)
+from steropes.studies import GridSpec
+from steropes.studies.cohorts import ConceptSet, TimeAtRisk
+from steropes.studies.comparative import Question, StudyAnalysis
+from steropes.studies.covariates import FeatureRules
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.grids.comparative_grid_run import run_grid

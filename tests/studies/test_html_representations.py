@@ -3,29 +3,32 @@
 import html
 import inspect
 import re
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from tests.docs.public_docstrings import MODULES
 
 import steropes
 import steropes.datasets
 import steropes.federated
 import steropes.studies
 from steropes.data.html_representations import FieldsInHtml, TextInHtml
-from steropes.studies import StudySettings, condition_cohorts, read_cohorts
+from steropes.studies import StudySettings
+from steropes.studies.cohorts import condition_cohorts, read_cohorts
 
 PUBLIC = {
-    f"{module.__name__}.{name}": getattr(module, name)
-    for module in (steropes, steropes.studies, steropes.federated, steropes.datasets)
-    for name in module.__all__
+    f"{module}.{name}": getattr(import_module(module), name)
+    for module in sorted({*MODULES} - {"steropes.models"})
+    for name in import_module(module).__all__
 }
 CLASSES = {
     name: cls
     for name, cls in PUBLIC.items()
-    if inspect.isclass(cls) and not issubclass(cls, Exception)
+    if inspect.isclass(cls) and not issubclass(cls, Exception | tuple)
 }
 N = 60
 RNG = np.random.default_rng(5)
@@ -60,7 +63,7 @@ def results():
         "criterion": steropes.InformationCriterion(),
         "design": steropes.as_design(X),
         "simulated": steropes.datasets.simulate_regression("poisson", n=N, p=3, seed=0),
-        "balance": steropes.studies.covariate_balance(X, np.arange(N) % 2, np.ones(N)),
+        "balance": steropes.designs.covariate_balance(X, np.arange(N) % 2, np.ones(N)),
     }
 
 
@@ -88,7 +91,7 @@ def study_objects():
     db = steropes.studies.synthetic_database(1200)
     cohorts = read_cohorts(db) + condition_cohorts(db, {3: 192671})
     settings = StudySettings(target=1, comparator=2, outcome=3)
-    comparison = steropes.studies.compare_cohorts(db, cohorts, 1, 2)
+    comparison = steropes.studies.cohorts.compare_cohorts(db, cohorts, 1, 2)
     return {"database": db, "cohorts": cohorts, "settings": settings, "comparison": comparison}
 
 

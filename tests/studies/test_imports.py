@@ -4,6 +4,8 @@ import importlib
 import subprocess
 import sys
 
+import pytest
+
 import steropes
 from steropes import designs, studies
 
@@ -41,3 +43,19 @@ def test_star_import_and_help_need_no_extra_package():
         "assert found['CoxRegression'] is CoxRegression and 'StudySettings' not in found"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_old_name_of_studies_names_its_place():
+    """By attribute and by import; every place has the name."""
+    with pytest.raises(AttributeError, match=r"it is steropes\.studies\.cohorts\.TimeAtRisk"):
+        studies.TimeAtRisk  # noqa: B018
+    with pytest.raises(ImportError, match=r"it is steropes\.designs\.Match"):
+        from steropes.studies import Match  # noqa: F401
+    assert not hasattr(studies, "Balance")
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        studies.Nothing  # noqa: B018
+    for place, names in studies._MOVED.items():
+        package = importlib.import_module(f"steropes.{place}")
+        assert set(names) <= set(package.__all__)
+    assert len(studies.__all__) < 35
+    assert len(designs.__all__) < 30

@@ -10,20 +10,21 @@ from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
 from tests.studies.new_users import covariates, new_users
 
 from steropes.studies import (
-    CohortTable,
-    ComparisonRules,
-    FeatureRules,
     OmopDatabase,
     StudySettings,
     case_series,
     case_series_settings,
-    circe_cohorts,
     comparative_study,
+)
+from steropes.studies.cohorts import (
+    CohortTable,
+    ComparisonRules,
+    circe_cohorts,
     compare_cohorts,
     drug_era_cohorts,
-    extract_features,
 )
 from steropes.studies.cohorts.cohort_builders import condition_cohorts
+from steropes.studies.covariates import FeatureRules, extract_features
 from steropes.studies.report.study_report import study_page
 
 OTHER = 51

@@ -10,20 +10,17 @@ from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
 from steropes.errors import DataError
 from steropes.studies import (
     CaseSeriesGrid,
-    ComparisonRules,
     OmopDatabase,
-    SeriesAnalysis,
-    SeriesQuestion,
     StudySettings,
     case_series,
     case_series_settings,
     comparative_study,
-    compare_cohorts,
-    drug_era_cohorts,
     run_case_series_grid,
 )
 from steropes.studies.cli.command_line import run
+from steropes.studies.cohorts import ComparisonRules, compare_cohorts, drug_era_cohorts
 from steropes.studies.disclosure.effect_suppression import WITHHELD
+from steropes.studies.sccs import SeriesAnalysis, SeriesQuestion
 
 FAR = (dt.date(9999, 12, 31) - day(0)).days
 SERIES = {"pre_exposure_days": 0, "end_of_observation_days": 0, "descendants": False}

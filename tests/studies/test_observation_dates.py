@@ -6,15 +6,13 @@ from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
 
 from steropes.errors import DataError
 from steropes.studies import (
-    CohortTable,
-    ComparisonRules,
     OmopDatabase,
     StudySettings,
     case_series,
     case_series_settings,
     comparative_study,
-    compare_cohorts,
 )
+from steropes.studies.cohorts import CohortTable, ComparisonRules, compare_cohorts
 
 
 @pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "VARCHAR"])

@@ -10,16 +10,15 @@ from tests.studies.conftest import OUTCOME, day
 from tests.studies.new_users import new_users
 from tests.studies.sccs_by_day import runs
 
-from steropes.studies import (
+from steropes.studies import OmopDatabase
+from steropes.studies.cohorts import (
     CohortTable,
     ComparisonRules,
-    FeatureRules,
-    OmopDatabase,
     TimeAtRisk,
     compare_cohorts,
-    extract_features,
     study_population,
 )
+from steropes.studies.covariates import FeatureRules, extract_features
 from steropes.studies.database.observation_periods import joined_spells
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_sources import EraSources

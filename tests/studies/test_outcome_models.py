@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 
 import steropes as st
+from steropes.designs import OutcomeModel, estimate_effect
+from steropes.designs.effects import curve_table, detectable_ratio
 from steropes.designs.effects.two_group_cox import TwoGroupCox
 from steropes.errors import DataError
-from steropes.studies import Features, OutcomeModel, curve_table, detectable_ratio, estimate_effect
+from steropes.studies.covariates import Features
 
 
 def population(n=300, seed=1, effect=0.5):

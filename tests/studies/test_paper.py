@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 import steropes
-from steropes.studies import DEMO, ControlSet, StudySettings, synthetic_database
+from steropes.studies import DEMO, StudySettings, synthetic_database
 from steropes.studies.report.paper_tables import (
     PaperTable,
     latex_tables,
@@ -16,6 +16,7 @@ from steropes.studies.report.paper_tables import (
 )
 from steropes.studies.report.record_pe import AUTHORS, ITEMS, checklist, checklist_text
 from steropes.studies.report.study_report import methods_text
+from steropes.studies.specifications import ControlSet
 
 docx = pytest.importorskip("docx")
 

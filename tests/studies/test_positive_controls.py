@@ -11,21 +11,13 @@ from tests.studies.conftest import TinyOmop
 
 from steropes.designs.controls.signal_injection import Synthesis, add_outcomes, outcome_rates
 from steropes.errors import DataError
-from steropes.studies import (
-    CohortSources,
-    ConceptSet,
-    ControlSet,
-    FeatureRules,
-    GridSpec,
-    OmopDatabase,
-    PositiveControls,
-    Question,
-    StudyAnalysis,
-    TimeAtRisk,
-    analysis_performance,
-    run_grid,
-)
+from steropes.studies import GridSpec, OmopDatabase, run_grid
+from steropes.studies.cohorts import CohortSources, ConceptSet, TimeAtRisk
+from steropes.studies.comparative import Question, StudyAnalysis
 from steropes.studies.comparative.analysis_cache import Workbench
+from steropes.studies.covariates import FeatureRules
+from steropes.studies.grids import analysis_performance
+from steropes.studies.specifications import ControlSet, PositiveControls
 from steropes.studies.specifications.positive_controls import add_positive_controls
 
 NEGATIVE = (5, 6, 7, 8, 9, 10)

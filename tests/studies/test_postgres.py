@@ -24,17 +24,19 @@ from steropes.studies import (
     StudySettings,
     case_series,
     case_series_settings,
-    circe_cohorts,
     comparative_study,
-    condition_cohorts,
     demo_database,
-    drug_era_cohorts,
     find_concepts,
-    read_cohorts,
     read_spec,
     run_grid,
 )
 from steropes.studies.cli.command_line import run
+from steropes.studies.cohorts import (
+    circe_cohorts,
+    condition_cohorts,
+    drug_era_cohorts,
+    read_cohorts,
+)
 from steropes.studies.covariates.feature_extraction import FeatureRules, extract_features
 from steropes.studies.database.omop import RecordsOf
 from steropes.studies.database.result_upload import write_results

@@ -6,8 +6,9 @@ from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 from tests.studies.test_features import made
 
+from steropes.designs import PropensityRules, fit_scores
+from steropes.designs.propensity import auc, preference_score
 from steropes.errors import DataError
-from steropes.studies import PropensityRules, auc, fit_scores, preference_score
 
 
 def test_auc_agrees_with_scikit_learn_and_counts_ties_half():

@@ -9,11 +9,7 @@ import steropes
 from steropes.errors import DataError
 from steropes.studies import (
     DEMO,
-    CohortSources,
-    ConceptSet,
     GridSpec,
-    Question,
-    StudyAnalysis,
     StudySettings,
     comparative_study,
     freeze_protocol,
@@ -22,6 +18,8 @@ from steropes.studies import (
     synthetic_database,
 )
 from steropes.studies.cli.command_line import run
+from steropes.studies.cohorts import CohortSources, ConceptSet
+from steropes.studies.comparative import Question, StudyAnalysis
 from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.comparative_grid_page import write_grid_report
 from steropes.studies.report.study_json_and_csv import study_numbers
@@ -71,7 +69,9 @@ def test_a_study_states_that_it_follows_its_protocol_and_who_saw_it_first(tmp_pa
 def test_deviations_are_named_with_both_values(tmp_path, database):
     path = tmp_path / "protocol.json"
     freeze_protocol(path, SETTINGS, "Ada")
-    changed = replace(SETTINGS, caliper=0.1, risk_days=30, at_risk=steropes.studies.TimeAtRisk())
+    changed = replace(
+        SETTINGS, caliper=0.1, risk_days=30, at_risk=steropes.studies.cohorts.TimeAtRisk()
+    )
     study = comparative_study(database, changed, protocol=path)
     names = {name: (a, b) for name, a, b in study.protocol.deviations}
     assert names["caliper"] == ("0.2", "0.1")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from steropes.errors import DataError
-from steropes.studies import hypertension_database, read_spec, run_grid
+from steropes.studies import read_spec, run_grid
+from steropes.studies.database import hypertension_database
 
 GALLERY = Path(__file__).parents[2] / "examples"
 

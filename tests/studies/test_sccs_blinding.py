@@ -8,20 +8,14 @@ import pytest
 from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
 
 from steropes.errors import DataError
-from steropes.studies import (
-    CaseRules,
-    CaseSeriesSettings,
-    ExposureWindow,
-    Thresholds,
-    case_series,
-    case_series_settings,
-)
+from steropes.studies import CaseSeriesSettings, case_series, case_series_settings
 from steropes.studies.cli.command_line import run
 from steropes.studies.release.exposure_blinding import (
     blinding_text,
     hidden_covariates,
     public_estimates,
 )
+from steropes.studies.sccs import CaseRules, ExposureWindow, Thresholds
 from steropes.studies.series_report import sccs_figures as pictures
 from steropes.studies.series_report.drug_forest import drug_forest, forest_lines
 from steropes.studies.series_report.estimate_text import ratio_text, shown_estimates

@@ -9,8 +9,9 @@ from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
 from tests.studies.test_circe import definition
 
 from steropes import DataError
-from steropes.studies import CohortSources, ConceptSet, case_series, case_series_settings
+from steropes.studies import case_series, case_series_settings
 from steropes.studies.cli.command_line import run
+from steropes.studies.cohorts import CohortSources, ConceptSet
 from steropes.studies.grids.sccs_grid import read_case_series_grid, run_case_series_grid
 from steropes.studies.sccs.specification.sccs_cohorts import cohort_settings
 
@@ -154,7 +155,9 @@ def test_a_cohort_that_cannot_be_made_stops_its_questions_alone(files, tmp_path,
 
 
 def test_a_defined_cohort_without_entries_is_not_called_undefined(tmp_path):
-    from steropes.studies import CaseSeriesGrid, CohortTable, SeriesAnalysis, SeriesQuestion
+    from steropes.studies import CaseSeriesGrid
+    from steropes.studies.cohorts import CohortTable
+    from steropes.studies.sccs import SeriesAnalysis, SeriesQuestion
 
     omop = TinyOmop(tmp_path)
     omop.person(target=3, outcome=9)

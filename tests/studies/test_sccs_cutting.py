@@ -10,7 +10,8 @@ from tests.studies.sccs_by_day import rows_by_day
 
 from steropes.designs.case_series.interval_splitting import split_time
 from steropes.designs.case_series.intervals import make_intervals
-from steropes.studies import CohortTable, OmopDatabase, case_series_settings
+from steropes.studies import OmopDatabase, case_series_settings
+from steropes.studies.cohorts import CohortTable
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_covariates import era_columns
 from steropes.studies.sccs.cases.era_sources import EraSources

@@ -17,16 +17,8 @@ from scipy.stats import norm
 from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
 
 from steropes import DataError
-from steropes.studies import (
-    CaseRules,
-    CaseSeriesSettings,
-    ExposureWindow,
-    OmopDatabase,
-    Spline,
-    Thresholds,
-    case_series,
-    case_series_grid_schema,
-)
+from steropes.designs.case_series import Spline
+from steropes.studies import CaseSeriesSettings, OmopDatabase, case_series, case_series_grid_schema
 from steropes.studies.cli.command_line import run
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.grids.sccs_grid import (
@@ -37,6 +29,7 @@ from steropes.studies.grids.sccs_grid import (
     run_case_series_grid,
 )
 from steropes.studies.grids.sccs_positive_controls import add_to_exposed_time
+from steropes.studies.sccs import CaseRules, ExposureWindow, Thresholds
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.results.series_preparation import SharedCases
 from steropes.studies.sccs.specification.grid_settings import SeriesPositives

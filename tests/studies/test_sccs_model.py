@@ -18,14 +18,8 @@ from steropes import DataError
 from steropes.designs.case_series.sccs_model import fit_model
 from steropes.designs.case_series.series_fits_and_profiles import log_likelihood
 from steropes.designs.evidence import Profile, combine_profiles
-from steropes.studies import (
-    CaseRules,
-    CaseSeriesSettings,
-    ExposureWindow,
-    case_series,
-    case_series_settings,
-    demo_database,
-)
+from steropes.studies import CaseSeriesSettings, case_series, case_series_settings, demo_database
+from steropes.studies.sccs import CaseRules, ExposureWindow
 
 ORACLE = oracle.folder()
 COMPARATOR_DRUG = 2

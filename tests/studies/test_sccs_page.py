@@ -12,18 +12,12 @@ import pytest
 from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, TinyOmop
 from tests.studies.test_series_release_attacks import regular_series
 
+from steropes.designs.case_series import Spline
 from steropes.designs.case_series.sccs_model import fit_model
-from steropes.studies import (
-    CaseRules,
-    CaseSeriesSettings,
-    ExposureWindow,
-    Spline,
-    Thresholds,
-    case_series,
-    case_series_settings,
-)
+from steropes.studies import CaseSeriesSettings, case_series, case_series_settings
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.formatting.released_numbers import decimals
+from steropes.studies.sccs import CaseRules, ExposureWindow, Thresholds
 from steropes.studies.series_report import sccs_figures as pictures
 from steropes.studies.series_report.drug_forest import drug_forest, forest_lines
 from steropes.studies.series_report.estimate_text import ratio_text

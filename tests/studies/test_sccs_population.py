@@ -8,7 +8,8 @@ import pytest
 from tests.studies.conftest import OUTCOME, TARGET, day
 
 from steropes import DataError
-from steropes.studies import CohortTable, OmopDatabase, case_series, case_series_settings
+from steropes.studies import OmopDatabase, case_series, case_series_settings
+from steropes.studies.cohorts import CohortTable
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.specification.settings import CaseRules, Spline

@@ -10,8 +10,6 @@ import pytest
 import steropes
 from steropes.studies import (
     CaseSeriesGrid,
-    SeriesAnalysis,
-    SeriesQuestion,
     StudySettings,
     case_series,
     case_series_settings,
@@ -23,6 +21,7 @@ from steropes.studies import (
 )
 from steropes.studies.cli.command_line import run
 from steropes.studies.report.record_pe import AUTHORS, ITEMS, filled
+from steropes.studies.sccs import SeriesAnalysis, SeriesQuestion
 from steropes.studies.series_report.sccs_grid_page import case_series_grid_page
 from steropes.studies.series_report.series_paper import (
     series_answers,

@@ -8,9 +8,11 @@ from tests.studies.conftest import COMPARATOR, TARGET
 from tests.studies.grid.tiny_spec import SPEC
 
 from steropes.errors import DataError
-from steropes.studies import ConceptSet, ControlSet, Outcome, Question, StudyAnalysis
 from steropes.studies.cli.command_line import run
+from steropes.studies.cohorts import ConceptSet
+from steropes.studies.comparative import Outcome, Question, StudyAnalysis
 from steropes.studies.sccs.specification.sccs_specification import read_case_series_grid
+from steropes.studies.specifications import ControlSet
 from steropes.studies.specifications.specification_file import read_spec
 
 SERIES = """

@@ -17,26 +17,23 @@ from steropes.designs.covariates.preprocessing import TidyRules
 from steropes.designs.propensity.propensity_scores import PropensityRules
 from steropes.designs.propensity.score_matching import Match
 from steropes.errors import DataError
-from steropes.studies import (
-    DEMO,
+from steropes.studies import DEMO, StudySettings, read_study, synthetic_database
+from steropes.studies.cli.cohort_options import listed_concepts
+from steropes.studies.cli.command_line import run
+from steropes.studies.cohorts import (
     CohortSources,
     ComparisonRules,
     ConceptSet,
-    ControlSet,
     Indication,
-    Outcome,
-    StudySettings,
     TimeAtRisk,
     condition_cohorts,
-    read_study,
-    synthetic_database,
 )
-from steropes.studies.cli.cohort_options import listed_concepts
-from steropes.studies.cli.command_line import run
+from steropes.studies.comparative import Outcome
 from steropes.studies.one_question.question_cohorts import make_question_cohorts
 from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.study_page_rows import risk_period
 from steropes.studies.report.study_report import study_page
+from steropes.studies.specifications import ControlSet
 
 CONTROLS = (81151, 78272, 4113008, 4155034)
 FEW = {"folds": 5, "tie_orders": 0}
@@ -165,7 +162,7 @@ def test_further_outcomes_that_cannot_be_made_have_a_reason_and_the_rest_goes_on
 
 
 def test_hidden_outcomes_are_hidden_everywhere_and_controls_are_not(study):
-    strict = steropes.studies.DiagnosticThresholds(balance=1e-6)
+    strict = steropes.studies.diagnostics.DiagnosticThresholds(balance=1e-6)
     import dataclasses
 
     checks = study.exact["cm_diagnostics_summary"]
@@ -201,7 +198,11 @@ def test_calibration_uses_five_controls_or_more():
         ({"controls": ControlSet(cohorts=(5,))}, "controls.cohorts are ids of cohorts"),
         ({"risk_days": 30, "at_risk": TimeAtRisk(end=60, end_anchor="cohort start")}, "once"),
         (
-            {"controls": ControlSet(concepts=(1,), positive=steropes.studies.PositiveControls())},
+            {
+                "controls": ControlSet(
+                    concepts=(1,), positive=steropes.studies.specifications.PositiveControls()
+                )
+            },
             "positive controls belong to grids",
         ),
     ],
@@ -294,8 +295,8 @@ def test_the_default_time_at_risk_is_one():
     window = TimeAtRisk()
     assert StudySettings(1, 2, 3).at_risk == window
     assert Outcome(3).at_risk(window) == window
-    assert steropes.studies.StudyAnalysis(1).at_risk == window
-    assert steropes.studies.RiskWindow(1).at_risk == window
+    assert steropes.studies.comparative.StudyAnalysis(1).at_risk == window
+    assert steropes.studies.specifications.RiskWindow(1).at_risk == window
 
 
 def test_dropped_people_are_whole_numbers_in_the_table_of_attrition(database):

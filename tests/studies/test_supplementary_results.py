@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 import steropes as st
+from steropes.designs import estimate_effect
 from steropes.designs.effects.outcome_summaries import follow_up
 from steropes.designs.propensity.propensity_weights import propensity_weights
 from steropes.designs.propensity.score_strata import Stratify, score_strata
-from steropes.studies import StudySettings, estimate_effect
+from steropes.studies import StudySettings
 from steropes.studies.comparative.adjustment import adjust
 from steropes.studies.comparative.supplementary_results import e_values
 from steropes.studies.specifications.study_specification import ALTERNATIVES, study_specification

@@ -11,8 +11,8 @@ from steropes.designs.controls import (
     fit_error_model,
     fit_systematic_error,
     leave_one_group_out,
-    performance_by_ratio,
 )
+from steropes.designs.controls.performance_metrics import performance_by_ratio
 from steropes.designs.controls.systematic_error_model import _line_through
 from steropes.errors import DataError
 

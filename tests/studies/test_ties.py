@@ -4,16 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from steropes.designs import Match, match_scores
 from steropes.designs.propensity.tied_scores import tie_keys, tied_share, try_tie_orders
 from steropes.errors import DataError
-from steropes.studies import (
-    DEMO,
-    Match,
-    StudySettings,
-    comparative_study,
-    demo_database,
-    match_scores,
-)
+from steropes.studies import DEMO, StudySettings, comparative_study, demo_database
 from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.study_checks import checks
 

@@ -16,26 +16,27 @@ from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, TinyOmop, day
 from steropes.designs.values.dates_and_ages import as_days, calendar_date
 from steropes.errors import DataError
 from steropes.studies import (
-    CaseRules,
-    CohortTable,
-    ComparisonRules,
-    FeatureRules,
     OmopDatabase,
     StudySettings,
-    TimeAtRisk,
     case_series,
     case_series_settings,
-    circe_cohorts,
     comparative_study,
+    read_spec,
+)
+from steropes.studies.cohorts import (
+    CohortTable,
+    ComparisonRules,
+    TimeAtRisk,
+    circe_cohorts,
     compare_cohorts,
     condition_cohorts,
     drug_era_cohorts,
-    extract_features,
     read_cohorts,
-    read_spec,
     study_population,
 )
+from steropes.studies.covariates import FeatureRules, extract_features
 from steropes.studies.database import duckdb_tables as local
+from steropes.studies.sccs import CaseRules
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_sources import EraSources
 
@@ -245,7 +246,8 @@ def test_definitions_see_visits_and_deaths_by_the_same_rule(omop, elsewhere):
 
 SCRIPT = """
 import sys
-from steropes.studies import OmopDatabase, drug_era_cohorts
+from steropes.studies import OmopDatabase
+from steropes.studies.cohorts import drug_era_cohorts
 with OmopDatabase(sys.argv[1]) as db:
     table = drug_era_cohorts(db, {1: 1})
     print(*table.start, *table.end, db.provenance()["release"])

@@ -6,14 +6,10 @@ import pytest
 from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
 from tests.studies.new_users import new_users
 
-from steropes.studies import (
-    CaseRules,
-    ComparisonRules,
-    OmopDatabase,
-    compare_cohorts,
-    drug_era_cohorts,
-)
+from steropes.studies import OmopDatabase
+from steropes.studies.cohorts import ComparisonRules, compare_cohorts, drug_era_cohorts
 from steropes.studies.database.observation_periods import DATED
+from steropes.studies.sccs import CaseRules
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_sources import EraSources
 

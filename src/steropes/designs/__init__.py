@@ -80,7 +80,7 @@ _HOMES = {
     ],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_SUBPACKAGES = ("case_series", "controls", "evidence")
+_SUBPACKAGES = ("case_series", "controls", "covariates", "effects", "evidence", "propensity")
 
 __all__ = [
     "AbsoluteEffect",

@@ -100,7 +100,7 @@ class ResultOfRounds(TextInHtml):
 
 @dataclass(frozen=True)
 class FederatedResult(ResultOfRounds):
-    """The result of a federated fit; `steropes.studies.federate` has an example.
+    """The result of a federated fit; `steropes.studies.federation.federate` has an example.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class FederatedResult(ResultOfRounds):
     Examples
     --------
     >>> import numpy as np, pandas as pd
-    >>> from steropes.studies import FederatedPlan, FederatedSite, federate
+    >>> from steropes.studies.federation import FederatedPlan, FederatedSite, federate
     >>> rng = np.random.default_rng(1)
     >>> def site(n):
     ...     x = rng.normal(size=n)

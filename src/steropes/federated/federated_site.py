@@ -44,7 +44,7 @@ class FederatedSite(TextInHtml):
 
     Answers that will be added are masked, so that only the total over all sites can be read. A
     request is answered only if it is that of an honest lead, and only as the owner's rules allow.
-    `steropes.studies.federate` has an example.
+    `steropes.studies.federation.federate` has an example.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class FederatedSite(TextInHtml):
     Examples
     --------
     >>> import pandas as pd
-    >>> from steropes.studies import FederatedSite, OwnerRules
+    >>> from steropes.studies.federation import FederatedSite, OwnerRules
     >>> rows = pd.DataFrame({"x": [0.0, 1.0, 0.0, 1.0], "y": [0, 0, 1, 1]})
     >>> FederatedSite("north", rows, OwnerRules(least=10))
     FederatedSite('north')

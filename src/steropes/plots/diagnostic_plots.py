@@ -168,7 +168,7 @@ def control_estimates(
         ``log_rr`` and ``se_log_rr`` of each control. Rows with missing values are left out.
     mean, sd : float, optional
         Mean and standard deviation of the systematic error on the log scale, such as those of
-        `steropes.studies.fit_systematic_error`.
+        `steropes.designs.controls.fit_systematic_error`.
     true_ratio : float
         The known ratio of the controls; 1, the default, for negative controls.
     level : float

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
+from typing import Any
 
-__all__ = ["MissingExtraError", "need"]
+__all__ = ["MissingExtraError", "lazy_names", "need"]
 
 
 class MissingExtraError(ImportError):
@@ -23,3 +25,25 @@ def need(module: str, extra: str = "study") -> ModuleType:
         raise MissingExtraError(
             f'{what} the package {error.name}: pip install "steropes[{extra}]"', name=error.name
         ) from None
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package whose names are imported when used.
+
+    Parameters
+    ----------
+    package : str
+        Dotted name of the package.
+    homes : mapping of str to sequence of str
+        The names that each module of the package defines.
+    """
+    home = {name: module for module, names in homes.items() for name in names}
+
+    def getattr_of_package(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(need(f"{package}.{home[name]}"), name)
+
+    return getattr_of_package, lambda: sorted(home)

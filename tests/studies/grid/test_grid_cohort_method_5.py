@@ -4,30 +4,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steropes.designs import Match, PropensityRules
 from steropes.errors import DataError
-from steropes.studies import (
+from steropes.studies import GridSpec, run_grid, synthetic_database
+from steropes.studies.cohorts import (
     CohortSources,
     ConceptSet,
-    FeatureRules,
-    GridSpec,
-    Match,
-    Outcome,
-    PropensityRules,
-    Question,
-    StudyAnalysis,
     TimeAtRisk,
-    Workbench,
     condition_cohorts,
-    extract_features,
     read_cohorts,
-    run_grid,
     study_population,
-    synthetic_database,
 )
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import ComparisonRules, compare_cohorts
 from steropes.studies.cohorts.study_population import PopulationRules
+from steropes.studies.comparative import Outcome, Question, StudyAnalysis, Workbench
 from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter
+from steropes.studies.covariates import FeatureRules, extract_features
 from steropes.studies.specifications.specification import Exclusion
 
 EVERYONE = ComparisonRules(both="keep all", first_only=False, washout_days=0, common_period=False)

@@ -7,9 +7,7 @@ import numpy as np
 import pandas as pd
 from tests.studies.test_features import made
 
-from steropes.studies import (
-    covariate_balance,
-)
+from steropes.designs import covariate_balance
 from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.release_folder import write_release

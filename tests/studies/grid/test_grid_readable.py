@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 import steropes
+from steropes.designs import OutcomeModel, Trim
 from steropes.errors import DataError
-from steropes.studies import DiagnosticThresholds, OutcomeModel, StudyAnalysis, Trim, demo_database
+from steropes.studies import demo_database
+from steropes.studies.comparative import StudyAnalysis
+from steropes.studies.diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.diagnostics.result_blinding import EFFECT
 from steropes.studies.grids.comparative_grid_run import run_grid

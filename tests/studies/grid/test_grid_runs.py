@@ -13,23 +13,16 @@ import joblib
 import pandas as pd
 import pytest
 
+from steropes.designs import Match, OutcomeModel, PropensityRules, Stratify
 from steropes.errors import DataError
-from steropes.studies import (
-    ComparisonRules,
-    ConceptSet,
-    ControlSet,
-    Match,
-    OutcomeModel,
-    PropensityRules,
-    Question,
-    Stratify,
-    StudyAnalysis,
-)
+from steropes.studies.cohorts import ComparisonRules, ConceptSet
+from steropes.studies.comparative import Question, StudyAnalysis
 from steropes.studies.comparative import outcome_analysis as answer
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.report.comparative_grid_page import grid_page
 from steropes.studies.report.grid_report_view import View
+from steropes.studies.specifications import ControlSet
 
 
 def checksum(path):

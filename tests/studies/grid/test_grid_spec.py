@@ -6,14 +6,10 @@ import tomllib
 import pytest
 from tests.studies.grid.tiny_spec import SPEC
 
+from steropes.designs import OutcomeModel
 from steropes.errors import DataError
-from steropes.studies import (
-    OmopDatabase,
-    Outcome,
-    OutcomeModel,
-    Question,
-    StudyAnalysis,
-)
+from steropes.studies import OmopDatabase
+from steropes.studies.comparative import Outcome, Question, StudyAnalysis
 from steropes.studies.database.concept_search import find_concepts
 from steropes.studies.specifications.specification import GridSpec
 from steropes.studies.specifications.specification_file import grid_schema, read_spec

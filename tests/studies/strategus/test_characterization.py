@@ -6,7 +6,8 @@ import pytest
 from tests.studies.conftest import START, TinyOmop
 
 from steropes.errors import DataError
-from steropes.studies import CohortTable, OmopDatabase, demo_database, drug_era_cohorts
+from steropes.studies import OmopDatabase, demo_database
+from steropes.studies.cohorts import CohortTable, drug_era_cohorts
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.release.strategus_tables import released_baseline, released_times
 from steropes.studies.strategus.target_baseline import baseline_tables

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from tests.studies.conftest import START, TinyOmop
 
-from steropes.studies import CohortTable, OmopDatabase
+from steropes.studies import OmopDatabase
+from steropes.studies.cohorts import CohortTable
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.release.strategus_tables import released_challenges
 from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from steropes.errors import DataError
-from steropes.studies import CohortTable, OmopDatabase
+from steropes.studies import OmopDatabase
+from steropes.studies.cohorts import CohortTable
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.release.strategus_tables import released_rates
 from steropes.studies.strategus.incidence_rates import incidence_tables

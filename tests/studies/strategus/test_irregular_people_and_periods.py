@@ -22,8 +22,9 @@ from tests.studies.strategus.test_incidence import KNOWN, design
 from tests.studies.strategus.test_prediction import design as prediction_design
 from tests.studies.strategus.test_prediction import plan as prediction
 
-from steropes.studies import CohortTable, OmopDatabase, circe_cohorts
+from steropes.studies import OmopDatabase
 from steropes.studies.cli.command_line import run
+from steropes.studies.cohorts import CohortTable, circe_cohorts
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.prediction.prediction_population import population
 from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts

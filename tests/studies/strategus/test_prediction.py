@@ -25,7 +25,8 @@ from steropes.designs.prediction_measures.prediction_performance import (
 )
 from steropes.designs.prediction_measures.prediction_thresholds import threshold_table
 from steropes.errors import DataError, SeparationError
-from steropes.studies import CohortTable, OmopDatabase, demo_database, drug_era_cohorts
+from steropes.studies import OmopDatabase, demo_database
+from steropes.studies.cohorts import CohortTable, drug_era_cohorts
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.small_cell_suppression import share_unit
 from steropes.studies.prediction import prediction_models

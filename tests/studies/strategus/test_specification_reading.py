@@ -18,8 +18,8 @@ from tests.studies.strategus.small_specification import (
 
 from steropes.designs.settings.validated_types import LONGEST
 from steropes.errors import DataError
-from steropes.studies import Outcome, Question
 from steropes.studies.cohorts.study_population import PopulationRules
+from steropes.studies.comparative import Outcome, Question
 from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter
 from steropes.studies.sccs.specification.grid_settings import SeriesExclusion, SeriesQuestion
 from steropes.studies.specifications.specification import Exclusion

@@ -349,7 +349,7 @@ def test_reasons_of_failures_show_no_small_count(tmp_path, monkeypatch):
 
 
 def test_small_cohorts_are_not_counted(db, tmp_path):
-    from steropes.studies import CohortTable
+    from steropes.studies.cohorts import CohortTable
     from steropes.studies.cohorts.cohort_sources import MadeCohorts
     from steropes.studies.disclosure import DisclosureRules
     from steropes.studies.strategus.cohort_outputs import cohort_tables

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from steropes.errors import DataError
-from steropes.studies import CohortTable, OmopDatabase
+from steropes.studies import OmopDatabase
+from steropes.studies.cohorts import CohortTable
 from steropes.studies.strategus.cohort_generation import generate_cohorts
 from steropes.studies.strategus.subset_queries import ENTRIES, make_subset
 from steropes.studies.strategus_plans.shared_cohorts import (

@@ -76,7 +76,23 @@ class SystematicError(FieldsInHtml):
 
 @dataclass(frozen=True)
 class Calibrated(DrawnEffect):
-    """An estimate calibrated for systematic error, with 95 % limits."""
+    """An estimate calibrated for systematic error.
+
+    Attributes
+    ----------
+    log_rr, se : float
+        Calibrated log ratio and its standard error.
+    lower, upper : float
+        Limits of the 95 % interval.
+    p, one_sided_p : float
+        P-values of no effect, and of a ratio of at most one.
+
+    Examples
+    --------
+    >>> from steropes.designs.controls import SystematicError, calibrate
+    >>> round(calibrate(0.5, 0.2, SystematicError(mean=0.1, sd=0.15, controls=30)).p, 3)
+    0.11
+    """
 
     log_rr: float
     se: float
@@ -175,7 +191,7 @@ def calibrate(log_rr: float, se: float, error: SystematicError) -> Calibrated:
     Returns
     -------
     Calibrated
-        Named tuple of the calibrated log ratio, its standard error, 95 % limits and p-values; NaN
+        The calibrated log ratio, its standard error, 95 % limits and p-values; NaN
         if there is no estimate.
 
     References

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.covariates.preprocessing import NothingLeftError, tidy
 from steropes.designs.settings.settings_classes import Settings
@@ -90,7 +91,7 @@ class Synthesis(Settings):
 
 
 @dataclass(frozen=True)
-class InjectedOutcomes:
+class InjectedOutcomes(FieldsInHtml):
     """Injected outcomes.
 
     Attributes
@@ -103,6 +104,15 @@ class InjectedOutcomes:
         1970-01-01.
     ratio : float
         The rate with injection relative to the expected rate without it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.designs.controls import Synthesis, add_outcomes
+    >>> days, had = np.full(500, 100), np.arange(500) < 50
+    >>> added = add_outcomes(days, had, np.full(500, 0.00105), 2.0, Synthesis())
+    >>> len(added.person) == len(added.day), abs(added.ratio - 2) < 0.02
+    (True, True)
     """
 
     person: NDArray
@@ -111,7 +121,7 @@ class InjectedOutcomes:
 
 
 def outcome_rates(people: pd.DataFrame, features: Covariates | None, rule: Synthesis) -> NDArray:
-    """Estimate each person's daily rate of the first outcome, shape (n,).
+    """Estimate each person's daily rate of the first outcome.
 
     The model is a Poisson regression of the first outcome on the covariates, with the days until
     then as exposure and a Laplace prior: the likelihood of a constant hazard. Its intercept is not
@@ -123,6 +133,21 @@ def outcome_rates(people: pd.DataFrame, features: Covariates | None, rule: Synth
         ``time`` and ``event`` of the treated, as in ``StudyPopulation.people``.
     features : Covariates or None
         Their covariates; None gives all the same rate.
+    rule : Synthesis
+        The smallest number of outcomes for a model, and its prior.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Outcomes per day.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes.designs.controls import Synthesis, outcome_rates
+    >>> people = pd.DataFrame({"time": [50, 100, 100], "event": [1, 0, 0]})
+    >>> outcome_rates(people, None, Synthesis())
+    array([0.004, 0.004, 0.004])
     """
     had = (people["event"] == 1).to_numpy().astype(float)
     time = people["time"].to_numpy(dtype=float)
@@ -167,12 +192,34 @@ def add_outcomes(
         Whether the time ended with the outcome.
     rate : array_like, shape (n,)
         Outcomes per day, from ``outcome_rates``.
+    ratio : float
+        The ratio to reach, above 1.
+    rule : Synthesis
+        Precision, number of draws and seed.
     key : tuple of numbers
         Further parts of the seed that identify the positive control.
+
+    Returns
+    -------
+    InjectedOutcomes
+        The outcomes to add.
+
+    Raises
+    ------
+    DataError
+        A rate is not positive, or the ratio is not above 1.
 
     References
     ----------
     Schuemie, Hripcsak, Ryan, Madigan and Suchard (2018), PNAS 115:2571.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.designs.controls import Synthesis, add_outcomes
+    >>> days, had = np.full(500, 100), np.arange(500) < 50
+    >>> round(add_outcomes(days, had, np.full(500, 0.00105), 2.0, Synthesis()).ratio, 1)
+    2.0
     """
     t, had = np.asarray(time, dtype=float), np.asarray(event).astype(bool)
     extra = (ratio - 1) * np.asarray(rate, dtype=float)

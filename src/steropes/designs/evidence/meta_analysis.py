@@ -32,10 +32,18 @@ class Combined(DrawnEffect):
         The estimate is infinite if the likelihoods keep rising towards a finite limit, as when no
         database has events in one of the arms; its interval then has one finite limit. ``se`` is
         the width of the interval over 2 × 1.96, infinite if the interval has an open side.
+    databases : int
+        Number of databases.
     i_squared : float
         Share of the variation that is between databases (Higgins and Thompson 2002).
     tau : float
         Standard deviation of the effect between databases; 0 for fixed effects.
+
+    Examples
+    --------
+    >>> from steropes.designs.evidence import combine_normal
+    >>> combine_normal([0.2, 0.4], [0.1, 0.1]).databases
+    2
     """
 
     log_rr: float

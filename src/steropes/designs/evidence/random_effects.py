@@ -50,6 +50,17 @@ class RandomEffects(DrawnEffect):
         Posterior median and quantiles of τ.
     predicted_lower, predicted_upper : float
         95 % limits of the effect in a further database.
+    databases : int
+        Number of databases.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.designs.evidence import Profile, random_effects
+    >>> grid = np.linspace(-2.0, 2.0, 81)
+    >>> north, south = (Profile(grid, -(((grid - y) / 0.2) ** 2) / 2) for y in (0.2, 0.4))
+    >>> random_effects([north, south]).databases
+    2
     """
 
     log_rr: float

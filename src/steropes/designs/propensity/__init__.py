@@ -9,14 +9,13 @@ from steropes.designs.propensity.propensity_scores import (
     PropensityScores,
     fit_scores,
 )
-from steropes.designs.propensity.propensity_weights import Estimand, propensity_weights, set_weights
+from steropes.designs.propensity.propensity_weights import propensity_weights
 from steropes.designs.propensity.score_matching import Match, match_scores, matched_weights
 from steropes.designs.propensity.score_strata import Stratify, score_strata
 from steropes.designs.propensity.score_trimming import Trim, trim
 
 __all__ = [
     "Balance",
-    "Estimand",
     "EstimatedWeights",
     "Match",
     "Propensity",
@@ -33,6 +32,5 @@ __all__ = [
     "preference_score",
     "propensity_weights",
     "score_strata",
-    "set_weights",
     "trim",
 ]

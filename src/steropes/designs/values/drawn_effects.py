@@ -6,13 +6,14 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.data.html_representations import FieldsInHtml
 from steropes.data.result_tables import drawn_by
 from steropes.designs.values.ratios import ratio_of
 
 __all__ = ["DrawnEffect"]
 
 
-class DrawnEffect:
+class DrawnEffect(FieldsInHtml):
     """Base class of results with ``log_rr`` and its limits ``lower`` and ``upper``."""
 
     log_rr: float

@@ -94,7 +94,9 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
     Examples
     --------
     >>> import tempfile
-    >>> from steropes.studies import CohortSources, ConceptSet, GridSpec, Question, StudyAnalysis
+    >>> from steropes.studies import GridSpec
+    >>> from steropes.studies.cohorts import CohortSources, ConceptSet
+    >>> from steropes.studies.comparative import Question, StudyAnalysis
     >>> from steropes.studies import combine_archives, run_grid, synthetic_database
     >>> sources = CohortSources(table="cohort", conditions={3: ConceptSet((192671,))})
     >>> crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)

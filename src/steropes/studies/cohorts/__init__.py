@@ -8,16 +8,24 @@ from steropes.studies.cohorts.cohort_builders import (
     drug_era_cohorts,
     read_cohorts,
 )
+from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison, ComparisonRules, compare_cohorts
-from steropes.studies.cohorts.study_population import StudyPopulation, TimeAtRisk, study_population
+from steropes.studies.cohorts.study_population import (
+    PopulationRules,
+    StudyPopulation,
+    TimeAtRisk,
+    study_population,
+)
 
 __all__ = [
+    "CohortSources",
     "CohortTable",
     "Comparison",
     "ComparisonRules",
     "ConceptSet",
     "Indication",
+    "PopulationRules",
     "StudyPopulation",
     "TimeAtRisk",
     "circe_cohorts",

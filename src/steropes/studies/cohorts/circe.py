@@ -109,7 +109,8 @@ def circe_cohorts(
 
     Examples
     --------
-    >>> from steropes.studies import circe_cohorts, synthetic_database
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import circe_cohorts
     >>> drug = {"concept": {"CONCEPT_ID": 1118084}, "includeDescendants": True}
     >>> definition = {
     ...     "ConceptSets": [{"id": 0, "name": "celecoxib", "expression": {"items": [drug]}}],

@@ -42,7 +42,8 @@ class ConceptSet(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import ConceptSet, synthetic_database
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import ConceptSet
     >>> nsaids = ConceptSet((21603933,), exclude=(1124300,))
     >>> nsaids.resolve(synthetic_database(20))
     [1118084, 21603933]
@@ -136,7 +137,8 @@ class Indication(ConceptSet):
 
     Examples
     --------
-    >>> from steropes.studies import Indication, condition_cohorts, synthetic_database
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import Indication, condition_cohorts
     >>> db = synthetic_database(200)
     >>> cohorts = condition_cohorts(db, {5: Indication((320128,), days=365)})
     >>> str((cohorts.end - cohorts.start).max())
@@ -185,7 +187,8 @@ def read_cohorts(
 
     Examples
     --------
-    >>> from steropes.studies import read_cohorts, synthetic_database
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import read_cohorts
     >>> cohorts = read_cohorts(synthetic_database(200), names={1: "celecoxib", 2: "diclofenac"})
     >>> cohorts.ids, cohorts.name(2)
     ((1, 2), 'diclofenac')
@@ -248,7 +251,8 @@ def drug_era_cohorts(
 
     Examples
     --------
-    >>> from steropes.studies import drug_era_cohorts, synthetic_database
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import drug_era_cohorts
     >>> cohorts = drug_era_cohorts(synthetic_database(200), {1: 1118084, 2: 1124300})
     >>> cohorts.names
     {1: 'celecoxib', 2: 'diclofenac'}
@@ -294,7 +298,8 @@ def condition_cohorts(
 
     Examples
     --------
-    >>> from steropes.studies import condition_cohorts, synthetic_database
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import condition_cohorts
     >>> cohorts = condition_cohorts(synthetic_database(200), {3: 192671})
     >>> cohorts.name(3)
     'Gastrointestinal hemorrhage'

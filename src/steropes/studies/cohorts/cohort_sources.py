@@ -94,7 +94,7 @@ class CohortSources(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import CohortSources, ConceptSet
+    >>> from steropes.studies.cohorts import CohortSources, ConceptSet
     >>> sources = CohortSources(
     ...     drugs={1: ConceptSet((1118084,)), 2: ConceptSet((1124300,))},
     ...     conditions={3: ConceptSet((192671,))},

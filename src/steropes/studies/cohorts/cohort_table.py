@@ -69,7 +69,7 @@ class CohortTable(TextInHtml):
 
     Examples
     --------
-    >>> from steropes.studies import CohortTable
+    >>> from steropes.studies.cohorts import CohortTable
     >>> first, last = ["2010-01-01", "2011-05-01"], ["2010-03-01", "2011-06-01"]
     >>> cohorts = CohortTable([1, 1], [7, 9], first, last, names={1: "new users"})
     >>> cohorts.counts().to_numpy().tolist()
@@ -143,7 +143,7 @@ class CohortTable(TextInHtml):
         Examples
         --------
         >>> import pandas as pd
-        >>> from steropes.studies import CohortTable
+        >>> from steropes.studies.cohorts import CohortTable
         >>> frame = pd.DataFrame({
         ...     "cohort_definition_id": [1], "subject_id": [7],
         ...     "cohort_start_date": ["2010-01-01"], "cohort_end_date": ["2010-03-01"],
@@ -265,7 +265,7 @@ class CohortTable(TextInHtml):
 
         Examples
         --------
-        >>> from steropes.studies import CohortTable
+        >>> from steropes.studies.cohorts import CohortTable
         >>> CohortTable([8], [7], ["2010-01-01"], ["2010-03-01"]).renumbered({8: 1}).ids
         (1,)
         """

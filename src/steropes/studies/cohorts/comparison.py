@@ -96,7 +96,7 @@ class ComparisonRules(Settings):
     Examples
     --------
     >>> from datetime import date
-    >>> from steropes.studies import ComparisonRules
+    >>> from steropes.studies.cohorts import ComparisonRules
     >>> rules = ComparisonRules(both="remove all", min_age=18, study_start=date(2008, 1, 1))
     >>> rules.washout_days
     365
@@ -156,7 +156,8 @@ class Comparison(TextInHtml):
 
     Examples
     --------
-    >>> from steropes.studies import compare_cohorts, drug_era_cohorts, synthetic_database
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import compare_cohorts, drug_era_cohorts
     >>> db = synthetic_database(200)
     >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
     >>> comparison.names
@@ -223,7 +224,8 @@ def compare_cohorts(
 
     Examples
     --------
-    >>> from steropes.studies import compare_cohorts, drug_era_cohorts, synthetic_database
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import compare_cohorts, drug_era_cohorts
     >>> db = synthetic_database(200)
     >>> cohorts = drug_era_cohorts(db, {1: 1118084, 2: 1124300})
     >>> comparison = compare_cohorts(db, cohorts, target=1, comparator=2)

@@ -63,7 +63,7 @@ class TimeAtRisk(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import TimeAtRisk
+    >>> from steropes.studies.cohorts import TimeAtRisk
     >>> on_treatment = TimeAtRisk(start=1, end=30, end_anchor="cohort end")
     >>> on_treatment.min_days
     1
@@ -114,7 +114,7 @@ class PopulationRules(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import PopulationRules
+    >>> from steropes.studies.cohorts import PopulationRules
     >>> PopulationRules(both="keep first").washout_days
     0
     """
@@ -192,8 +192,9 @@ class StudyPopulation(TextInHtml):
 
     Examples
     --------
-    >>> from steropes.studies import compare_cohorts, condition_cohorts, drug_era_cohorts
-    >>> from steropes.studies import study_population, synthetic_database
+    >>> from steropes.studies.cohorts import compare_cohorts, condition_cohorts, drug_era_cohorts
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import study_population
     >>> db = synthetic_database(200)
     >>> cohorts = drug_era_cohorts(db, {1: 1118084, 2: 1124300})
     >>> cohorts = cohorts + condition_cohorts(db, {3: 192671})
@@ -256,8 +257,9 @@ def study_population(
 
     Examples
     --------
-    >>> from steropes.studies import compare_cohorts, condition_cohorts, drug_era_cohorts
-    >>> from steropes.studies import study_population, synthetic_database
+    >>> from steropes.studies.cohorts import compare_cohorts, condition_cohorts, drug_era_cohorts
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import study_population
     >>> db = synthetic_database(200)
     >>> cohorts = drug_era_cohorts(db, {1: 1118084, 2: 1124300})
     >>> cohorts = cohorts + condition_cohorts(db, {3: 192671})

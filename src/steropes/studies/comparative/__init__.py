@@ -1,1 +1,36 @@
 """Comparative cohort studies: settings, adjustment, estimates and positive controls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steropes.studies._optional_packages import lazy_names
+
+if TYPE_CHECKING:  # the same names for editors and type checkers
+    from .analysis_cache import Workbench
+    from .grid_questions_and_analyses import BalanceFilter, Outcome, Question, StudyAnalysis
+    from .outcome_analysis import AnalysisResult
+
+__all__ = [
+    "AnalysisResult",
+    "BalanceFilter",
+    "Outcome",
+    "Question",
+    "StudyAnalysis",
+    "Workbench",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "analysis_cache": ["Workbench"],
+            "grid_questions_and_analyses": [
+                "BalanceFilter",
+                "Outcome",
+                "Question",
+                "StudyAnalysis",
+            ],
+            "outcome_analysis": ["AnalysisResult"],
+        },
+    )

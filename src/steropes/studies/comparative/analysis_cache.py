@@ -58,8 +58,9 @@ class Workbench(TextInHtml):
 
     Examples
     --------
-    >>> from steropes.studies import Question, StudyAnalysis, Workbench
-    >>> from steropes.studies import condition_cohorts, read_cohorts, synthetic_database
+    >>> from steropes.studies.comparative import Question, StudyAnalysis, Workbench
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import condition_cohorts, read_cohorts
     >>> db = synthetic_database(200)
     >>> bench = Workbench(db, read_cohorts(db) + condition_cohorts(db, {3: 192671}))
     >>> crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)

@@ -56,7 +56,7 @@ class Outcome(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import Outcome
+    >>> from steropes.studies.comparative import Outcome
     >>> Outcome(3).of_interest, Outcome(4, true_ratio=1.0).of_interest
     (True, False)
     """
@@ -113,7 +113,7 @@ class Question(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import Question
+    >>> from steropes.studies.comparative import Question
     >>> [outcome.id for outcome in Question(1, 2, (3, 4)).outcomes]
     [3, 4]
     """
@@ -151,7 +151,7 @@ class BalanceFilter(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import BalanceFilter
+    >>> from steropes.studies.comparative import BalanceFilter
     >>> BalanceFilter(analyses=(3,), covariates=(8532001,)).keeps([3003, 8532001, 8507001])
     array([ True,  True, False])
     """
@@ -220,7 +220,8 @@ class StudyAnalysis(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import Match, OutcomeModel, StudyAnalysis
+    >>> from steropes.designs import Match, OutcomeModel
+    >>> from steropes.studies.comparative import StudyAnalysis
     >>> analysis = StudyAnalysis(1, match=Match(), outcome_model=OutcomeModel(stratified=True))
     >>> analysis.adjusts, analysis.estimates()
     (True, 'att')

@@ -118,8 +118,9 @@ class AnalysisResult(TextInHtml):
 
     Examples
     --------
-    >>> from steropes.studies import StudyAnalysis, Question, Workbench
-    >>> from steropes.studies import read_cohorts, condition_cohorts, synthetic_database
+    >>> from steropes.studies.comparative import Question, StudyAnalysis, Workbench
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import condition_cohorts, read_cohorts
     >>> db = synthetic_database(200)
     >>> cohorts = read_cohorts(db) + condition_cohorts(db, {3: 192671})
     >>> crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)

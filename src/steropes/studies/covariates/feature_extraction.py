@@ -83,7 +83,7 @@ class FeatureRules(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import FeatureRules
+    >>> from steropes.studies.covariates import FeatureRules
     >>> rules = FeatureRules(analyses=(1, 3, 210), exclude=(1118084, 1124300))
     >>> rules.long_days
     365
@@ -161,8 +161,10 @@ class Features(Covariates):
 
     Examples
     --------
-    >>> from steropes.studies import FeatureRules, compare_cohorts, drug_era_cohorts
-    >>> from steropes.studies import extract_features, synthetic_database
+    >>> from steropes.studies.cohorts import compare_cohorts, drug_era_cohorts
+    >>> from steropes.studies.covariates import FeatureRules
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.covariates import extract_features
     >>> db = synthetic_database(200)
     >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
     >>> features = extract_features(db, comparison.entries, FeatureRules(analyses=(1, 3)))
@@ -221,8 +223,10 @@ def extract_features(
 
     Examples
     --------
-    >>> from steropes.studies import FeatureRules, compare_cohorts, drug_era_cohorts
-    >>> from steropes.studies import extract_features, synthetic_database
+    >>> from steropes.studies.cohorts import compare_cohorts, drug_era_cohorts
+    >>> from steropes.studies.covariates import FeatureRules
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.covariates import extract_features
     >>> db = synthetic_database(200)
     >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
     >>> features = extract_features(db, comparison.entries, FeatureRules(analyses=(1, 210)))

@@ -52,7 +52,7 @@ class DiagnosticThresholds(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import DiagnosticThresholds
+    >>> from steropes.studies.diagnostics import DiagnosticThresholds
     >>> DiagnosticThresholds(balance=0.05).equipoise
     0.2
     """
@@ -120,7 +120,7 @@ class Diagnostics(FieldsInHtml):
 
     Examples
     --------
-    >>> from steropes.studies import Diagnostics
+    >>> from steropes.studies.diagnostics import Diagnostics
     >>> Diagnostics(largest_difference=0.25).balance_verdict
     'FAIL'
     """

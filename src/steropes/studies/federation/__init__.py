@@ -1,5 +1,62 @@
 """Commands and functions for federated analyses, in one process or in a shared folder.
 
-The public names are in `steropes.studies`; this package imports nothing so that commands start
-quickly.
+Names are imported when they are first used, so that commands start quickly.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steropes.studies._optional_packages import lazy_names
+
+if TYPE_CHECKING:  # the same names for editors and type checkers
+    from .federated_runs import (
+        FederatedPlan,
+        FederatedResult,
+        FederatedSite,
+        Owner,
+        OwnerRules,
+        federate,
+        federate_answer,
+        federate_finish,
+        federate_init,
+        federate_step,
+        federate_withdraw,
+    )
+    from .site_profiles import FederatedProfiles
+
+__all__ = [
+    "FederatedPlan",
+    "FederatedProfiles",
+    "FederatedResult",
+    "FederatedSite",
+    "Owner",
+    "OwnerRules",
+    "federate",
+    "federate_answer",
+    "federate_finish",
+    "federate_init",
+    "federate_step",
+    "federate_withdraw",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "federated_runs": [
+                "FederatedPlan",
+                "FederatedResult",
+                "FederatedSite",
+                "Owner",
+                "OwnerRules",
+                "federate",
+                "federate_answer",
+                "federate_finish",
+                "federate_init",
+                "federate_step",
+                "federate_withdraw",
+            ],
+            "site_profiles": ["FederatedProfiles"],
+        },
+    )

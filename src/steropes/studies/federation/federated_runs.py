@@ -74,7 +74,7 @@ def federate(
     Examples
     --------
     >>> import numpy as np, pandas as pd
-    >>> from steropes.studies import FederatedPlan, FederatedSite, federate
+    >>> from steropes.studies.federation import FederatedPlan, FederatedSite, federate
     >>> rng = np.random.default_rng(1)
     >>> def site(n):
     ...     x = rng.normal(size=n)
@@ -115,7 +115,7 @@ def federate_init(folder: str | Path, plan: FederatedPlan) -> Message:
     Examples
     --------
     >>> import tempfile
-    >>> from steropes.studies import FederatedPlan, federate_init
+    >>> from steropes.studies.federation import FederatedPlan, federate_init
     >>> plan = FederatedPlan(model="logistic", columns=("x",), sites=("north", "south", "west"))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     request = federate_init(folder, plan)
@@ -159,7 +159,7 @@ def federate_answer(
     --------
     >>> import tempfile
     >>> import pandas as pd
-    >>> from steropes.studies import FederatedPlan, Owner, federate_answer, federate_init
+    >>> from steropes.studies.federation import FederatedPlan, Owner, federate_answer, federate_init
     >>> plan = FederatedPlan(model="logistic", columns=("x",), sites=("north", "south", "west"))
     >>> rows = pd.DataFrame({"x": [0.0, 1.0] * 20, "y": [0, 0, 1, 1] * 10})
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -207,7 +207,8 @@ def federate_withdraw(
     --------
     >>> import tempfile
     >>> import pandas as pd
-    >>> from steropes.studies import FederatedPlan, Owner, federate_init, federate_withdraw
+    >>> from steropes.studies.federation import FederatedPlan, Owner, federate_init
+    >>> from steropes.studies.federation import federate_withdraw
     >>> plan = FederatedPlan("logistic", ("x",), ("north", "south", "west", "east"))
     >>> rows = pd.DataFrame({"x": [0.0, 1.0] * 20, "y": [0, 0, 1, 1] * 10})
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -259,7 +260,7 @@ def federate_step(
     Examples
     --------
     >>> import tempfile
-    >>> from steropes.studies import FederatedPlan, federate_init, federate_step
+    >>> from steropes.studies.federation import FederatedPlan, federate_init, federate_step
     >>> plan = FederatedPlan(model="logistic", columns=("x",), sites=("north", "south", "west"))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     request = federate_init(folder, plan)
@@ -299,7 +300,7 @@ def federate_finish(
     --------
     >>> import tempfile
     >>> from steropes import DataError
-    >>> from steropes.studies import FederatedPlan, federate_finish, federate_init
+    >>> from steropes.studies.federation import FederatedPlan, federate_finish, federate_init
     >>> plan = FederatedPlan(model="logistic", columns=("x",), sites=("north", "south", "west"))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     request = federate_init(folder, plan)

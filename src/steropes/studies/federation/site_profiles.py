@@ -51,7 +51,7 @@ class FederatedProfiles(ResultOfRounds):
     Examples
     --------
     >>> import numpy as np, pandas as pd
-    >>> from steropes.studies import FederatedPlan, FederatedSite, OwnerRules, federate
+    >>> from steropes.studies.federation import FederatedPlan, FederatedSite, OwnerRules, federate
     >>> rng = np.random.default_rng(1)
     >>> def site(n):
     ...     x = rng.normal(size=n)

@@ -55,7 +55,9 @@ class GridResults(DesignResults[GridSpec]):
     Examples
     --------
     >>> import tempfile
-    >>> from steropes.studies import CohortSources, ConceptSet, GridSpec, Question, StudyAnalysis
+    >>> from steropes.studies import GridSpec
+    >>> from steropes.studies.cohorts import CohortSources, ConceptSet
+    >>> from steropes.studies.comparative import Question, StudyAnalysis
     >>> from steropes.studies import run_grid, synthetic_database
     >>> sources = CohortSources(table="cohort", conditions={3: ConceptSet((192671,))})
     >>> crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)
@@ -162,7 +164,9 @@ def run_grid(
     Examples
     --------
     >>> import tempfile
-    >>> from steropes.studies import CohortSources, ConceptSet, GridSpec, Question, StudyAnalysis
+    >>> from steropes.studies import GridSpec
+    >>> from steropes.studies.cohorts import CohortSources, ConceptSet
+    >>> from steropes.studies.comparative import Question, StudyAnalysis
     >>> from steropes.studies import run_grid, synthetic_database
     >>> sources = CohortSources(table="cohort", conditions={3: ConceptSet((192671,))})
     >>> crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)

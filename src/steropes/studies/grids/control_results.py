@@ -69,8 +69,13 @@ def analysis_performance(results: GridResults) -> pd.DataFrame:
     Examples
     --------
     >>> import tempfile
-    >>> from steropes.studies import CohortSources, ControlSet, GridSpec, Question, StudyAnalysis
-    >>> from steropes.studies import ConceptSet, analysis_performance, run_grid, synthetic_database
+    >>> from steropes.studies import GridSpec
+    >>> from steropes.studies.cohorts import CohortSources
+    >>> from steropes.studies.comparative import Question, StudyAnalysis
+    >>> from steropes.studies.specifications import ControlSet
+    >>> from steropes.studies import run_grid, synthetic_database
+    >>> from steropes.studies.cohorts import ConceptSet
+    >>> from steropes.studies.grids import analysis_performance
     >>> sources = CohortSources(table="cohort", conditions={3: ConceptSet((192671,))})
     >>> crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)
     >>> controls = ControlSet(concepts=(81151, 78272, 4113008))

@@ -93,7 +93,8 @@ class CaseSeriesGridResults(DesignResults[CaseSeriesGrid]):
     Examples
     --------
     >>> import tempfile
-    >>> from steropes.studies import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
+    >>> from steropes.studies import CaseSeriesGrid
+    >>> from steropes.studies.sccs import SeriesAnalysis, SeriesQuestion
     >>> from steropes.studies import run_case_series_grid, synthetic_database
     >>> grid = CaseSeriesGrid(
     ...     (SeriesQuestion(1118084, 192671),), (SeriesAnalysis(1, "simple", {}),)
@@ -209,7 +210,8 @@ def run_case_series_grid(
     Examples
     --------
     >>> import tempfile
-    >>> from steropes.studies import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
+    >>> from steropes.studies import CaseSeriesGrid
+    >>> from steropes.studies.sccs import SeriesAnalysis, SeriesQuestion
     >>> from steropes.studies import run_case_series_grid, synthetic_database
     >>> grid = CaseSeriesGrid(
     ...     (SeriesQuestion(1118084, 192671),), (SeriesAnalysis(1, "simple", {}),)

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pandas as pd
 
 from steropes.data.number_text import number
-from steropes.studies.covariates.table_one import characteristics
+from steropes.studies.covariates.characteristics_table import characteristics
 from steropes.studies.report.grid_report_view import Comparison, View
 from steropes.studies.report.page_parts import Rows
 

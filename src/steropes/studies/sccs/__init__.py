@@ -1,5 +1,35 @@
-"""Self-controlled case series from a database: cases, windows, intervals, model and report.
+"""Self-controlled case series from a database: specifications, cases, eras and results.
 
-Each step returns a plain object. The model is fitted by the estimator
-`steropes.SelfControlledCaseSeries`; ``sccs_study.py`` runs the steps in order.
+The model is in `steropes.designs.case_series`. The names here are settings of case series.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steropes.studies._optional_packages import lazy_names
+
+if TYPE_CHECKING:  # the same names for editors and type checkers
+    from .specification.grid_settings import SeriesAnalysis, SeriesExclusion, SeriesQuestion
+    from .specification.sccs_thresholds import Thresholds
+    from .specification.settings import CaseRules, ExposureWindow, control_window
+
+__all__ = [
+    "CaseRules",
+    "ExposureWindow",
+    "SeriesAnalysis",
+    "SeriesExclusion",
+    "SeriesQuestion",
+    "Thresholds",
+    "control_window",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "specification.grid_settings": ["SeriesAnalysis", "SeriesExclusion", "SeriesQuestion"],
+            "specification.sccs_thresholds": ["Thresholds"],
+            "specification.settings": ["CaseRules", "ExposureWindow", "control_window"],
+        },
+    )

@@ -42,7 +42,7 @@ class ProtocolStatement(FieldsInHtml):
 
     Examples
     --------
-    >>> from steropes.studies import ProtocolStatement
+    >>> from steropes.studies.settings import ProtocolStatement
     >>> statement = ProtocolStatement("1f", "2026-11-26 12:00:00 UTC", "Ada", "0.2.0", (), None)
     >>> statement.sentences()[1]
     'Settings and code of this run are those that were frozen.'

@@ -1,1 +1,27 @@
 """Specifications of comparative studies: classes, files, presets and a demonstration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steropes.studies._optional_packages import lazy_names
+
+if TYPE_CHECKING:  # the same names for editors and type checkers
+    from .positive_controls import PositiveControls
+    from .specification import ControlSet, Exclusion, RiskWindow
+
+__all__ = [
+    "ControlSet",
+    "Exclusion",
+    "PositiveControls",
+    "RiskWindow",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "positive_controls": ["PositiveControls"],
+            "specification": ["ControlSet", "Exclusion", "RiskWindow"],
+        },
+    )

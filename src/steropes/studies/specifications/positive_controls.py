@@ -64,7 +64,7 @@ class PositiveControls(Synthesis):
 
     Examples
     --------
-    >>> from steropes.studies import PositiveControls
+    >>> from steropes.studies.specifications import PositiveControls
     >>> PositiveControls(ratios=(2.0,)).min_outcomes
     25
     """

@@ -49,7 +49,7 @@ class ControlSet(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import ControlSet, PositiveControls
+    >>> from steropes.studies.specifications import ControlSet, PositiveControls
     >>> controls = ControlSet(concepts=(81151, 78272), positive=PositiveControls(ratios=(2.0,)))
     >>> controls.concepts
     (81151, 78272)
@@ -83,7 +83,8 @@ class RiskWindow(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import RiskWindow, TimeAtRisk
+    >>> from steropes.studies.cohorts import TimeAtRisk
+    >>> from steropes.studies.specifications import RiskWindow
     >>> window = RiskWindow(2, "first year", TimeAtRisk(end=365, end_anchor="cohort start"))
     >>> window.at_risk.end
     365
@@ -105,7 +106,7 @@ class Exclusion(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import Exclusion
+    >>> from steropes.studies.specifications import Exclusion
     >>> Exclusion(outcome=3, analysis=2).analysis
     2
     """
@@ -181,7 +182,9 @@ class GridSpec(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import CohortSources, ConceptSet, GridSpec, Question, StudyAnalysis
+    >>> from steropes.studies import GridSpec
+    >>> from steropes.studies.cohorts import CohortSources, ConceptSet
+    >>> from steropes.studies.comparative import Question, StudyAnalysis
     >>> sources = CohortSources(table="cohort", conditions={3: ConceptSet((192671,))})
     >>> spec = GridSpec(sources, (Question(1, 2, (3,)),), (StudyAnalysis(1), StudyAnalysis(2)))
     >>> [analysis.id for analysis in spec.analyses]

@@ -101,7 +101,7 @@ class SeriesQuestion(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import SeriesQuestion
+    >>> from steropes.studies.sccs import SeriesQuestion
     >>> SeriesQuestion(1118084, 192671).true_ratio is None
     True
     """
@@ -144,7 +144,7 @@ class SeriesAnalysis(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import SeriesAnalysis
+    >>> from steropes.studies.sccs import SeriesAnalysis
     >>> SeriesAnalysis(1, "simple", {"pre_exposure_days": 30}).id
     1
     """
@@ -246,7 +246,7 @@ class SeriesExclusion(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import SeriesExclusion, SeriesQuestion
+    >>> from steropes.studies.sccs import SeriesExclusion, SeriesQuestion
     >>> SeriesExclusion(exposure=1, analysis=2).covers(SeriesQuestion(1, 3), 2)
     True
     """
@@ -319,7 +319,8 @@ class CaseSeriesGrid(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
+    >>> from steropes.studies import CaseSeriesGrid
+    >>> from steropes.studies.sccs import SeriesAnalysis, SeriesQuestion
     >>> grid = CaseSeriesGrid(
     ...     (SeriesQuestion(1118084, 192671),),
     ...     (SeriesAnalysis(1, "simple", {"pre_exposure_days": 30}),),

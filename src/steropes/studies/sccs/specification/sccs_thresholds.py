@@ -48,7 +48,7 @@ class Thresholds(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import Thresholds
+    >>> from steropes.studies.sccs import Thresholds
     >>> Thresholds(prevalence=0.2).detectable
     10.0
     """

@@ -103,7 +103,7 @@ class ExposureWindow(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import ExposureWindow
+    >>> from steropes.studies.sccs import ExposureWindow
     >>> ExposureWindow("before", (1118084,), start=-30, end=-1, end_at="start").label
     'before'
     """
@@ -170,7 +170,7 @@ def control_window(
 
     Examples
     --------
-    >>> from steropes.studies import control_window
+    >>> from steropes.studies.sccs import control_window
     >>> control_window(eras=(1118084,), start=-90).end
     -1
     """
@@ -224,7 +224,7 @@ class CaseRules(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import CaseRules
+    >>> from steropes.studies.sccs import CaseRules
     >>> CaseRules(192671, first_outcome_only=True, naive_days=365).outcomes_from
     'condition_occurrence'
     """
@@ -319,7 +319,8 @@ class CaseSeriesSettings(Settings):
 
     Examples
     --------
-    >>> from steropes.studies import CaseRules, CaseSeriesSettings, ExposureWindow
+    >>> from steropes.studies import CaseSeriesSettings
+    >>> from steropes.studies.sccs import CaseRules, ExposureWindow
     >>> window = ExposureWindow("celecoxib", (1118084,), end=30, of_interest=True)
     >>> CaseSeriesSettings(CaseRules(192671), (window,)).prior
     'laplace'

@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from steropes.errors import DataError
-from steropes.studies import (
+from steropes.designs import (
     Match,
     Stratify,
     Trim,
     covariate_balance,
-    match_pairs,
     match_scores,
     propensity_weights,
     score_strata,
     trim,
 )
+from steropes.designs.propensity import match_pairs
+from steropes.errors import DataError
 
 
 def brute_force(score, treated, width):

@@ -72,7 +72,7 @@ def hypertension_database(
 
     Examples
     --------
-    >>> from steropes.studies import hypertension_database
+    >>> from steropes.studies.database import hypertension_database
     >>> db = hypertension_database(people=200)
     >>> db.concept_name(974166)
     'hydrochlorothiazide'

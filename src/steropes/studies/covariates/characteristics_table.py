@@ -64,8 +64,12 @@ def table_one(balance: Balance) -> ResultTable:
     Examples
     --------
     >>> import numpy as np
-    >>> from steropes.studies import FeatureRules, compare_cohorts, covariate_balance, table_one
-    >>> from steropes.studies import extract_features, read_cohorts, synthetic_database
+    >>> from steropes.designs import covariate_balance
+    >>> from steropes.studies.cohorts import compare_cohorts
+    >>> from steropes.studies.covariates import FeatureRules, table_one
+    >>> from steropes.studies import synthetic_database
+    >>> from steropes.studies.cohorts import read_cohorts
+    >>> from steropes.studies.covariates import extract_features
     >>> db = synthetic_database(200)
     >>> entries = compare_cohorts(db, read_cohorts(db), 1, 2).entries
     >>> features = extract_features(db, entries, FeatureRules(analyses=(1, 3, 210)))
