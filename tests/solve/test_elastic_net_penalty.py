@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.proximal_newton.elastic_net_penalty import ElasticNetPenalty
+from steropes.solve.elastic_net_penalty import ElasticNetPenalty
 
 
 def penalty_of(rng, p, B):

@@ -13,7 +13,7 @@ from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.data_term.row_subsampling import thinned
-from steropes.solve.quasi_newton import hessian_updates
+from steropes.solve.proximal_newton import hessian_updates
 from tuning import tune_solver
 
 

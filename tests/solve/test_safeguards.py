@@ -8,7 +8,7 @@ from sklearn.model_selection import KFold
 import steropes
 from steropes import SeparationError
 from steropes.infer.information_matrix import refuse_collinear
-from steropes.solve.proximal_newton.elastic_net_penalty import ElasticNetPenalty
+from steropes.solve.elastic_net_penalty import ElasticNetPenalty
 from steropes.solve.separation.collinearity import collinear_columns
 
 

@@ -22,20 +22,20 @@ from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import GroupPenalty, Prior
 from .. import solver_constants as policies
 from ..data_term import DataTerm
+from ..elastic_net_penalty import ElasticNetPenalty, continuation_factors
 from ..fit_result import Fit, fits
 from ..fit_trace import FitTrace
 from ..optimality.certificate import violations_in_units
-from ..optimality.violation_units import local_score_variances, smaller_variances
 from ..optimality.violations_outside_working_set import outside_violations
-from ..quasi_newton.hessian_updates import Hessians
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..solver_constants import SolverPolicy
 from .descent_state import ColumnCheck, DescentEnd, DescentState, Violations
-from .elastic_net_penalty import ElasticNetPenalty, continuation_factors
+from .hessian_updates import Hessians
 from .iterate import Iterate
 from .joining_columns import most_urgent
 from .path_derivative import Response
 from .step import commit, propose, search
+from .violation_units import local_score_variances, smaller_variances
 
 __all__ = ["Batch"]
 

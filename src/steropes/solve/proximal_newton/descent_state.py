@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...backends.protocols import Array
+from ..elastic_net_penalty import ElasticNetPenalty
 from ..quasi_newton.convergence_rate import Rates
 from ..solver_constants import DEFAULT, SolverPolicy
 from .damping import Damping
-from .elastic_net_penalty import ElasticNetPenalty
 
 __all__ = ["ColumnCheck", "DescentEnd", "DescentState", "Violations"]
 

@@ -18,9 +18,9 @@ from ...backends.protocols import Array
 from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_max, column_sum
 from ..data_term import DataTerm
+from ..elastic_net_penalty import ElasticNetPenalty
 from ..solver_constants import DEFAULT, StepPolicy
 from .damping import Damping
-from .elastic_net_penalty import ElasticNetPenalty
 from .iterate import Iterate
 from .step import Curvatures, minima
 

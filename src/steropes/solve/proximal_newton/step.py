@@ -12,11 +12,11 @@ from ...backends.protocols import Array
 from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_all, column_max, column_sum, columns
 from ..data_term import DataTerm, Trial
+from ..elastic_net_penalty import ElasticNetPenalty
 from ..quasi_newton.bfgs import BfgsPairs
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..subproblem import LowRank, QuadraticModel
 from .damping import Damping
-from .elastic_net_penalty import ElasticNetPenalty
 from .iterate import Iterate
 from .line_search import backtrack, rounding_slack
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..data_term import DataTerm
-from ..proximal_newton.elastic_net_penalty import ElasticNetPenalty
+from ..elastic_net_penalty import ElasticNetPenalty
 from ..solver_constants import HessianPolicy
 
 __all__ = ["in_single_precision", "one_row_in", "too_wide"]

@@ -14,9 +14,10 @@ import numpy as np
 from ...backends.array_namespace import array_namespace, to_host
 from ...backends.protocols import Array
 from ..data_term import Accuracy, DataTerm
-from ..proximal_newton.descent_state import DescentState
-from ..proximal_newton.elastic_net_penalty import ElasticNetPenalty
-from ..proximal_newton.step import Curvatures
+from ..elastic_net_penalty import ElasticNetPenalty
+from ..quasi_newton.bfgs import BfgsPairs
+from ..quasi_newton.hessian_form import in_single_precision, one_row_in, too_wide
+from ..quasi_newton.shared_hessian import SharedHessian
 from ..solver_constants import SolverPolicy
 from ..subproblem import (
     ColumnwiseReducedHessian,
@@ -24,9 +25,8 @@ from ..subproblem import (
     DeviceReducedHessian,
     QuadraticModel,
 )
-from .bfgs import BfgsPairs
-from .hessian_form import in_single_precision, one_row_in, too_wide
-from .shared_hessian import SharedHessian
+from .descent_state import DescentState
+from .step import Curvatures
 
 __all__ = ["Hessians"]
 

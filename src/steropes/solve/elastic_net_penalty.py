@@ -8,13 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ...backends.array_namespace import array_namespace
-from ...backends.protocols import Array
-from ...backends.row_blocks import map_rows
-from ...backends.tall_reductions import column_sum, row_any
-from ...backends.thread_pool import ThreadPool
-from ...priors import INFINITE_PENALTY
-from ..solver_constants import DEFAULT, WorkingSetPolicy
+from ..backends.array_namespace import array_namespace
+from ..backends.protocols import Array
+from ..backends.row_blocks import map_rows
+from ..backends.tall_reductions import column_sum, row_any
+from ..backends.thread_pool import ThreadPool
+from ..priors import INFINITE_PENALTY
+from .solver_constants import DEFAULT, WorkingSetPolicy
 
 __all__ = ["ElasticNetPenalty", "continuation_factors"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...backends.array_namespace import array_namespace
 from ...backends.protocols import Array
 from ..data_term import DataTerm
-from .certificate import floored_curvature
+from ..optimality.certificate import floored_curvature
 
 __all__ = ["local_score_variances", "smaller_variances"]
 
