@@ -145,7 +145,7 @@ class _Helpers:
         self.threads: list[threading.Thread] = []
 
     def called(self, work: _Work, count: int) -> list[_Turn]:
-        """Start helpers and queue a turn for each; fewer if no thread can be started.
+        """Give the work to ``count`` threads; to fewer if no further thread can be started.
 
         This happens at a limit of threads, or during the interpreter's shutdown if a fit runs in a
         thread that the main thread did not join.

@@ -77,7 +77,7 @@ def _work(
     outbox: queue.SimpleQueue[_Event],
     measure: Callable[[Message], int],
 ) -> None:
-    """Run the computation in the program's thread; only one side of the queues runs at a time."""
+    """Run the computation in a thread of its own, which waits while its caller runs."""
 
     def converse(request: Message) -> Round:
         outbox.put(request)

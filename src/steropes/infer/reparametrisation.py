@@ -67,7 +67,7 @@ class Reparametrisation:
 
 
 def reparametrise(problem: Problem, R: np.ndarray) -> Reparametrisation:
-    """Make linear combinations of coefficients coefficients of a problem.
+    """Rewrite a problem so that linear combinations of its coefficients are coefficients.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ def ranges(starts: torch.Tensor, sizes: torch.Tensor, total: int | None = None) 
 
 
 def lane_tile(B: int) -> tuple[int, int]:
-    """Return the lines and the lanes of one program for B replicates."""
+    """Choose how many rows and replicates one program of a kernel handles, for B replicates."""
     lanes = min(next_power_of_two(B), 128)
     return max(1, 32 // lanes), lanes
 
