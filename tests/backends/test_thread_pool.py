@@ -214,7 +214,7 @@ def test_predictions_and_covariances_have_one_blas_thread(two_blas_threads, monk
     for use in (
         lambda: m.linear_predictor(X),
         lambda: m.vcov("robust"),
-        lambda: m.baseline_hazard_,
+        lambda: m.curves.baseline_hazard(level=None),
         lambda: m.predict_survival(X, [0.5]),
     ):
         seen.clear()

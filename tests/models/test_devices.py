@@ -145,7 +145,7 @@ def test_robust_covariances_equal_those_of_the_cpu(name):
 
 CURVES = {
     "cox": lambda m, X: [
-        m.baseline_hazard_,
+        m.curves.baseline_hazard(level=None),
         m.predict_survival(X, [1.0, 2.0]),
         m.curves.survival(X, [1.0, 2.0]),
     ],

@@ -102,7 +102,7 @@ def test_a_refit_keeps_nothing_of_the_fit_before(rng):
     m.set_params(cv=None, prior=None).fit(c.X, c.y)
     fresh = CoxRegression(random_state=0).fit(c.X, c.y)
     assert vars(m).keys() == vars(fresh).keys()
-    assert "stratum" not in m.baseline_hazard_
+    assert "stratum" not in m.curves.baseline_hazard(level=None)
 
 
 def test_what_a_user_put_beside_the_fit_stays(rng):

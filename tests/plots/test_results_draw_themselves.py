@@ -82,7 +82,9 @@ RESULTS = {
     "inference.term_tests": [
         lambda m: m.cox.inference.term_tests(), lambda m: m.classes.inference.term_tests(),
     ],
-    "curves.baseline_hazard": [lambda m: m.cox.curves.baseline_hazard()],
+    "curves.baseline_hazard": [
+        lambda m: m.cox.curves.baseline_hazard(), lambda m: m.fine_gray.curves.baseline_hazard(),
+    ],
     "curves.incidence": [lambda m: m.fine_gray.curves.incidence(m.X[:2])],
     "curves.quantile": [
         lambda m: m.cox.curves.quantile(m.X[:3], level=0.9),

@@ -97,7 +97,7 @@ def test_short_floats_that_are_labels_are_named_as_they_show(data, kind):
         m.predict(table), m.predict(table.astype({"dose": "float64"}).round({"dose": 1}))
     )
     cox = CoxRegression.from_formula("Surv(time, dead) ~ age + strata(dose)", table)
-    assert set(cox.baseline_hazard_["stratum"]) == {0.1, 0.2, 0.7}
+    assert set(cox.curves.baseline_hazard(level=None)["stratum"]) == {0.1, 0.2, 0.7}
     assert table["dose"].dtype == dose.dtype
 
 
@@ -106,7 +106,8 @@ def test_large_integers_that_are_labels_keep_their_names(data):
     m = LogisticRegression.from_formula("dead ~ C(zip) * age", data.assign(zip=zips))
     assert list(m.summary().index) == ["intercept", "C(zip)[T.90210]", "age", "C(zip)[T.90210]:age"]
     cox = CoxRegression.from_formula("Surv(time, dead) ~ age + strata(zip)", data.assign(zip=zips))
-    assert {str(label) for label in cox.baseline_hazard_["stratum"]} == {"10115", "90210"}
+    strata = cox.curves.baseline_hazard(level=None)["stratum"]
+    assert {str(label) for label in strata} == {"10115", "90210"}
 
 
 @pytest.mark.parametrize("library", ["pandas", "pandas by arrow", "polars", "pyarrow"])

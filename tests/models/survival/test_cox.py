@@ -328,7 +328,9 @@ def test_a_pickle_predicts_and_says_what_it_has_lost():
     m = steropes.CoxRegression().fit(X, steropes.Surv(time, event))
     again = pickle.loads(pickle.dumps(m))
     np.testing.assert_array_equal(m.predict_survival(X, [4]), again.predict_survival(X, [4]))
-    pd.testing.assert_frame_equal(m.baseline_hazard_, again.baseline_hazard_)
+    pd.testing.assert_frame_equal(
+        m.curves.baseline_hazard(level=None), again.curves.baseline_hazard(level=None)
+    )
     with pytest.raises(steropes.DataError, match="unpickled"):
         again.checks.proportionality()
 

@@ -52,7 +52,7 @@ def test_fit_and_what_follows_from_it(case, ties):
     )  # fmt: skip
     assert c == pytest.approx(float(numbers(f"{check} concordance")), rel=1e-12)
     base = reference(f"{check} basehaz")
-    ours = m.baseline_hazard_
+    ours = m.curves.baseline_hazard(level=None)
     # R numbers the strata in the order of their labels, and gives every time.
     labels = sorted(set(d[strata])) if strata else [None]
     for s, t, h in base[["stratum", "time", "hazard"]].to_numpy():

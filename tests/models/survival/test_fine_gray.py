@@ -248,7 +248,9 @@ def test_pickle_and_clone():
     )
     assert len(pickle.dumps(m)) < 60_000
     assert clone(m).cause == 2
-    pd.testing.assert_frame_equal(m.baseline_hazard_, again.baseline_hazard_)
+    pd.testing.assert_frame_equal(
+        m.curves.baseline_hazard(level=None), again.curves.baseline_hazard(level=None)
+    )
 
 
 def test_extreme_linear_predictors():

@@ -304,4 +304,4 @@ def test_pickle_and_baseline():
     np.testing.assert_array_equal(
         m.predict_cumulative_incidence(X, [0.5]), again.predict_cumulative_incidence(X, [0.5])
     )
-    assert (m.baseline_hazard_["hazard"] > 0).all()
+    assert (m.curves.baseline_hazard(level=None)["hazard"] > 0).all()

@@ -47,7 +47,7 @@ def test_a_fit_leaves_nothing_behind(name):
         m.fit(X, y, sample_weight=-w)
     np.testing.assert_array_equal(m.fit(X, y).coef_, first)
     np.testing.assert_array_equal(clone(m).fit(X, y).coef_, first)
-    assert "stratum" not in m.baseline_hazard_
+    assert "stratum" not in m.curves.baseline_hazard(level=None)
 
 
 @pytest.mark.parametrize("name", ["cox", "fine_gray"])

@@ -171,7 +171,7 @@ def test_survival_multiplies_over_the_intervals():
     X, time, event, _, _ = _people(5, late=False)
     y = steropes.Surv(time, event)
     m = steropes.CoxRegression(time_varying={"b": [10, 20]}).fit(X, y)
-    base = m.baseline_hazard_
+    base = m.curves.baseline_hazard(level=None)
     steps = np.diff(np.append(0.0, base["cumulative_hazard"]))
     np.testing.assert_allclose(steps, base["hazard"], rtol=1e-9)
     q = np.searchsorted([10, 20], base["time"], side="left")

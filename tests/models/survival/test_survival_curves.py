@@ -104,7 +104,9 @@ def test_baseline_hazard_has_the_curve_at_zero(rng):
     X[:, 1] -= 20
     m = CoxRegression().fit(X, y, **given)
     table = m.curves.baseline_hazard()
-    pd.testing.assert_frame_equal(table[m.baseline_hazard_.columns], m.baseline_hazard_)
+    pd.testing.assert_frame_equal(
+        table[m.curves.baseline_hazard(level=None).columns], m.curves.baseline_hazard(level=None)
+    )
     for label in ("a", "b"):
         own = table[table["stratum"] == label]
         curve = m.curves.survival(np.zeros((1, 3)), own["time"], strata=[label])
@@ -376,7 +378,7 @@ def test_strata_are_in_the_order_of_their_labels_whatever_that_of_the_rows(rng, 
     strata[:] = [labels[i] for i in rng.integers(0, 3, len(X))]
     by = rng.permutation(len(X))
     one, two = (
-        CoxRegression().fit(X[i], y[i], strata=strata[i]).baseline_hazard_
+        CoxRegression().fit(X[i], y[i], strata=strata[i]).curves.baseline_hazard(level=None)
         for i in (np.arange(len(X)), by)
     )
     pd.testing.assert_frame_equal(one, two, rtol=1e-10)
@@ -387,7 +389,7 @@ def test_labels_without_an_order_stay_as_they_come(rng):
     X, y, _ = drawn(rng)
     strata = np.empty(len(X), object)
     strata[:] = [("a", 1) if i % 2 else "a" for i in range(len(X))]
-    table = CoxRegression().fit(X, y, strata=strata).baseline_hazard_
+    table = CoxRegression().fit(X, y, strata=strata).curves.baseline_hazard(level=None)
     assert table["stratum"].drop_duplicates().tolist() == ["a", ("a", 1)]
 
 

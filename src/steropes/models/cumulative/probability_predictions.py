@@ -167,6 +167,16 @@ def predict_exceedance(
     ------
     DataError
         If a point is missing, or ``kind`` or ``cluster`` is given without a level.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+    >>> y = np.round(2.0 * X[:, 0] + np.sin(7.0 * np.arange(40)))
+    >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
+    >>> model.predict_exceedance([[0.0]], [-1, 0]).round(2).tolist()
+    [[0.73, 0.2]]
     """
     return _probability(self, X, y, level, offset, kind, cluster, above=True)
 

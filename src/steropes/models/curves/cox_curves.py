@@ -33,6 +33,7 @@ from .standardized_survival import StandardizedSurvival, standardize
 __all__ = [
     "baseline_and_errors",
     "baseline_hazard",
+    "baseline_steps",
     "concatenate_by_row",
     "curve_table",
     "standardized_survival",
@@ -139,18 +140,59 @@ def survival_curves(
     return name_errors(present(concatenate_by_row(parts), "survival_curves"), found, model)
 
 
-def baseline_hazard(
-    model: ProportionalHazardsModel,
-    level: float = 0.95,
-    kind: Kind | None = None,
-    cluster: LabelsLike | None = None,
-) -> ResultTable:
-    """Compute ``baseline_hazard_`` with confidence limits of the cumulative hazard.
+def baseline_steps(model: ProportionalHazardsModel, level: None = None) -> ResultTable:
+    """Compute the steps of the baseline hazard at X = 0 and offset 0, and their cumulative sum.
 
     Parameters
     ----------
-    level : float
-        Confidence level of the limits, which are symmetric on the log scale.
+    level : None
+        There are no limits.
+
+    Returns
+    -------
+    DataFrame
+        A line for each event time: ``time``, ``hazard`` (Breslow's estimate of the step) and
+        ``cumulative_subdistribution_hazard``; with strata their label ``stratum`` in front, sorted
+        if the labels can be ordered.
+
+    Raises
+    ------
+    DataError
+        If the model was unpickled without its data.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> y = steropes.Surv([1, 2, 3, 4, 5, 6], [1, 2, 1, 0, 1, 2])
+    >>> model = steropes.FineGrayRegression().fit([[0.0], [1.0], [1.0], [0.0], [0.0], [1.0]], y)
+    >>> model.curves.baseline_hazard()["time"].tolist()
+    [1.0, 3.0, 5.0]
+    """
+    if level is not None:
+        raise DataError("The baseline of a Fine–Gray model has no limits; leave level out.")
+    return _presented(model, model._baseline_steps())
+
+
+def _presented(model: ProportionalHazardsModel, table: pd.DataFrame) -> ResultTable:
+    """Make a table of a baseline a result that draws the cumulative hazards of strata."""
+    strata = [name for name in table if name == "stratum"]
+    drawn: dict[str, Any] = {"column": model._cumulative_name, "label": "Cumulative hazard"}
+    return present(table, "interval_curves", labels=strata, step=True, **drawn)
+
+
+def baseline_hazard(
+    model: ProportionalHazardsModel,
+    level: float | None = 0.95,
+    kind: Kind | None = None,
+    cluster: LabelsLike | None = None,
+) -> ResultTable:
+    """Compute the steps of the baseline hazard, with limits of the cumulative hazard.
+
+    Parameters
+    ----------
+    level : float or None
+        Confidence level of the limits, which are symmetric on the log scale. With None there are
+        no limits, which models under a Laplace prior do not have.
     kind : {"model", "robust"}, optional
         Kind of errors, as in `survival_curves`.
     cluster : (n_fit,) labels, optional
@@ -159,15 +201,16 @@ def baseline_hazard(
     Returns
     -------
     DataFrame
-        The columns of ``baseline_hazard_``, and ``se``, ``lower``, ``upper`` of
-        ``cumulative_hazard``, all at X = 0 and offset 0. The limits are wide if that is far
-        from the data; `survival_curves` computes them for any X.
+        A line for each event time: ``time``, ``hazard`` (the step, by Breslow's or Efron's estimate
+        according to ``ties``), ``cumulative_hazard`` and its ``se``, ``lower`` and ``upper``, all
+        at X = 0 and offset 0; with strata their label ``stratum`` in front. The limits are
+        wide if X = 0 is far from the data; `survival_curves` computes them for any X.
 
     Raises
     ------
     DataError
-        Under a Laplace prior, which has no standard errors, or if the model was unpickled
-        without its data.
+        With a level under a Laplace prior, which has no standard errors, or if the model was
+        unpickled without its data.
 
     Examples
     --------
@@ -177,9 +220,13 @@ def baseline_hazard(
     >>> model.curves.baseline_hazard()["cumulative_hazard"].round(2).tolist()
     [0.24, 0.56, 1.2]
     """
+    if level is None:
+        if kind is not None or cluster is not None:
+            raise DataError("kind and cluster are of the limits; give a level too, such as 0.95.")
+        return _presented(model, model._baseline_steps())
     z = critical_value(level)
     state, errors, found = baseline_and_errors(model, kind, cluster)
-    table = model.baseline_hazard_.copy()
+    table = model._baseline_steps()
     p = len(state.center)
     shares = []
     for s in np.unique(state.stratum):
@@ -192,10 +239,7 @@ def baseline_hazard(
     with np.errstate(over="ignore", invalid="ignore"):
         width = np.exp(z * share)
         table["se"], table["lower"], table["upper"] = share * H, H / width, H * width
-    strata = [name for name in table if name == "stratum"]
-    drawn: dict[str, Any] = {"column": "cumulative_hazard", "label": "Cumulative hazard"}
-    shown = present(table, "interval_curves", labels=strata, step=True, **drawn)
-    return name_errors(shown, found, model)
+    return name_errors(_presented(model, table), found, model)
 
 
 def standardized_survival(

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from ..fitting.accessors import Accessor, function_of_model, overloaded_function_of_model
-from .cox_curves import baseline_hazard, standardized_survival, survival_curves
+from .cox_curves import (
+    baseline_hazard,
+    baseline_steps,
+    standardized_survival,
+    survival_curves,
+)
 from .fine_gray_curves import incidence_curves, standardized_incidence
 from .restricted_means_and_expected_events import predict_expected_events, predict_restricted_mean
 from .time_quantiles import predict_quantile
@@ -53,6 +58,7 @@ class FineGrayCurves(Accessor):
     ['row', 'time', 'incidence', 'se', 'lower', 'upper']
     """
 
+    baseline_hazard = function_of_model(baseline_steps)
     incidence = function_of_model(incidence_curves)
     quantile = overloaded_function_of_model(predict_quantile)
     standardized_incidence = function_of_model(standardized_incidence)

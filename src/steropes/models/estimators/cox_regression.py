@@ -91,10 +91,6 @@ class CoxRegression(ProportionalHazardsModel, PenalizedModel):
     ----------
     coef_ : (p,) array
         Log hazard ratios; longer than X has columns if effects vary with time.
-    baseline_hazard_ : DataFrame
-        Breslow's or Efron's estimate (according to ``ties``) at X = 0 and offset 0: ``time``,
-        ``hazard`` (the step at each event time) and ``cumulative_hazard``, preceded by
-        ``stratum`` if there are strata.
     unique_times_ : (T,) array
         Distinct event times of the fit.
     log_likelihood_ : float

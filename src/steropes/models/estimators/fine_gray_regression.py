@@ -71,10 +71,6 @@ class FineGrayRegression(ProportionalHazardsModel, PenalizedModel):
     ----------
     coef_ : (p,) array
         Log subdistribution hazard ratios.
-    baseline_hazard_ : DataFrame
-        Breslow's estimate at X = 0 and offset 0: ``time``, ``hazard`` (the step at each event
-        time) and ``cumulative_subdistribution_hazard``, preceded by ``stratum`` if there are
-        strata.
     unique_times_ : (T,) array
         Distinct times of the event of interest in the fit.
     log_likelihood_ : float

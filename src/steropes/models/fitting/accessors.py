@@ -99,6 +99,7 @@ class accessor(Generic[A]):
 MOVED = {
     "average_effects": "effects.average",
     "baseline_hazard": "curves.baseline_hazard",
+    "baseline_hazard_": "curves.baseline_hazard",
     "bootstrap": "inference.bootstrap",
     "calibration_curve": "validation.calibration_curve",
     "check_assumptions": "checks.assumptions",

@@ -109,13 +109,8 @@ class ProportionalHazardsModel(Estimator):
             self._kept_baseline = Baseline(self._require_data("the baseline"), self._beta)
         return self._kept_baseline
 
-    @property
-    @computed_attribute
-    def baseline_hazard_(self) -> pd.DataFrame:
-        """Steps of the baseline hazard at X = 0 and offset 0, and their cumulative sum.
-
-        Strata are sorted by label if the labels can be ordered.
-        """
+    def _baseline_steps(self) -> pd.DataFrame:
+        """Tabulate the steps of the baseline hazard, for `curves.baseline_hazard`."""
         code, time, hazard, cumulative = self._baseline().steps()
         table: dict[str, np.ndarray] = {
             "time": time,
