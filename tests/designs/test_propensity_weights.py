@@ -1,14 +1,19 @@
 """Propensity weights: the numbers of WeightIt, PSweight and What If, and several groups."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from statsmodels.discrete.discrete_model import Probit
+from statsmodels.tools import add_constant
 
 import steropes
 from steropes import CoxRegression, DataError, LinearRegression, Surv
-from steropes.designs import PropensityWeights, balance_table
+from steropes.designs import PropensityWeights, balance_table, compare_means
 from steropes.designs.propensity.estimated_propensity_weights import EstimatedWeights
 
 
@@ -279,3 +284,15 @@ def test_balance_is_that_of_the_table(fitted, lalonde, lalonde_covariates):
     weights = fitted["att"]
     direct = balance_table(lalonde_covariates, lalonde.treat, weights.weights_, estimand="att")
     pd.testing.assert_frame_equal(weights.balance_, direct)
+
+
+@pytest.mark.parametrize(("estimand", "estimate"), [("ate", -230.68864), ("att", -225.17726)])
+def test_birth_weights_with_probit_scores_are_those_of_stata(estimand, estimate):
+    """Stata's ``teffects ipw``, stored in statsmodels; the scores are given."""
+    results = Path(statsmodels.__file__).parent / "treatment" / "tests" / "results"
+    data = pd.read_csv(results / "cataneo2.csv")
+    X = data[["mmarried_", "mage", "mage2", "fbaby_", "medu"]].astype(float)
+    score = Probit(data.mbsmoke_, add_constant(X)).fit(disp=0).predict()
+    weights = PropensityWeights(estimand=estimand).fit(X, data.mbsmoke_, score=score)
+    table = compare_means(data.bweight, data.mbsmoke_, weights.weights_)
+    assert table.estimate[2] == pytest.approx(estimate, abs=6e-6)
