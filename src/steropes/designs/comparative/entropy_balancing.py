@@ -20,6 +20,7 @@ from steropes.designs.comparative.balance_table import (
 )
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
+from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.values.estimands import SPREAD_OF_ESTIMAND, check_estimand
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError, listed
@@ -149,6 +150,13 @@ class EntropyBalancing(BaseEstimator):
         DataError
             If no weights have such means; the message names columns.
         """
+        draft = unfitted_copy(self)
+        draft._fit(X, treatment, sample_weight=sample_weight)
+        self.__dict__ = draft.__dict__
+        return self
+
+    def _fit(self, X: Any, treatment: ArrayLike, *, sample_weight: ArrayLike | None = None) -> None:
+        """Set the fitted attributes."""
         estimand = check_estimand(self.estimand, ("ate", "att", "atu"))
         columns = CovariateColumns(X)
         design = columns.design
@@ -183,7 +191,6 @@ class EntropyBalancing(BaseEstimator):
         self.balance_ = balance_table(
             columns, treatment, weights, estimand=estimand, before=sample_weight
         )
-        return self
 
     def _tolerances(self, columns: CovariateColumns) -> NDArray:
         """Return the tolerances of all columns as standardised differences, (p,)."""
@@ -257,7 +264,7 @@ class EntropyBalancing(BaseEstimator):
                 f"{self.optimality_:.2g}, above tol={self.tol:g}: the target means are at the edge "
                 "of those that weights can give. Raise tolerance or max_iter.",
                 NotConvergedWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     @property

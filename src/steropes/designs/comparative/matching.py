@@ -20,6 +20,7 @@ from steropes.designs.comparative.matched_people import (
     weights_of_pairs,
     weights_of_sets,
 )
+from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.propensity.propensity_weights import Estimand
 from steropes.designs.values.estimands import check_estimand
 from steropes.designs.values.input_checks import require_arms, require_numbers
@@ -209,6 +210,20 @@ class Matching(BaseEstimator):
         DataError
             A setting has no effect with the method, or nobody can be matched.
         """
+        draft = unfitted_copy(self)
+        draft._fit(X, treatment, score=score, ids=ids)
+        self.__dict__ = draft.__dict__
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        treatment: ArrayLike,
+        *,
+        score: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+    ) -> None:
+        """Set the fitted attributes."""
         estimand = self._check_settings()
         columns = CovariateColumns(X)
         target = require_arms(treatment) == 1
@@ -242,7 +257,6 @@ class Matching(BaseEstimator):
             self.weights_, target.astype(int), ("comparator", "target")
         )
         self.balance_ = balance_table(columns, treatment, self.weights_, estimand=estimand)
-        return self
 
     def _check_settings(self) -> Estimand:
         """Return the estimand; refuse settings that have no effect."""

@@ -15,6 +15,7 @@ from steropes.data.vector_checks import check_weights
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
+from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.propensity.estimated_propensity_weights import EstimatedWeights
 from steropes.designs.propensity.propensity_weights import focal_arm, weights_of_arms
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
@@ -158,6 +159,20 @@ class PropensityWeights(BaseEstimator):
         DataError
             A group is missing, or a score makes a weight infinite.
         """
+        draft = unfitted_copy(self)
+        draft._fit(X, treatment, score=score, sample_weight=sample_weight)
+        self.__dict__ = draft.__dict__
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        treatment: ArrayLike,
+        *,
+        score: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> None:
+        """Set the fitted attributes."""
         estimand = check_estimand(self.estimand)
         columns = CovariateColumns(X)
         design = columns.coded
@@ -193,7 +208,6 @@ class PropensityWeights(BaseEstimator):
             estimand,
             None if sample_weight is None else before,
         )
-        return self
 
     def _unfitted(self, groups: int) -> Any:
         """Return the model to fit."""

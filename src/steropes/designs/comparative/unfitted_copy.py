@@ -1,0 +1,19 @@
+"""Copies of estimators without fitted attributes, which a fit works on and then publishes."""
+
+from __future__ import annotations
+
+import copy
+from typing import TypeVar
+
+from steropes.models.fitting.sklearn_base import BaseEstimator
+
+__all__ = ["unfitted_copy"]
+
+Step = TypeVar("Step", bound=BaseEstimator)
+
+
+def unfitted_copy(step: Step) -> Step:
+    """Return a copy with the settings alone, so that an error leaves the previous fit intact."""
+    draft = copy.copy(step)
+    draft.__dict__ = dict(step.get_params(deep=False))
+    return draft
