@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .data.kaplan_meier import kaplan_meier
     from .data.survival_curve import KaplanMeier
     from .design import Design, as_design
+    from .designs import compare_groups
     from .fit.shards import ShardedDesign
     from .infer.brier_score import brier_score, integrated_brier_score
     from .infer.calibration_table import calibration_table
@@ -101,6 +102,7 @@ _HOMES = {
     "data.kaplan_meier": ["kaplan_meier"],
     "data.survival_curve": ["KaplanMeier"],
     "design": ["Design", "as_design"],
+    "designs": ["compare_groups"],
     "infer.brier_score": ["brier_score", "integrated_brier_score"],
     "infer.calibration_table": ["calibration_table"],
     "infer.decision_curve": ["decision_curve"],
@@ -215,6 +217,7 @@ __all__ = [
     "brier_score",
     "calibration_table",
     "coefficient_path",
+    "compare_groups",
     "compare_links",
     "compare_nested_fits",
     "datasets",

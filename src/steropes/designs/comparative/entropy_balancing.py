@@ -272,6 +272,11 @@ class EntropyBalancing(BaseEstimator):
         """The weights, as ``weight_model`` of outcome models needs them, (n,)."""
         return self.weights_.copy()
 
+    @property
+    def estimation_left_out(self) -> str:
+        """Why errors cannot include the estimation of the weights; empty if they can."""
+        return "balance has a tolerance" if self.tolerance_.any() else ""
+
     def influences(self, outcome: ArrayLike) -> NDArray:
         """Compute the influence of people on other coefficients through the weights.
 

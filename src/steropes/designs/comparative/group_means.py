@@ -15,7 +15,7 @@ from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.errors import DataError
 from steropes.infer.estimated_weights import WeightModel, summed_products
 
-__all__ = ["compare_means"]
+__all__ = ["cluster_codes", "compare_means", "small_sample_factor"]
 
 
 def compare_means(
@@ -110,13 +110,13 @@ def compare_means(
         if len(own) != len(w) or not np.allclose(own, w):
             raise DataError("The weights are not those of weight_model; pass its own.")
         influences = influences + weight_model.influences(influences)
-    V = summed_products(influences, None if cluster is None else _units(cluster, len(y)))
+    V = summed_products(influences, None if cluster is None else cluster_codes(cluster, len(y)))
     name = "M-estimation"
     if weight_model is None:
         n, groups = int((w > 0).sum()), None
         if cluster is not None:
-            groups = len(np.unique(_units(cluster, len(y))[w > 0]))
-        V = V * (_factor(n, groups) if kind == "HC1" else 1.0)
+            groups = len(np.unique(cluster_codes(cluster, len(y))[w > 0]))
+        V = V * (small_sample_factor(n, groups) if kind == "HC1" else 1.0)
         name = kind + ("" if cluster is None else " by clusters")
     binary = bool(np.isin(y[w > 0], (0.0, 1.0)).all())
     z = float(ndtri(0.5 + level / 2))
@@ -153,7 +153,7 @@ def _means(y: NDArray, t: NDArray, w: NDArray) -> tuple[NDArray, NDArray]:
     return means, shares * (y[:, None] - means)
 
 
-def _units(cluster: ArrayLike, n: int) -> NDArray:
+def cluster_codes(cluster: ArrayLike, n: int) -> NDArray:
     """Return codes of clusters, (n,); people with negative numbers are by themselves."""
     given = np.asarray(cluster)
     if given.shape != (n,):
@@ -166,7 +166,7 @@ def _units(cluster: ArrayLike, n: int) -> NDArray:
     return codes
 
 
-def _factor(n: int, groups: int | None) -> float:
+def small_sample_factor(n: int, groups: int | None) -> float:
     """Return the small-sample factor of sandwich for a model of two coefficients."""
     if groups is None:
         return n / max(n - 2, 1)

@@ -257,6 +257,11 @@ class PropensityWeights(BaseEstimator):
         """The weights, as ``weight_model`` of outcome models needs them, (n,)."""
         return self.weights_.copy()
 
+    @property
+    def estimation_left_out(self) -> str:
+        """Why errors cannot include the estimation of the weights; empty if they can."""
+        return self._reason if self._estimated is None else ""
+
     def influences(self, outcome: ArrayLike) -> NDArray:
         """Compute the influence of people on other coefficients through the weights.
 

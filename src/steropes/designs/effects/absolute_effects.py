@@ -10,6 +10,7 @@ first: for one arm without weights this is Greenwood's variance, and it remains 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from steropes.data.result_tables import drawn_by
 from steropes.designs.values.input_checks import require_people, require_weights
 from steropes.designs.values.normal_quantile import Z
 
-__all__ = ["AbsoluteEffect", "absolute_effect"]
+__all__ = ["AbsoluteEffect", "absolute_effect", "default_horizon", "risk_and_time_lost"]
 
 
 @dataclass(frozen=True)
@@ -165,17 +166,15 @@ def absolute_effect(
     last = [float(time[a & (w > 0)].max(initial=0.0)) for a in (treated, ~treated)]
     if min(last) <= 0:
         return AbsoluteEffect()
-    tau = float(np.quantile(time, 0.9)) if horizon is None else float(horizon)
-    if horizon is None:
-        tau = min(tau, *last)
-    elif tau > min(last):
+    tau = default_horizon(time, last) if horizon is None else float(horizon)
+    if horizon is not None and tau > min(last):
         return AbsoluteEffect(horizon=tau)
     number = np.arange(len(people))
     if clusters is not None:
         number = rank_values(clusters)[1]
     risk, lost, influence = [], [], np.zeros((len(people), 2))
     for arm, sign in ((treated, 1.0), (~treated, -1.0)):
-        found = _arm(time[arm], event[arm], w[arm], tau)
+        found = risk_and_time_lost(time[arm], event[arm], w[arm], tau)
         risk.append(found[0])
         lost.append(found[1])
         influence[arm] = sign * found[2]
@@ -194,8 +193,18 @@ def absolute_effect(
     )
 
 
-def _arm(time: NDArray, event: NDArray, w: NDArray, tau: float) -> tuple[float, float, NDArray]:
-    """Compute F(τ), ∫₀^τ F and everybody's influence on both, shape (n, 2), for one arm."""
+def default_horizon(time: NDArray, last: Sequence[float]) -> float:
+    """Return the 90 % quantile of follow-up, but at most the last time that both arms have."""
+    return min(float(np.quantile(time, 0.9)), *last)
+
+
+def risk_and_time_lost(
+    time: NDArray, event: NDArray, w: NDArray, tau: float
+) -> tuple[float, float, NDArray]:
+    """Compute F(τ), ∫₀^τ F and everybody's influence on both, shape (n, 2), for one arm.
+
+    The influence of a person is also the derivative in the logarithm of the person's weight.
+    """
     u = np.unique(time[(event > 0) & (time <= tau) & (w > 0)])
     if not len(u):
         return 0.0, 0.0, np.zeros((len(time), 2))

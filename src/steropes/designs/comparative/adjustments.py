@@ -1,0 +1,187 @@
+"""Adjustment of two groups by matching or weights, with the errors that each way allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from steropes.designs.comparative.comparison_table import ComparisonTable
+from steropes.designs.comparative.entropy_balancing import EntropyBalancing
+from steropes.designs.comparative.matching import Matching
+from steropes.designs.comparative.propensity_weights import PropensityWeights
+from steropes.designs.values.estimands import AnyEstimand, check_estimand
+from steropes.errors import DataError, SeparationError, listed
+from steropes.infer.estimated_weights import WeightModel
+from steropes.models.estimators.logistic_regression import LogisticRegression
+from steropes.priors import Laplace
+
+__all__ = [
+    "STANDARDIZATION", "Adjust", "Adjustment", "Step", "adjust_groups", "steps_of", "unadjusted",
+]  # fmt: skip
+
+Method = Literal["matching", "strata", "weights", "entropy", "standardization"]
+Step: TypeAlias = Matching | PropensityWeights | EntropyBalancing
+Adjust: TypeAlias = Method | Step | Sequence[Method | Step]
+STANDARDIZATION = "standardization"
+# Folds of the cross-validation that chooses the penalty of the score for a long table.
+FOLDS = 10
+
+
+@dataclass(frozen=True, repr=False)
+class Adjustment:
+    """Weights of people after one way of adjustment, and how errors are computed.
+
+    Attributes
+    ----------
+    method : str
+    weights : ndarray, shape (n,)
+    step : Matching, PropensityWeights, EntropyBalancing or None
+        The fitted object; None without adjustment.
+    clusters : ndarray of int, shape (n,), or None
+        Matched sets, within which influences are summed.
+    weight_model : WeightModel or None
+        The model of the weights, whose estimation the errors include.
+    errors : str
+        What the errors account for.
+    """
+
+    method: str
+    weights: NDArray
+    step: Step | None
+    clusters: NDArray | None
+    weight_model: WeightModel | None
+    errors: str
+
+
+def steps_of(
+    adjust: Adjust, estimand: AnyEstimand, model: Any, long: bool
+) -> dict[str, Step | None]:
+    """Return the unfitted objects by the names of their methods; None is standardisation.
+
+    Parameters
+    ----------
+    adjust : str, object or sequence of them
+        As in `compare_groups`.
+    model : estimator or None
+        Unfitted propensity model.
+    long : bool
+        Whether the covariates were a long table, of which the default model has a prior.
+    """
+    given: Any = [adjust] if isinstance(adjust, str | Step) else list(adjust)
+    if not given:
+        raise DataError("adjust is empty; name one method or more.")
+    if model is None and long:
+        model = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
+    steps: dict[str, Step | None] = {}
+    for each in given:
+        step = _named(each, estimand, model) if isinstance(each, str) else _own(each, estimand)
+        name = each if isinstance(each, str) else _name_of(each)
+        if name in steps:
+            number = 2
+            while f"{name} {number}" in steps:
+                number += 1
+            name = f"{name} {number}"
+        steps[name] = step
+    return steps
+
+
+def _named(name: str, estimand: AnyEstimand, model: Any) -> Step | None:
+    """Return the object of a named method with its defaults."""
+    if name == STANDARDIZATION:
+        check_estimand(estimand, ("ate", "att", "atu"))
+        return None
+    made: dict[str, Any] = {
+        "matching": lambda: Matching(estimand=estimand, model=model),
+        "strata": lambda: Matching(method="strata", estimand=estimand, model=model),
+        "weights": lambda: PropensityWeights(estimand=estimand, model=model),
+        "entropy": lambda: EntropyBalancing(estimand=estimand),
+    }
+    if name not in made:
+        raise DataError(
+            f"adjust must be one of {listed(list(get_args(Method)))}, a Matching, "
+            f"PropensityWeights or EntropyBalancing object, or a list of them, not {name!r}."
+        )
+    step: Step = made[name]()
+    return step
+
+
+def _own(step: object, estimand: AnyEstimand) -> Step:
+    """Return a copy of a user's object; refuse one with another estimand."""
+    if not isinstance(step, Step):
+        raise DataError(
+            "adjust takes names of methods and Matching, PropensityWeights or EntropyBalancing "
+            f"objects, not {type(step).__name__}."
+        )
+    own = check_estimand(step.estimand)
+    if own != estimand and step.estimand != type(step)().estimand:
+        raise DataError(
+            f"{type(step).__name__} has estimand={step.estimand!r} and the comparison "
+            f"{estimand!r}; give both the same."
+        )
+    copy: Step = clone(step).set_params(estimand=estimand)
+    return copy
+
+
+def _name_of(step: Step) -> str:
+    """Return the name of an object's method."""
+    if isinstance(step, Matching):
+        if step.method in ("nearest", "strata"):
+            plain = "strata" if step.method == "strata" else "matching"
+            return f"{plain} with replacement" if step.replace else plain
+        return f"{step.method} matching"
+    return "weights" if isinstance(step, PropensityWeights) else "entropy"
+
+
+def unadjusted(n: int) -> Adjustment:
+    """Return everybody with a weight of one."""
+    return Adjustment("unadjusted", np.ones(n), None, None, None, "robust (HC0)")
+
+
+def adjust_groups(table: ComparisonTable, method: str, step: Step) -> Adjustment:
+    """Fit an adjustment to the people.
+
+    Parameters
+    ----------
+    method : str
+        Name of the row in the results.
+    step : Matching, PropensityWeights or EntropyBalancing
+        Unfitted.
+    """
+    try:
+        if isinstance(step, Matching):
+            step.fit(table.X, table.target, ids=table.ids)
+        else:
+            step.fit(table.X, table.target)
+    except SeparationError as error:
+        raise DataError(
+            f"{method}: the propensity score cannot be estimated, because the groups do not "
+            f"overlap or covariates repeat each other. {error}"
+        ) from error
+    if isinstance(step, Matching):
+        return _of_matching(method, step)
+    reason = step.estimation_left_out
+    kept = None if reason else step
+    how = (
+        f"robust (HC0) with the weights as known, since {reason}"
+        if reason
+        else "stacked equations (include the estimated weights)"
+    )
+    return Adjustment(method, step.weights_, step, None, kept, how)
+
+
+def _of_matching(method: str, step: Matching) -> Adjustment:
+    """Return the weights of matched people with their errors."""
+    clusters = step.sets_
+    if step.method == "strata":
+        # A few strata are no sample of clusters.
+        clusters, how = None, "robust (HC0) with the strata as known"
+    elif clusters is None:
+        how = "robust (HC0) with the matches as known"
+    else:
+        how = "clustered by matched set"
+    return Adjustment(method, step.weights_, step, clusters, None, how)

@@ -1,0 +1,298 @@
+"""Comparison of two groups of people from any table in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+
+from steropes.designs.comparative.adjustments import (
+    Adjust,
+    Adjustment,
+    Step,
+    adjust_groups,
+    steps_of,
+    unadjusted,
+)
+from steropes.designs.comparative.comparison_table import (
+    ComparisonTable,
+    Missing,
+    people_to_compare,
+)
+from steropes.designs.comparative.effect_rows import EffectRow
+from steropes.designs.comparative.group_comparison import GroupComparison, comparison_of
+from steropes.designs.comparative.group_statistics import horizon_of
+from steropes.designs.comparative.marginal_effects import (
+    Ties,
+    bootstrap_of_people,
+    bootstrap_of_sets,
+    marginal_effects,
+)
+from steropes.designs.comparative.matching import Matching
+from steropes.designs.comparative.standardization import standardized_effects
+from steropes.designs.values.estimands import AnyEstimand, check_estimand
+from steropes.errors import DataError
+
+__all__ = ["compare_groups"]
+
+
+def compare_groups(
+    data: Any,
+    *,
+    treatment: str,
+    covariates: Any,
+    outcome: str | None = None,
+    time: str | None = None,
+    event: str | None = None,
+    entry: str | None = None,
+    estimand: str = "ATE",
+    adjust: Adjust = "weights",
+    target: object = None,
+    id: str | None = None,
+    missing: Missing = "error",
+    model: Any = None,
+    interactions: bool | Sequence[str] | None = None,
+    horizon: float | None = None,
+    ties: Ties = "efron",
+    bootstrap: int = 0,
+    level: float = 0.95,
+    random_state: int = 0,
+) -> GroupComparison:
+    """Compare the outcomes of two groups of people in any table, adjusted for covariates.
+
+    Parameters
+    ----------
+    data : data frame, relation or path
+        One row per person: a table of pandas, polars, pyarrow or anything that narwhals reads,
+        such as a DuckDB relation, or the path of a Parquet or CSV file.
+    treatment : str
+        Column with two values.
+    covariates : list of str, or data frame
+        Columns that confound the comparison: numbers, or labels. Or a long table with the column
+        ``id``, a column that names covariates, and perhaps one of their values; covariates that
+        people do not have are zero.
+    outcome : str, optional
+        Column of numbers. An outcome of 0 and 1 has risks, any other one means.
+    time, event : str, optional
+        Instead of ``outcome``: columns of the time under observation, and of the event at its
+        end (0 none, 1 the event, 2 a competing event).
+    entry : str, optional
+        Column of the start of the time at risk, for people who came under observation late.
+    estimand : {"ATE", "ATT", "ATC", "ATO", "ATM", "entropy"}, default "ATE"
+        Population of the effect: everybody, the target group, the comparator group, or those who
+        could have had either treatment; see `PropensityWeights`. "matching" has "ATT" and "ATC".
+    adjust : str, object or list of them, default "weights"
+        "matching" (pairs), "strata", "weights", "entropy" (balancing), "standardization" (an
+        outcome model), or unfitted `Matching`, `PropensityWeights` or `EntropyBalancing` objects
+        with settings of their own.
+    target : label, optional
+        Value of ``treatment`` that is the target group. Default 1, if the values are 0 and 1.
+    id : str, optional
+        Column of unique ids of people, for a long table and for the order of tied matches.
+    missing : {"error", "indicator"}, default "error"
+        Missing covariates are an error; or take the median with an indicator column, and for
+        labels a level of their own.
+    model : estimator, optional
+        Unfitted propensity model for methods given by name. Default: logistic regression by
+        maximum likelihood, or for a long table with a Laplace prior by cross-validation.
+    interactions : bool or list of str, optional
+        Covariates whose products with the treatment are in the model of "standardization".
+        Default: all for numbers; none for times.
+    horizon : float, optional
+        Time of risks and restricted means. Default: the 90 % quantile of ``time``, but at most the
+        last time at which both groups have somebody left. With ``entry`` there are none.
+    ties : {"efron", "breslow"}, default "efron"
+        Tied times in Cox models.
+    bootstrap : int, default 0
+        Number of draws with which all errors are those of a bootstrap of the whole procedure: of
+        people, or after matching of matched sets.
+    level : float, default 0.95
+        Confidence level.
+    random_state : int, default 0
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    GroupComparison
+        Effects, balance, Table 1, weights, matched sets and diagnostics.
+
+    Raises
+    ------
+    DataError
+        A column is missing or has values that cannot be used, or the groups do not overlap; the
+        message names the column and the remedy.
+
+    See Also
+    --------
+    Matching, PropensityWeights, EntropyBalancing : The methods with all settings.
+    balance_table, table_one : Tables from weights of any origin.
+
+    Notes
+    -----
+    Errors after estimated weights come from stacked estimating equations (Lunceford and Davidian
+    2004), those after matching are clustered by matched set (Austin 2009). After a score with a
+    prior they take weights as known, which the column ``errors`` says; then set ``bootstrap``.
+
+    References
+    ----------
+    Lunceford and Davidian (2004), Statistics in Medicine 23:2937–2960. Stefanski and Boos (2002),
+    The American Statistician 56:29–38. Austin and Small (2014), Statistics in Medicine
+    33:4306–4319 (bootstrap of pairs). Xu and others (2010), Value in Health 13:273–277.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> age = rng.normal(60, 10, 500).round()
+    >>> drug = rng.random(500) < 1 / (1 + np.exp((65 - age) / 10))
+    >>> stroke = rng.random(500) < 0.1 + 0.004 * (age - 40).clip(0)
+    >>> people = pd.DataFrame({"age": age, "drug": drug * 1, "stroke": stroke * 1})
+    >>> found = steropes.compare_groups(
+    ...     people, treatment="drug", outcome="stroke", covariates=["age"],
+    ...     adjust=["weights", "standardization"],
+    ... )
+    >>> rows = found.effects.query("measure == 'risk difference'")
+    >>> rows[["method", "estimate", "se"]].round(3)
+                method  estimate     se
+    0       unadjusted     0.048  0.038
+    3          weights     0.010  0.053
+    6  standardization     0.024  0.042
+    """
+    code = check_estimand(estimand)
+    table = people_to_compare(
+        data, treatment=treatment, covariates=covariates, outcome=outcome, time=time, event=event,
+        entry=entry, target=target, id=id, missing=missing,
+    )  # fmt: skip
+    steps = steps_of(adjust, code, model, table.long)
+    settings = _Settings(code, interactions, ties, bootstrap, random_state, level)
+    settings.check(table, steps, horizon)
+    call = {
+        "treatment": treatment, "outcome": outcome, "time": time, "event": event, "entry": entry,
+        "covariates": covariates, "estimand": estimand, "adjust": adjust, "target": target,
+        "id": id, "missing": missing, "model": model, "interactions": interactions,
+        "horizon": horizon, "ties": ties, "bootstrap": bootstrap, "level": level,
+        "random_state": random_state,
+    }  # fmt: skip
+    return settings.compare(table, steps, horizon, call)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The settings of effects and their errors; see `compare_groups`."""
+
+    estimand: AnyEstimand
+    interactions: bool | Sequence[str] | None
+    ties: Ties
+    bootstrap: int
+    random_state: int
+    level: float
+
+    def check(
+        self, table: ComparisonTable, steps: Mapping[str, Step | None], horizon: float | None
+    ) -> None:
+        """Refuse settings that have no effect, or no meaning."""
+        if not 0 < self.level < 1:
+            raise DataError(f"level must be between 0 and 1, such as 0.95, not {self.level!r}.")
+        whole = isinstance(self.bootstrap, int) and not isinstance(self.bootstrap, bool)
+        if not whole or self.bootstrap < 0 or self.bootstrap == 1:
+            raise DataError(
+                f"bootstrap must be 0 or a number of draws, such as 200, not {self.bootstrap!r}."
+            )
+        if horizon is not None and table.outcome.event is None:
+            raise DataError("horizon is for time= and event=; leave it out with outcome=.")
+        if horizon is not None and table.outcome.entry is not None:
+            raise DataError("Risks at a horizon are not available with entry=; leave it out.")
+        if self.interactions is not None and None not in steps.values():
+            raise DataError("interactions is for adjust='standardization'; leave it out.")
+        if self.ties not in ("efron", "breslow"):
+            raise DataError(f"ties must be 'efron' or 'breslow', not {self.ties!r}.")
+
+    def compare(
+        self,
+        table: ComparisonTable,
+        steps: Mapping[str, Step | None],
+        horizon: float | None,
+        call: Mapping[str, Any],
+    ) -> GroupComparison:
+        """Adjust the groups by each method and estimate the effects."""
+        plain = unadjusted(table.n)
+        made = {
+            name: adjust_groups(table, name, step)
+            for name, step in steps.items()
+            if step is not None
+        }
+        adjusted = [plain, *made.values()]
+        at = None
+        if table.outcome.event is not None and table.outcome.entry is None:
+            weights = [a.weights for a in adjusted]
+            at = horizon_of(table.outcome, table.target == 1, weights, horizon)
+        rows = self._unadjusted(table, plain, at)
+        for name in steps:
+            rows += (
+                self._adjusted(table, made[name], at) if name in made else self._model(table, at)
+            )
+
+        def first_effect(adjustment: Adjustment) -> float:
+            return marginal_effects(table, adjustment, at, self.ties, self.level)[0].estimate
+
+        return comparison_of(
+            table, adjusted, rows, self.estimand, self.level, at, call, first_effect
+        )
+
+    def _unadjusted(
+        self, table: ComparisonTable, plain: Adjustment, at: float | None
+    ) -> list[EffectRow]:
+        """Estimate the effects without adjustment."""
+        rows = marginal_effects(table, plain, at, self.ties, self.level)
+        return self._of_people(
+            table, rows,
+            lambda some: marginal_effects(some, unadjusted(some.n), at, self.ties, self.level),
+        )  # fmt: skip
+
+    def _adjusted(
+        self, table: ComparisonTable, adjustment: Adjustment, at: float | None
+    ) -> list[EffectRow]:
+        """Estimate the effects of weighted or matched people."""
+        rows = marginal_effects(table, adjustment, at, self.ties, self.level)
+        step = adjustment.step
+        if not self.bootstrap or step is None:
+            return rows
+        if isinstance(step, Matching) and step.method != "strata":
+            return bootstrap_of_sets(
+                table, adjustment, rows,
+                lambda drawn: marginal_effects(table, drawn, at, self.ties, self.level),
+                self.bootstrap, self.random_state, self.level,
+            )  # fmt: skip
+
+        def again(some: ComparisonTable) -> list[EffectRow]:
+            refitted = adjust_groups(some, adjustment.method, clone(step))
+            return marginal_effects(some, refitted, at, self.ties, self.level)
+
+        return self._of_people(table, rows, again)
+
+    def _model(self, table: ComparisonTable, at: float | None) -> list[EffectRow]:
+        """Estimate the effects by an outcome model."""
+
+        def again(some: ComparisonTable) -> list[EffectRow]:
+            return standardized_effects(
+                some, self.estimand, self.interactions, at, self.ties, self.level
+            )
+
+        return self._of_people(table, again(table), again)
+
+    def _of_people(
+        self,
+        table: ComparisonTable,
+        rows: list[EffectRow],
+        again: Callable[[ComparisonTable], list[EffectRow]],
+    ) -> list[EffectRow]:
+        """Replace the errors by those of a bootstrap, if asked for."""
+        if not self.bootstrap:
+            return rows
+        return bootstrap_of_people(
+            table, rows, again, self.bootstrap, self.random_state, self.level
+        )

@@ -1,0 +1,156 @@
+"""Checks of a comparison: overlap, effective sample sizes, weights, balance, ties, optima."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from steropes.designs.comparative.adjustments import Adjustment
+from steropes.designs.comparative.comparison_table import ComparisonTable
+from steropes.designs.comparative.matching import Matching
+from steropes.designs.propensity.propensity_model import auc
+
+__all__ = ["SMD_LIMIT", "diagnostics_table"]
+
+# The largest absolute standardised difference that counts as balanced (Austin 2009).
+SMD_LIMIT = 0.1
+# People with the largest weights, who must not have more than half of a group's weight.
+HEAVIEST, HALF = 3, 0.5
+# Other orders of people with tied scores for which effects are computed again.
+ORDERS = 4
+
+Row = tuple[str, float, float, bool, str]
+
+
+def diagnostics_table(
+    table: ComparisonTable,
+    adjustments: list[Adjustment],
+    balances: dict[str, pd.DataFrame],
+    first_effect: Callable[[Adjustment], float],
+) -> pd.DataFrame:
+    """Check every adjustment.
+
+    Parameters
+    ----------
+    balances : dict of str to DataFrame
+        From `balance_table`, by method.
+    first_effect : callable
+        Maps an adjustment to its first effect.
+
+    Returns
+    -------
+    DataFrame
+        ``method``, ``diagnostic``, ``value``, ``limit``, ``passed`` and ``note``, which says what
+        to do.
+    """
+    rows = []
+    for adjustment in adjustments:
+        checks = [*_of_weights(table, adjustment), *_of_balance(balances[adjustment.method])]
+        checks += [*_of_score(table, adjustment), *_of_optimum(adjustment)]
+        checks += _of_ties(table, adjustment, first_effect)
+        rows += [(adjustment.method, *check) for check in checks]
+    names = ["method", "diagnostic", "value", "limit", "passed", "note"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def _of_weights(table: ComparisonTable, adjustment: Adjustment) -> Iterator[Row]:
+    """Yield numbers of people, effective sample sizes and shares of the largest weights."""
+    target = table.target == 1
+    for name, arm in (("target", target), ("comparator", ~target)):
+        w = adjustment.weights[arm]
+        used = int((w > 0).sum())
+        left_out = len(w) - used
+        note = f"{left_out:,} left out" if left_out else ""
+        yield f"people in the {name}", used, np.nan, True, note
+        size = float(w.sum() ** 2 / (w @ w))
+        yield f"effective sample size of the {name}", size, np.nan, True, ""
+        yield f"largest weight in the {name}", float(w.max()), np.nan, True, ""
+        share = float(np.sort(w)[-HEAVIEST:].sum() / w.sum())
+        fine = share <= HALF
+        note = (
+            ""
+            if fine
+            else f"{HEAVIEST} people have most of the weight of the {name}; trim or truncate the "
+            "weights, take estimand='ATO', or leave out covariates that determine the treatment."
+        )
+        yield f"weight of the {HEAVIEST} heaviest of the {name}", share, HALF, fine, note
+
+
+def _of_balance(balance: pd.DataFrame) -> Iterator[Row]:
+    """Yield the largest standardised difference, without the distances of whole factors."""
+    own = balance[balance["kind"] != "factor"]
+    column = "smd_after" if "smd_after" in own else "smd_before"
+    size = own[column].abs().to_numpy()
+    worst = int(np.argmax(size))
+    over = int((size > SMD_LIMIT).sum())
+    name = own["name"].iloc[worst]
+    note = "" if not over else f"{over:,} above {SMD_LIMIT:g}, most of all {name!r}"
+    yield "largest standardised difference", float(size[worst]), SMD_LIMIT, not over, note
+
+
+def _of_score(table: ComparisonTable, adjustment: Adjustment) -> Iterator[Row]:
+    """Yield how well the score separates the groups, and who has nobody alike."""
+    score = getattr(adjustment.step, "score_", None)
+    if score is None:
+        return
+    target = table.target == 1
+    yield "C statistic of the score", auc(score, table.target), np.nan, True, ""
+    low = max(score[target].min(), score[~target].min())
+    high = min(score[target].max(), score[~target].max())
+    outside = (score < low) | (score > high)
+    share = float(outside.mean())
+    fine = share <= HALF
+    note = (
+        ""
+        if fine
+        else "Most people have a score that nobody of the other group reaches: the groups "
+        "hardly overlap. Restrict the comparison to people who could have had either."
+    )
+    yield "share with a score outside the other group's range", share, HALF, fine, note
+
+
+def _of_optimum(adjustment: Adjustment) -> Iterator[Row]:
+    """Yield the certificate of the model of the score, or of entropy balancing."""
+    model: Any = getattr(adjustment.step, "model_", adjustment.step)
+    if hasattr(model, "optimality_") and hasattr(model, "tol"):
+        value, limit = float(np.max(model.optimality_)), float(model.tol)
+        fine = value <= limit
+        note = "" if fine else "The optimum is not certified; raise max_iter."
+        yield "violation of the optimality conditions", value, limit, fine, note
+
+
+def _of_ties(
+    table: ComparisonTable,
+    adjustment: Adjustment,
+    first_effect: Callable[[Adjustment], float],
+) -> Iterator[Row]:
+    """Yield the range of the first effect over orders of people with tied scores."""
+    step = adjustment.step
+    if not isinstance(step, Matching) or step.method != "nearest" or step.replace:
+        return
+    score = step.score_
+    if score is None or not _tied(score, table.target):
+        return
+    found = [first_effect(adjustment)]
+    for seed in range(1, ORDERS + 1):
+        other = clone(step).set_params(random_state=step.random_state + seed)
+        other.fit(table.X, table.target, score=score, ids=table.ids)
+        weights = Adjustment(adjustment.method, other.weights_, other, other.sets_, None, "")
+        found.append(first_effect(weights))
+    span = max(found) - min(found)
+    note = (
+        f"People with equal scores are matched in an arbitrary order, which random_state "
+        f"determines: the first effect ranges from {min(found):.6g} to {max(found):.6g}."
+    )
+    yield f"range over {ORDERS + 1} orders of tied scores", span, np.nan, True, note
+
+
+def _tied(score: NDArray, target: NDArray) -> bool:
+    """Return whether people of the same group have equal scores."""
+    pairs = np.column_stack([np.round(score, 12), target])
+    return len(np.unique(pairs, axis=0)) < len(score)

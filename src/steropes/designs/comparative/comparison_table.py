@@ -1,0 +1,490 @@
+"""People to compare, read from a table of any library or a file, with checks of every column."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.design import Design
+from steropes.design.from_sparse import blocks_of_sparse
+from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.errors import DataError, listed
+from steropes.models.formulas.formula_data_types import as_pandas_table
+
+__all__ = ["ComparisonTable", "Missing", "Outcome", "people_to_compare", "read_columns"]
+
+Missing = Literal["error", "indicator"]
+# The level of a column of labels for people without a label.
+NO_LABEL = "(missing)"
+# Kinds of numbers that tables may hold as objects.
+NUMBERS = ("decimal", "integer", "floating", "mixed-integer-float", "boolean")
+
+
+@dataclass(frozen=True, repr=False)
+class Outcome:
+    """The outcome of each person: a number, or a time with an event.
+
+    Attributes
+    ----------
+    kind : {"binary", "continuous", "time"}
+    y : ndarray, shape (n,)
+        The numbers, or the times.
+    event : ndarray of int, shape (n,), or None
+        0 censored, 1 event, 2 a competing event.
+    entry : ndarray, shape (n,), or None
+        Start of the time at risk.
+    """
+
+    kind: Literal["binary", "continuous", "time"]
+    y: NDArray
+    event: NDArray | None = None
+    entry: NDArray | None = None
+
+    def take(self, rows: NDArray) -> Outcome:
+        """Select rows."""
+        event, entry = (None if x is None else x[rows] for x in (self.event, self.entry))
+        return Outcome(self.kind, self.y[rows], event, entry)
+
+
+@dataclass(frozen=True, repr=False)
+class ComparisonTable:
+    """People in two groups with covariates and an outcome.
+
+    Attributes
+    ----------
+    X : DataFrame or Design, shape (n, p)
+        Covariates; a `Design` of sparse columns if they were a long table.
+    target : ndarray of int8, shape (n,)
+        1 for the target group and 0 for the comparator.
+    names : (str, str)
+        Names of the target and of the comparator.
+    outcome : Outcome
+    ids : ndarray, shape (n,), or None
+        Ids of people.
+    described : DataFrame or None
+        Columns of covariates for Table 1, with missing values.
+    """
+
+    X: pd.DataFrame | Design
+    target: NDArray[np.int8]
+    names: tuple[str, str]
+    outcome: Outcome
+    ids: NDArray | None = None
+    described: pd.DataFrame | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of people."""
+        return len(self.target)
+
+    @property
+    def long(self) -> bool:
+        """Whether the covariates were a long table."""
+        return isinstance(self.X, Design)
+
+    def take(self, rows: NDArray) -> ComparisonTable:
+        """Select rows, which may repeat; ids are left out."""
+        if isinstance(self.X, pd.DataFrame):
+            X: pd.DataFrame | Design = self.X.iloc[rows].reset_index(drop=True)
+        else:
+            columns = CovariateColumns(self.X)
+            parts = [x[rows] for _, x in columns.chunks()]
+            sparse = importlib.import_module("scipy.sparse").hstack(parts, format="csc")
+            X = Design(blocks_of_sparse(sparse, columns.names), columns.names)
+        return ComparisonTable(X, self.target[rows], self.names, self.outcome.take(rows))
+
+
+def people_to_compare(
+    data: Any,
+    *,
+    treatment: str,
+    covariates: Any,
+    outcome: str | None,
+    time: str | None,
+    event: str | None,
+    entry: str | None,
+    target: object,
+    id: str | None,
+    missing: Missing,
+) -> ComparisonTable:
+    """Read and check the columns of a comparison; see `compare_groups`."""
+    if missing not in ("error", "indicator"):
+        raise DataError(f"missing must be 'error' or 'indicator', not {missing!r}.")
+    parts = _columns_of_outcome(outcome, time, event, entry)
+    wide = _wide_names(covariates, treatment, parts, id)
+    names = dict.fromkeys([treatment, *parts.values(), *(wide or ()), *([id] if id else [])])
+    frame = read_columns(data, list(names), "data")
+    if not len(frame):
+        raise DataError("data has no rows.")
+    code, groups = _groups(frame[treatment], treatment, target)
+    found = _outcome(frame, parts)
+    ids = None if id is None else _ids(frame[id], id)
+    described = None
+    if wide is None:
+        X: pd.DataFrame | Design = _long(covariates, ids, id)
+    else:
+        described = pd.DataFrame({name: _described(frame[name]) for name in wide})
+        X = pd.DataFrame(
+            {k: v for name in wide for k, v in _covariate(frame[name], name, missing).items()}
+        )
+        X = X.loc[:, ~_repeated_indicators(X)]
+    table = ComparisonTable(X, code, groups, found, ids, described)
+    _refuse_copies(table, treatment, next(iter(parts.values())))
+    return table
+
+
+def read_columns(data: Any, names: Sequence[str] | None, what: str) -> pd.DataFrame:
+    """Read columns of a table of any library, or of a Parquet or CSV file, as pandas.
+
+    Parameters
+    ----------
+    data : data frame, relation or path
+        pandas, polars, Arrow, anything that narwhals reads, such as a DuckDB relation, or a path.
+    names : sequence of str, optional
+        Columns, default all.
+    what : str
+        Name of the table, for messages.
+    """
+    if isinstance(data, str | os.PathLike):
+        return _read_file(Path(data), names)
+    frame: Any = nw.from_native(data, pass_through=True)
+    if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
+        raise DataError(
+            f"{what} must be a table of pandas, polars, pyarrow or DuckDB, or the path of a "
+            f"Parquet file, not {type(data).__name__}."
+        )
+    known = [str(name) for name in frame.collect_schema().names()]
+    for name in names or ():
+        if name not in known:
+            raise _unknown(what, name, known)
+    if names is not None:
+        frame = frame.select(list(names))
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    return as_pandas_table(frame.to_native()).reset_index(drop=True)
+
+
+def _read_file(path: Path, names: Sequence[str] | None) -> pd.DataFrame:
+    """Read a Parquet or CSV file."""
+    if not path.is_file():
+        raise DataError(f"There is no file {str(path)!r}.")
+    kind = path.suffix.lower()
+    if kind == ".csv":
+        return read_columns(pd.read_csv(path), names, path.name)
+    if kind not in (".parquet", ".pq"):
+        raise DataError(f"{path.name} must be a Parquet or CSV file, named *.parquet or *.csv.")
+    try:
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ModuleNotFoundError as error:
+        raise ImportError("Parquet files need pyarrow: pip install pyarrow") from error
+    known = list(parquet.read_schema(path).names)
+    for name in names or ():
+        if name not in known:
+            raise _unknown(path.name, name, known)
+    return as_pandas_table(parquet.read_table(path, columns=None if names is None else list(names)))
+
+
+def _unknown(what: str, name: str, known: Sequence[str]) -> DataError:
+    """Describe a column that a table lacks."""
+    return DataError(f"{what} has no column {name!r}; it has {listed(list(known))}.")
+
+
+def _columns_of_outcome(
+    outcome: str | None, time: str | None, event: str | None, entry: str | None
+) -> dict[str, str]:
+    """Return the columns of the outcome by their part; refuse other combinations."""
+    given = {"outcome": outcome, "time": time, "event": event, "entry": entry}
+    parts = {part: name for part, name in given.items() if name is not None}
+    if set(parts) not in ({"outcome"}, {"time", "event"}, {"time", "event", "entry"}):
+        raise DataError(
+            "Give outcome=, a column of numbers, or time= and event= (and entry= for people who "
+            f"came under observation late); given are {listed(list(parts)) or 'none of them'}."
+        )
+    return parts
+
+
+def _wide_names(
+    covariates: Any, treatment: str, parts: dict[str, str], id: str | None
+) -> list[str] | None:
+    """Return the names of the covariates; None for a long table."""
+    if isinstance(covariates, str):
+        covariates = [covariates]
+    if not (isinstance(covariates, Sequence) and all(isinstance(name, str) for name in covariates)):
+        if id is None:
+            raise DataError(
+                "covariates is a table of people and covariates, which needs id=, the column of "
+                "data with the ids of people. For columns of data give their names."
+            )
+        return None
+    names = list(covariates)
+    if not names:
+        raise DataError("covariates is empty; name the columns that confound the comparison.")
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise DataError(f"covariates has {listed(twice)} more than once; name each column once.")
+    used = {treatment: "the treatment", **{name: f"the {part}" for part, name in parts.items()}}
+    for name in names:
+        if name in used or name == id:
+            raise DataError(
+                f"The covariate {name!r} is {used.get(name, 'the id')} itself; leave it out of "
+                "covariates."
+            )
+    return names
+
+
+# -- treatment and outcome ---------------------------------------------------------------------
+
+
+def _groups(
+    column: pd.Series, name: str, target: object
+) -> tuple[NDArray[np.int8], tuple[str, str]]:
+    """Return 1 for the target and 0 for the comparator, and the names of both."""
+    _refuse_missing(column, f"treatment {name!r}")
+    numbers = _as_numbers(column)
+    values = column.astype(str) if numbers is None else numbers
+    found = sorted(pd.unique(values))
+    shown = [_text(value) for value in found]
+    if len(found) != 2:
+        remedy = "select the rows of both groups" if len(found) > 2 else "add the other group"
+        raise DataError(
+            f"treatment {name!r} has {len(found)} value{'s' * (len(found) != 1)} "
+            f"({listed(shown)}); two are needed: {remedy}."
+        )
+    if target is None:
+        if found != [0, 1]:
+            raise DataError(
+                f"treatment {name!r} has the values {shown[0]!r} and {shown[1]!r}; say which of "
+                f"them is the group of interest, such as target={shown[1]!r}."
+            )
+        one = found[1]
+        names = (f"{name} = 1", f"{name} = 0")
+    else:
+        same = [value for value, text in zip(found, shown, strict=True) if text == _text(target)]
+        if not same:
+            raise DataError(
+                f"target={target!r} is no value of treatment {name!r}, which has {listed(shown)}."
+            )
+        one = same[0]
+        names = (_text(one), _text(next(value for value in found if value != one)))
+    return (np.asarray(values) == one).astype(np.int8), names
+
+
+def _text(value: object) -> str:
+    """Return a value as text, with whole numbers without decimals."""
+    if isinstance(value, bool | np.bool_):
+        return str(int(value))
+    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _outcome(frame: pd.DataFrame, parts: dict[str, str]) -> Outcome:
+    """Read and check the outcome."""
+    columns = {}
+    for part, name in parts.items():
+        _refuse_missing(frame[name], f"{part} {name!r}")
+        numbers = _as_numbers(frame[name])
+        if numbers is None:
+            raise DataError(f"{part} {name!r} must be numbers; code it as 0 and 1, for example.")
+        if not np.isfinite(numbers).all():
+            row = int(np.argmin(np.isfinite(numbers)))
+            raise DataError(f"{part} {name!r} is infinite in row {row} (counted from 0).")
+        columns[part] = numbers
+    if "outcome" in columns:
+        y = columns["outcome"]
+        if (y == y[0]).all():
+            raise DataError(f"outcome {parts['outcome']!r} is the same for everybody.")
+        return Outcome("binary" if np.isin(y, (0, 1)).all() else "continuous", y)
+    time, event, entry = columns["time"], columns["event"], columns.get("entry")
+    start = np.zeros(len(time)) if entry is None else entry
+    if (time < 0).any():
+        row = int(np.argmax(time < 0))
+        raise DataError(
+            f"time {parts['time']!r} is negative in row {row} (counted from 0); count it from the "
+            "start of follow-up."
+        )
+    if entry is not None and (start >= time).any():
+        row = int(np.argmax(start >= time))
+        raise DataError(
+            f"entry {parts['entry']!r} is not before time {parts['time']!r} in row {row} (counted "
+            "from 0); leave such people out."
+        )
+    wrong = ~np.isin(event, (0, 1, 2))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"event {parts['event']!r} must be 0 (censored), 1 (event) or 2 (a competing event); "
+            f"row {row} (counted from 0) is {event[row]:g}."
+        )
+    if not (event == 1).any():
+        raise DataError(f"event {parts['event']!r} has no 1, so nobody had the event.")
+    return Outcome("time", time, event.astype(np.int64), entry)
+
+
+def _ids(column: pd.Series, name: str) -> NDArray:
+    """Return the ids; refuse missing and repeated ones."""
+    _refuse_missing(column, f"id {name!r}")
+    twice = column.duplicated()
+    if twice.any():
+        raise DataError(
+            f"id {name!r} is repeated: row {int(twice.to_numpy().argmax())} (counted from 0) has "
+            "the id of an earlier row. Keep one row per person."
+        )
+    return np.asarray(column)
+
+
+# -- covariates --------------------------------------------------------------------------------
+
+
+def _long(covariates: Any, ids: NDArray | None, id: str | None) -> Design:
+    """Convert a long table of person, covariate and value to sparse columns."""
+    assert ids is not None
+    assert id is not None
+    frame = read_columns(covariates, None, "covariates")
+    if id not in frame:
+        raise _unknown("covariates", id, list(map(str, frame.columns)))
+    others = [str(name) for name in frame.columns if name != id]
+    if not 1 <= len(others) <= 2:
+        raise DataError(
+            f"A long table of covariates has {id!r}, a column that names the covariate, and "
+            f"perhaps one of values; besides {id!r} this one has {listed(others) or 'nothing'}."
+        )
+    values = others[1] if len(others) == 2 else None
+    twice = frame.duplicated([id, others[0]]).to_numpy()
+    if twice.any():
+        raise DataError(
+            f"Row {int(twice.argmax())} (counted from 0) of covariates repeats the {id!r} and "
+            f"{others[0]!r} of an earlier row; keep one of them, or add them up."
+        )
+    known = frame[id].isin(ids).to_numpy()
+    if not known.all():
+        raise DataError(
+            f"Row {int(np.argmin(known))} (counted from 0) of covariates is of a person who is not "
+            f"in data; drop the rows of such people."
+        )
+    return Design.from_long(frame, ids, row=id, covariate=others[0], value=values)
+
+
+def _covariate(column: pd.Series, name: str, missing: Missing) -> dict[str, Any]:
+    """Return a covariate as numbers or labels, perhaps with an indicator of missing values."""
+    absent = column.isna().to_numpy(dtype=bool)
+    if absent.any() and missing == "error":
+        raise DataError(
+            f"The covariate {name!r} is missing in {int(absent.sum()):,} rows, first in row "
+            f"{int(absent.argmax())} (counted from 0). Leave these rows out, impute them, or set "
+            "missing='indicator', which takes the median and adds an indicator."
+        )
+    if absent.all():
+        raise DataError(f"The covariate {name!r} has no values; leave it out of covariates.")
+    numbers = _as_numbers(column)
+    if numbers is None:
+        return {name: _labels(column, absent)}
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        row = int(infinite.argmax())
+        raise DataError(
+            f"The covariate {name!r} is infinite in row {row} (counted from 0); correct the value "
+            "or leave the row out."
+        )
+    if not absent.any():
+        return {name: numbers}
+    middle = float(np.median(numbers[~absent]))
+    filled = np.where(absent, middle, numbers)
+    return {name: filled, f"{name} missing": absent.astype(float)}
+
+
+def _described(column: pd.Series) -> NDArray:
+    """Return numbers with NaN, or text with None."""
+    numbers = _as_numbers(column)
+    if numbers is not None:
+        return numbers
+    return column.astype(object).map(_text, na_action="ignore").to_numpy(dtype=object)
+
+
+def _as_numbers(column: pd.Series) -> NDArray | None:
+    """Return a column as numbers with NaN; None for labels."""
+    kind = column.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        return None
+    if pd.api.types.is_datetime64_any_dtype(kind) or pd.api.types.is_timedelta64_dtype(kind):
+        raise DataError(
+            f"The column {column.name!r} has dates or durations; convert it to a number, such as "
+            "days since the start."
+        )
+    numeric = pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)
+    if not numeric and pd.api.types.infer_dtype(column, skipna=True) not in NUMBERS:
+        return None
+    return np.asarray(pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _labels(column: pd.Series, absent: NDArray) -> pd.Categorical:
+    """Return labels as categories: sorted, or in the order of ordered categories."""
+    text = column.astype(object).map(_text, na_action="ignore").to_numpy(dtype=object)
+    if isinstance(column.dtype, pd.CategoricalDtype) and column.cat.ordered:
+        levels = [_text(x) for x in column.cat.categories]
+        used = set(text[~absent])
+        levels = [level for level in levels if level in used]
+    else:
+        levels = sorted(set(text[~absent]))
+    if absent.any():
+        text = np.where(absent, NO_LABEL, text)
+        levels = [*levels, NO_LABEL]
+    return pd.Categorical(text, categories=levels)
+
+
+def _repeated_indicators(X: pd.DataFrame) -> NDArray:
+    """Return which indicators of missing values are equal to an earlier one, (p,)."""
+    seen: set[bytes] = set()
+    repeated = np.zeros(X.shape[1], dtype=bool)
+    for j, name in enumerate(X.columns):
+        if str(name).endswith(" missing") and str(name).removesuffix(" missing") in X:
+            pattern = X[name].to_numpy().tobytes()
+            repeated[j] = pattern in seen
+            seen.add(pattern)
+    return repeated
+
+
+def _refuse_missing(column: pd.Series, what: str) -> None:
+    """Refuse a column with missing values."""
+    absent = column.isna().to_numpy(dtype=bool)
+    if absent.any():
+        raise DataError(
+            f"{what} is missing in {int(absent.sum()):,} rows, first in row {int(absent.argmax())} "
+            "(counted from 0); leave these rows out."
+        )
+
+
+def _refuse_copies(table: ComparisonTable, treatment: str, outcome: str) -> None:
+    """Refuse covariates that determine the treatment alone, or are the outcome under another name.
+
+    A covariate that is constant in each group and differs between them is the treatment.
+    """
+    columns = CovariateColumns(table.X)
+    target = table.target == 1
+    shares = np.column_stack([target / target.sum(), ~target / (~target).sum()])
+    mean, variance = columns.moments(shares)
+    copies = (variance == 0).all(axis=1) & (mean[:, 0] != mean[:, 1])
+    if copies.any():
+        raise DataError(
+            f"The covariate {listed([columns.names[j] for j in np.flatnonzero(copies)])} has one "
+            f"value in each group: it is the treatment {treatment!r} under another name, or nobody "
+            "with it is in one of the groups. Leave it out of covariates."
+        )
+    y = table.outcome.y if table.outcome.event is None else table.outcome.event.astype(float)
+    whole = np.full((table.n, 1), 1 / table.n)
+    own = float(y.mean()), float(y.var())
+    means, variances = (x[:, 0] for x in columns.moments(whole))
+    alike = np.isclose(means, own[0], rtol=1e-9) & np.isclose(variances, own[1], rtol=1e-9)
+    for j in map(int, np.flatnonzero(alike)):
+        if np.array_equal(columns.column(j), y):
+            raise DataError(
+                f"The covariate {columns.names[j]!r} equals the outcome {outcome!r} in every row; "
+                "leave it out of covariates, which are known before the outcome."
+            )

@@ -1,0 +1,331 @@
+"""Comparisons from any table in one call: published numbers, tables of any library, invariance."""
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from steropes import DataError, LogisticRegression, compare_groups
+from steropes.designs import EntropyBalancing, Matching, PropensityWeights
+from steropes.priors import Laplace
+
+COVARIATES = ["age", "educ", "race", "married", "nodegree", "re74", "re75"]
+NAMES = {"treatment": "treat", "outcome": "re78", "covariates": COVARIATES}
+
+
+def only(found, method, measure, scale="marginal"):
+    """Return the estimate and the error of one effect."""
+    rows = found.effects
+    keys = zip(("method", "measure", "scale"), (method, measure, scale), strict=True)
+    for column, value in keys:
+        rows = rows[rows[column] == value]
+    (row,) = rows.itertuples()
+    return row.estimate, row.se
+
+
+@pytest.fixture(scope="module")
+def everybody(lalonde):
+    return compare_groups(lalonde, **NAMES, adjust=["weights", "entropy", "standardization"])
+
+
+@pytest.fixture(scope="module")
+def treated(lalonde):
+    ways = ["matching", "strata", "weights", "entropy", "standardization"]
+    return compare_groups(lalonde, **NAMES, estimand="ATT", adjust=ways)
+
+
+# R: WeightIt 2.0.0, glm_weightit (stacked equations).
+@pytest.mark.parametrize(
+    ("estimand", "adjust", "estimate", "error"),
+    [
+        ("ATE", "weights", 224.6763083, 876.1932),
+        ("ATT", "weights", 1214.071221, 798.1546),
+        ("ATC", "weights", -186.9158991, 1130.9822),
+        ("ATO", "weights", 1242.200631, 738.7490),
+        ("ATM", "weights", 1119.521189, 758.4525),
+        ("ATE", "entropy", 951.6705701, 1233.9387),
+        ("ATT", "entropy", 1273.256189, 789.7431),
+    ],
+)
+def test_weighted_differences_are_those_of_weightit(lalonde, estimand, adjust, estimate, error):
+    found = compare_groups(lalonde, **NAMES, estimand=estimand, adjust=adjust)
+    value, se = only(found, adjust, "mean difference")
+    assert value == pytest.approx(estimate, rel=5e-6)
+    assert se == pytest.approx(error, rel=5e-6)
+
+
+def test_matched_sets_have_the_errors_of_matchit(lalonde):
+    """MatchIt 4.7.2 with sandwich's clusters, and Abadie–Imbens of Matching 4.10-8."""
+    ways = [Matching(method="coarsened"), Matching(caliper=0)]
+    found = compare_groups(lalonde, **NAMES, estimand="ATT", adjust=ways)
+    cells = only(found, "coarsened matching", "mean difference")
+    assert cells == pytest.approx((1070.907326, 968.7736), rel=1e-7)
+    assert only(found, "matching", "mean difference")[0] == pytest.approx(894.36748, rel=1e-7)
+    assert set(found.sets) == {"coarsened matching", "matching"}
+    again = Matching(replace=True, tie_tolerance=1e-5, distance="score")
+    found = compare_groups(lalonde, **NAMES, estimand="ATT", adjust=again)
+    effect = only(found, "matching with replacement", "mean difference")
+    assert effect == pytest.approx((1933.39188, 1090.60464), rel=1e-6)
+    assert found.effects["errors"].iloc[-1] == "Abadie and Imbens"
+
+
+@pytest.fixture(scope="module")
+def quitters(nhefs, nhefs_covariates):
+    """NHEFS with all covariates of What If as columns, and the names of these."""
+    table = nhefs_covariates.assign(
+        qsmk=nhefs.qsmk, death=nhefs.death, gain=nhefs.wt82_71, months=months(nhefs)
+    )
+    return table, list(nhefs_covariates)
+
+
+def months(nhefs):
+    """Months from 1983 to death or the end of 1992, as in What If, program 17.1."""
+    died = nhefs.death == 1
+    return np.where(died, (nhefs.yrdth - 83) * 12 + nhefs.modth, 120.0)
+
+
+def test_weight_gain_is_that_of_what_if(quitters):
+    """What If, programs 12 and 13; stacked errors of WeightIt."""
+    table, covariates = quitters
+    known = table[table.gain.notna()]
+    found = compare_groups(
+        known, treatment="qsmk", outcome="gain", covariates=covariates,
+        adjust=["weights", "standardization"], interactions=["smokeintensity"],
+    )  # fmt: skip
+    effect = only(found, "weights", "mean difference")
+    assert effect == pytest.approx((3.44053542965, 0.4870726), rel=1e-6)
+    effect = only(found, "standardization", "mean difference")
+    assert effect[0] == pytest.approx(3.51737420, rel=1e-8)
+    assert effect[1] == pytest.approx(0.473, abs=0.02)  # the book's bootstrap
+
+
+def test_marginal_and_conditional_odds_ratios_of_death_differ(quitters):
+    """What If's data in R: a standardised logistic model without products."""
+    table, covariates = quitters
+    found = compare_groups(
+        table, treatment="qsmk", outcome="death", covariates=covariates,
+        adjust="standardization", interactions=False,
+    )  # fmt: skip
+    method = "standardization"
+    assert only(found, method, "risk difference")[0] == pytest.approx(-0.00894575651, rel=1e-7)
+    assert only(found, method, "risk ratio")[0] == pytest.approx(0.954788894, rel=1e-7)
+    assert only(found, method, "odds ratio")[0] == pytest.approx(0.944258101, rel=1e-7)
+    conditional = only(found, method, "odds ratio", "conditional")
+    assert conditional[0] == pytest.approx(0.92124567, rel=1e-7)
+
+
+def test_survival_after_weighting_is_that_of_what_if(quitters):
+    """R: weighted Cox and Kaplan–Meier with stacked errors, Breslow's ties, unstabilised."""
+    table, covariates = quitters
+    found = compare_groups(
+        table, treatment="qsmk", time="months", event="death", covariates=covariates,
+        horizon=120, ties="breslow",
+    )  # fmt: skip
+    ratio, error = only(found, "weights", "hazard ratio")
+    assert np.log(ratio) == pytest.approx(0.000980974177, rel=1e-5)
+    # WeightIt's error leaves out a part of the weights' derivative; see test_propensity_weights.
+    assert error == pytest.approx(0.114834263, rel=0.02)
+    effect = only(found, "weights", "risk difference")
+    assert effect == pytest.approx((-0.00188008198, 0.0199040577), rel=1e-6)
+    row = found.effects.query("method == 'weights' and measure == 'restricted mean difference'")
+    means = [row.target.item(), row.comparator.item()]
+    assert means == pytest.approx([107.93449724, 108.99015962], rel=1e-8)
+
+
+def converted(table, tmp_path):
+    """Yield the table as each library has it."""
+    yield "polars", pl.from_pandas(table)
+    yield "lazy", pl.from_pandas(table).lazy()
+    yield "arrow", pa.Table.from_pandas(table)
+    yield "duckdb", duckdb.from_df(table)
+    path = tmp_path / "people.parquet"
+    table.to_parquet(path)
+    yield "parquet", path
+    table.to_csv(tmp_path / "people.csv", index=False)
+    yield "csv", str(tmp_path / "people.csv")
+
+
+def test_tables_of_all_libraries_give_equal_results(lalonde, treated, tmp_path):
+    ways = ["matching", "weights"]
+    for name, data in converted(lalonde, tmp_path):
+        found = compare_groups(data, **NAMES, estimand="ATT", adjust=ways)
+        for way in ways:
+            expected = only(treated, way, "mean difference")
+            assert only(found, way, "mean difference") == expected, name
+
+
+def test_rows_units_and_names_of_labels_do_not_matter(lalonde, everybody, treated):
+    other = lalonde.assign(
+        person=np.arange(len(lalonde)), re74=lalonde.re74 / 1000, age=lalonde.age * 365.25,
+        race=lalonde.race.map({"black": "z", "hispan": "Ä", "white": "b"}),
+        arm=np.where(lalonde.treat == 1, "drug", "none"),
+    ).sample(frac=1, random_state=1)  # fmt: skip
+    names = {**NAMES, "treatment": "arm", "target": "drug", "id": "person"}
+    ways = ["weights", "entropy", "standardization"]
+    found = compare_groups(other, **names, adjust=ways)
+    for way in ways:
+        expected = only(everybody, way, "mean difference")
+        assert only(found, way, "mean difference") == pytest.approx(expected, rel=1e-6)
+    assert found.names == ("drug", "none")
+    ordered = compare_groups(
+        lalonde.assign(person=np.arange(len(lalonde))), **NAMES, id="person", estimand="ATT",
+        adjust="matching",
+    )  # fmt: skip
+    found = compare_groups(other, **names, estimand="ATT", adjust="matching")
+    effect = only(ordered, "matching", "mean difference")
+    assert only(found, "matching", "mean difference") == pytest.approx(effect, rel=1e-6)
+
+
+def test_a_long_table_equals_the_wide_one(lalonde):
+    numbers = ["age", "educ", "married", "nodegree", "re74", "re75"]
+    table = lalonde.assign(person=np.arange(len(lalonde)) + 100)
+    long = table.melt("person", numbers, "covariate", "value")
+    long = long[long["value"] != 0].sample(frac=1, random_state=0)
+    common = {"treatment": "treat", "outcome": "re78", "id": "person"}
+    ways = [PropensityWeights(model=LogisticRegression()), "entropy"]
+    wide = compare_groups(table, **common, covariates=numbers, adjust=ways)
+    for data in (long, pl.from_pandas(long)):
+        found = compare_groups(table, **common, covariates=data, adjust=ways)
+        for way in ("weights", "entropy"):
+            expected = only(wide, way, "mean difference")
+            assert only(found, way, "mean difference") == pytest.approx(expected, rel=1e-6)
+    assert set(found.balance["name"]) == set(numbers)
+
+
+def test_errors_after_a_score_with_a_prior_are_labelled(lalonde):
+    model = LogisticRegression(prior=Laplace(variance=1.0))
+    found = compare_groups(lalonde, **NAMES, model=model)
+    assert found.effects["errors"].iloc[-1] == (
+        "robust (HC0) with the weights as known, since the model has a prior"
+    )
+
+
+@pytest.mark.parametrize(
+    ("way", "draws", "units"),
+    [("matching", 60, "matched sets"), ("weights", 8, "people"), ("standardization", 8, "people")],
+)
+def test_a_bootstrap_of_the_whole_procedure(lalonde, treated, way, draws, units):
+    some = {**NAMES, "covariates": COVARIATES[:2] + COVARIATES[3:], "estimand": "ATT"}
+    plain = compare_groups(lalonde, **some, adjust=way)
+    found = compare_groups(lalonde, **some, adjust=way, bootstrap=draws)
+    value, error = only(found, way, "mean difference")
+    expected = only(plain, way, "mean difference")
+    assert value == expected[0]
+    assert expected[1] / 2 < error < expected[1] * 2
+    own = found.effects.query("method == @way")
+    assert own["errors"].unique().tolist() == [f"bootstrap of {units}, {draws} draws"]
+
+
+def test_bootstrap_draws_depend_on_the_seed_only(lalonde):
+    some = {**NAMES, "covariates": ["age"], "bootstrap": 3}
+    first, second, other = (
+        compare_groups(lalonde, **some, random_state=seed).effects["se"].tolist()
+        for seed in (1, 1, 2)
+    )
+    assert first == second != other
+
+
+def test_missing_values_become_indicators_or_an_error(lalonde):
+    table = lalonde.astype({"age": float, "educ": float})
+    table.loc[::60, ["age", "educ"]] = np.nan
+    table.loc[1::60, "race"] = None
+    with pytest.raises(DataError, match="'age' is missing in 11 rows, first in row 0"):
+        compare_groups(table, **NAMES)
+    found = compare_groups(table, **NAMES, missing="indicator")
+    names = found.balance["name"].tolist()
+    assert "age missing" in names
+    assert "educ missing" not in names  # it is equal to that of age
+    assert "race[(missing)]" in names
+
+
+def test_diagnostics_and_representation(treated, everybody):
+    checks = treated.diagnostics.set_index(["method", "diagnostic"])
+    ties = checks.loc[("matching", "range over 5 orders of tied scores")]
+    assert ties["value"] > 0
+    assert "ranges from" in ties["note"]
+    size = checks.loc[("weights", "effective sample size of the comparator"), "value"]
+    assert size == pytest.approx(99.8154, abs=1e-4)
+    assert not checks.loc[("weights", "largest standardised difference"), "passed"]
+    assert "everybody in either arm (ATE)" in repr(everybody)
+    assert "Failed: weights" in repr(everybody)
+    assert everybody.weights.shape == (614, 3)
+    assert everybody.effects.paper_table().shape[0] == 4
+
+
+def test_plots(treated):
+    assert treated.plot().get_xlabel() == "Mean difference"
+    assert treated.plot("balance", method="weights").get_xlabel() == "Standardised difference"
+    assert treated.plot("overlap").get_xlabel() == "Preference score"
+    with pytest.raises(DataError, match="method must be one of"):
+        treated.plot("balance", method="nothing")
+
+
+def test_table_one_counts_missing_values(lalonde):
+    table = lalonde.assign(age=lalonde.age.astype(float).mask(lalonde.index % 200 == 0))
+    found = compare_groups(table, **NAMES, missing="indicator").table_one
+    assert list(found) == [
+        "characteristic", "level", "missing", "overall", "treat = 0", "treat = 1", "smd",
+    ]  # fmt: skip
+    assert found.set_index("characteristic").loc["age", "missing"] == 4
+    race = found[(found.characteristic == "race") & (found.level == "black")]
+    assert race["treat = 1"].item() == "156 (84.3%)"
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        ({"treat": 1}, {}, "'treat' has 1 value .* add the other group"),
+        ({"treat": ["a", "b"] * 307}, {}, "say which of them .* target='b'"),
+        ({"treat": [0, 1, 2, 1] * 153 + [0, 1]}, {}, "has 3 values .* select the rows"),
+        ({}, {"covariates": ["age", "treat"]}, "'treat' is the treatment itself"),
+        ({}, {"covariates": ["age", "re78"]}, "'re78' is the outcome itself"),
+        ({}, {"covariates": ["age", "agee"]}, "data has no column 'agee'"),
+        ({}, {"covariates": ["age", "age"]}, "'age' more than once"),
+        ({}, {"covariates": []}, "covariates is empty"),
+        ({"copy": lambda d: 3 - d.treat}, {"covariates": ["copy"]}, "'copy' has one value in each"),
+        ({"copy": lambda d: d.re78}, {"covariates": ["copy"]}, "'copy' equals the outcome"),
+        ({"re78": 1.0}, {}, "'re78' is the same for everybody"),
+        ({"re78": np.nan}, {}, "'re78' is missing in 614 rows"),
+        ({}, {"adjust": "matching"}, "its estimand is 'att' or 'atu'"),
+        ({}, {"adjust": "magic"}, "adjust must be one of 'matching'"),
+        ({}, {"outcome": None, "time": "age"}, "Give outcome="),
+        ({}, {"outcome": None, "time": "late", "event": "treat2"}, "'late' is negative in row 0"),
+        ({}, {"outcome": None, "time": "re78", "event": "wrong"}, "must be 0 .censored., 1"),
+        ({}, {"id": "re74"}, "'re74' is the id itself"),
+        ({"person": 7}, {"id": "person"}, "'person' is repeated: row 1"),
+        ({}, {"interactions": True}, "interactions is for adjust='standardization'"),
+        ({}, {"horizon": 3}, "horizon is for time="),
+        ({}, {"bootstrap": 1}, "bootstrap must be 0 or a number of draws"),
+        ({}, {"estimand": "ATO", "adjust": "standardization"}, "estimand must be one of"),
+        ({}, {"adjust": EntropyBalancing(estimand="att")}, "has estimand='att'"),
+        ({"apart": lambda d: d.age + 100 * d.treat}, {"covariates": ["apart"]}, "do not overlap"),
+    ],
+)
+def test_bad_input_names_the_column_and_the_remedy(lalonde, change, arguments, message):
+    table = lalonde.assign(late=-1.0, treat2=lalonde.treat, wrong=lalonde.educ).assign(**change)
+    with pytest.raises(DataError, match=message):
+        compare_groups(table, **{**NAMES, **arguments})
+
+
+def test_repeated_entries_of_a_long_table_are_refused(lalonde):
+    table = lalonde.assign(person=np.arange(614))
+    long = pd.DataFrame({"person": [5, 5], "covariate": ["x", "x"]})
+    names = {"treatment": "treat", "outcome": "re78", "id": "person"}
+    with pytest.raises(DataError, match=r"Row 1 .* repeats the 'person' and 'covariate'"):
+        compare_groups(table, **names, covariates=long)
+    with pytest.raises(DataError, match="not in data"):
+        compare_groups(table, **names, covariates=long.assign(person=[5, 999]))
+
+
+def test_the_weight_of_three_people_fails_a_diagnostic():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=400)
+    drug = (x > 0) * 1
+    drug[np.argsort(x)[-3:]] = 0
+    people = pd.DataFrame({"x": x, "drug": drug, "y": rng.normal(size=400)})
+    found = compare_groups(people, treatment="drug", outcome="y", covariates=["x"], estimand="ATT")
+    checks = found.diagnostics.query("method == 'weights' and not passed")
+    assert "weight of the 3 heaviest of the comparator" in checks["diagnostic"].tolist()
+    assert "trim or truncate" in " ".join(checks["note"])
