@@ -65,6 +65,12 @@ def fits():
 
 
 # A result of each public function; several where families differ.
+def compared(m):
+    """Compare people with the drug with others."""
+    table = m.X.assign(died=m.binary)
+    return steropes.compare_groups(table, treatment="drug", outcome="died", covariates=["age"])
+
+
 RESULTS = {
     "inference.bootstrap": [lambda m: m.cox.inference.bootstrap(8, random_state=0)],
     "inference.debiased_lasso": [lambda m: m.lasso.inference.debiased_lasso("drug")],
@@ -154,6 +160,7 @@ RESULTS = {
             steropes.LogisticRegression(prior=Laplace()), m.X, m.binary, [0.1]
         ),
     ],
+    "compare_groups": [compared, lambda m: compared(m).effects, lambda m: compared(m).balance],
     "compare_links": [
         lambda m: steropes.compare_links(
             steropes.CumulativeProbabilityModel(), m.X, m.number, ["logit", "probit"]
