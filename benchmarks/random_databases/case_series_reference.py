@@ -1,4 +1,4 @@
-"""The slow and obvious case series: one person after the other, one day after the other.
+"""The slow and obvious case series: one person after the other, one stretch after the other.
 
 Nothing here shares code with the library. The rules are those of docs/case_series_study.md and
 docs/databases.md. Days are ordinals of dates.
@@ -7,11 +7,11 @@ docs/databases.md. Days are ordinals of dates.
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 
 from .draw import OUTCOME, TARGET, Database
-from .reference import day_of, era_days, family, observed_days, sexes
+from .reference import day_of, era_days, family, joined, observed_spans, sexes
 
 __all__ = ["Case", "Rules", "Window", "cases_of", "rows_of"]
 
@@ -56,17 +56,6 @@ class Case:
     events: list[int]
 
 
-def runs(days: set[int]) -> list[tuple[int, int]]:
-    """Unbroken runs of days, in order."""
-    found: list[tuple[int, int]] = []
-    for d in sorted(days):
-        if found and found[-1][1] == d - 1:
-            found[-1] = (found[-1][0], d)
-        else:
-            found.append((d, d))
-    return found
-
-
 def cases_of(db: Database, rules: Rules) -> tuple[list[Case], list[tuple[int, int, int, int]]]:
     """The cases, and subjects, events, periods and days after each rule."""
     outcomes: dict[int, set[int]] = defaultdict(set)
@@ -76,9 +65,9 @@ def cases_of(db: Database, rules: Rules) -> tuple[list[Case], list[tuple[int, in
             outcomes[row["person_id"]].add(day.toordinal())
     sex = sexes(db)
     cases = []
-    for person, days in sorted(observed_days(db).items()):
+    for person, spans in sorted(observed_spans(db).items()):
         if person in sex and person in outcomes:
-            for a, b in runs({d.toordinal() for d in days}):
+            for a, b in spans:
                 if any(a <= day <= b for day in outcomes[person]):
                     cases.append(Case(person, a, b, a, b, sorted(outcomes[person])))
     steps = [_counts(cases)]
@@ -137,53 +126,67 @@ def rows_of(
 
     A case under one set of covariates on all its days has no row.
     """
-    drugs = sorted({e[1] for e in era_days(db)} - family(db, TARGET))
+    every, target = era_days(db), family(db, TARGET)
+    drugs = sorted({e[1] for e in every} - target)
     found: dict[tuple[int, frozenset[str]], tuple[int, int]] = {}
     for number, case in enumerate(cases):
         eras = [
             (drug, a, b)
-            for person, drug, a, b in era_days(db)
+            for person, drug, a, b in every
             if person == case.person_id and a <= case.until and b >= case.observed
         ]
-        sets = {"exposure": _days(rules.exposure, eras, family(db, TARGET))}
+        sets = {"exposure": _windows(rules.exposure, eras, target)}
         if rules.pre_exposure_days and rules.control is None:
             before = Window("", -rules.pre_exposure_days, -1, "start", "start",
                             rules.exposure.first_only)  # fmt: skip
-            sets["pre-exposure"] = _days(before, eras, family(db, TARGET))
+            sets["pre-exposure"] = _windows(before, eras, target)
         if rules.others:
             for drug in drugs:
-                sets[f"other drug {drug}"] = _days(_plain(rules.exposure), eras, {drug})
+                sets[f"other drug {drug}"] = _windows(_plain(rules.exposure), eras, {drug})
         if rules.control is not None:
-            sets["control"] = _days(rules.control, eras, family(db, TARGET))
+            sets["control"] = _windows(rules.control, eras, target)
         elif rules.end_of_observation_days:
-            probe = range(case.last - rules.end_of_observation_days + 1, case.last + 1)
-            sets["end of observation"] = set(probe)
-        on = {
-            d: frozenset(name for name, days in sets.items() if d in days)
-            for d in range(case.first, case.last + 1)
-        }
-        if len(set(on.values())) < 2:
+            sets["end of observation"] = [
+                (case.last - rules.end_of_observation_days + 1, case.last)
+            ]
+        # Covariates change on the first day of a window and on the day after its last one only.
+        changes = {d for spans in sets.values() for a, b in spans for d in (a, b + 1)}
+        firsts = sorted({case.first} | {d for d in changes if case.first < d <= case.last})
+        stretches = [
+            (a, b - 1, _names(sets, a))
+            for a, b in zip(firsts, [*firsts[1:], case.last + 1], strict=True)
+        ]
+        if len({names for _, _, names in stretches}) < 2:
             continue
         if rules.control is not None:
-            on = {d: names - {"control"} for d, names in on.items() if names}
-        events = Counter(on[d] for d in case.events if d in on)
-        for names, length in Counter(on.values()).items():
-            found[number, names] = (length, events[names])
+            stretches = [(a, b, names - {"control"}) for a, b, names in stretches if names]
+        for a, b, names in stretches:
+            days, events = found.get((number, names), (0, 0))
+            inside = sum(a <= d <= b for d in case.events)
+            found[number, names] = (days + b - a + 1, events + inside)
     return found
+
+
+def _names(sets: dict[str, list[tuple[int, int]]], day: int) -> frozenset[str]:
+    """The covariates of a day."""
+    return frozenset(n for n, spans in sets.items() if any(a <= day <= b for a, b in spans))
 
 
 def _plain(window: Window) -> Window:
     return Window("", window.start, window.end, window.start_at, window.end_at)
 
 
-def _days(window: Window, eras: list[tuple[int, int, int]], drugs: set[int]) -> set[int]:
-    """The days of a window around the joined eras of some drugs; the next era ends it."""
-    joined = runs({d for drug, a, b in eras if drug in drugs for d in range(a, b + 1)})
-    days: set[int] = set()
-    for k, (a, b) in enumerate(joined[:1] if window.first_only else joined):
+def _windows(
+    window: Window, eras: list[tuple[int, int, int]], drugs: set[int]
+) -> list[tuple[int, int]]:
+    """First and last days of a window around the joined eras of some drugs; the next ends it."""
+    whole = joined([(a, b) for drug, a, b in eras if drug in drugs])
+    spans = []
+    for k, (a, b) in enumerate(whole[:1] if window.first_only else whole):
         low = (a if window.start_at == "start" else b) + window.start
         high = (a if window.end_at == "start" else b) + window.end
-        if k + 1 < len(joined):
-            high = min(high, joined[k + 1][0] - 1)
-        days |= set(range(low, high + 1))
-    return days
+        if k + 1 < len(whole):
+            high = min(high, whole[k + 1][0] - 1)
+        if low <= high:
+            spans.append((low, high))
+    return spans

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .oddities import add_oddities
+from .oddities import add_oddities, add_placeholder_ends
 
 __all__ = ["COMPARATOR", "OUTCOME", "TARGET", "Database", "Row", "draw_database"]
 
@@ -111,6 +111,9 @@ def draw_database(seed: int) -> Database:
     db.integers, db.decoy = str(rng.choice(kinds)), some("the same tables elsewhere", 0.25)
     if db.integers != "BIGINT":
         oddities.append(f"ids of type {db.integers}")
+    rng = np.random.default_rng([seed, 8])
+    if some("placeholder ends", 0.2):
+        add_placeholder_ends(rng, tables["observation_period"])
     db.oddities = sorted({*oddities})
     return db
 

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .draw import Row
 
-__all__ = ["add_oddities"]
+__all__ = ["add_oddities", "add_placeholder_ends"]
 
 Some = Callable[[str, float], bool]
 FAR = (1600, 1677, 2263, 2300)  # nanoseconds since 1970 reach from 1677 to 2262
@@ -59,6 +59,15 @@ def add_oddities(rng: np.random.Generator, tables: dict[str, list[Row]], some: S
         _values(rng, tables["measurement"], some("values as text", 0.3))
 
 
+def add_placeholder_ends(rng: np.random.Generator, rows: list[Row]) -> None:
+    """Let half of the observation periods end on the last day of the calendar, in place."""
+    column = "observation_period_end_date"
+    for row in rows:
+        end = row[column]
+        if isinstance(end, dt.date) and rng.random() < 0.5:
+            row[column] = end.replace(year=9999, month=12, day=31)
+
+
 def _repeat_people(rng: np.random.Generator, rows: list[Row]) -> None:
     for row in [row for row in rows if rng.random() < 0.3]:
         other = dict(row)
@@ -89,7 +98,6 @@ def _far_dates(rng: np.random.Generator, tables: dict[str, list[Row]]) -> None:
         for row in tables[table]:
             if rng.random() < 0.05:
                 row[column] = far(row[column])
-    # A day of observation is a step of the reference, so that few people have centuries of them.
     for row in tables["observation_period"][:2]:
         column = "observation_period_end_date" if rng.random() < 0.7 else (
             "observation_period_start_date"

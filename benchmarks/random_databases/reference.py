@@ -1,4 +1,4 @@
-"""The slow and obvious way: one person after the other, one day after the other.
+"""The slow and obvious way: one person after the other, one record after the other.
 
 Nothing here shares code with the library. Where the rules are described: docs/databases.md,
 docs/cohorts.md and the docstrings of the functions that are compared.
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from .draw import COMPARATOR, OUTCOME, TARGET, Database
 
 __all__ = [
-    "Person", "covariates_of", "day_of", "era_days", "family", "new_users", "observed_days",
-    "population", "sexes", "values_of",
+    "Person", "covariates_of", "day_of", "era_days", "family", "joined", "new_users",
+    "observed_spans", "population", "sexes", "values_of",
 ]  # fmt: skip
 
 DAY = dt.timedelta(days=1)
@@ -34,16 +34,26 @@ def family(db: Database, concept: int) -> set[int]:
     return {concept, CHILDREN[concept]} if db.descendants and concept in CHILDREN else {concept}
 
 
-def observed_days(db: Database) -> dict[int, set[dt.date]]:
-    """Each person's observed days: the union of their observation periods."""
-    days: dict[int, set[dt.date]] = defaultdict(set)
+def joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Unbroken runs of days (ordinals) of spans from a first to a last day, in order."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return found
+
+
+def observed_spans(db: Database) -> dict[int, list[tuple[int, int]]]:
+    """Each person's unbroken observation: first and last days as ordinals, in order."""
+    spans: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in db.tables["observation_period"]:
         start = day_of(row["observation_period_start_date"])
         end = day_of(row["observation_period_end_date"])
-        while start is not None and end is not None and start <= end:
-            days[row["person_id"]].add(start)
-            start += DAY
-    return days
+        if start is not None and end is not None and start <= end:
+            spans[row["person_id"]].append((start.toordinal(), end.toordinal()))
+    return {person: joined(of_person) for person, of_person in spans.items()}
 
 
 def sexes(db: Database) -> dict[int, int]:
@@ -70,16 +80,19 @@ def era_days(db: Database) -> list[tuple[int, int, int, int]]:
     return found
 
 
-def period_around(days: set[dt.date], start: dt.date) -> tuple[dt.date, dt.date] | None:
+def period_around(
+    spans: list[tuple[int, int]] | None, start: dt.date
+) -> tuple[dt.date, dt.date] | None:
     """The first and last day of the unbroken observation that holds a day."""
-    if start not in days:
-        return None
-    first = last = start
-    while first - DAY in days:
-        first -= DAY
-    while last + DAY in days:
-        last += DAY
-    return first, last
+    for first, last in spans or []:
+        if first <= start.toordinal() <= last:
+            return dt.date.fromordinal(first), dt.date.fromordinal(last)
+    return None
+
+
+def _later(day: dt.date, days: int) -> dt.date:
+    """So many days later, where the calendar has them."""
+    return dt.date.fromordinal(min(day.toordinal() + days, dt.date.max.toordinal()))
 
 
 @dataclass
@@ -95,7 +108,7 @@ class Person:
 
 def new_users(db: Database, washout: int, risk_days: int | None) -> list[Person]:
     """Find the people of both arms who fail no rule."""
-    observed, people = observed_days(db), []
+    observed, people = observed_spans(db), []
     known = {row["person_id"] for row in db.tables["person"]}
     for person in sorted(known & {row["person_id"] for row in db.tables["drug_era"]}):
         first: dict[int, dt.date] = {}
@@ -116,10 +129,10 @@ def new_users(db: Database, washout: int, risk_days: int | None) -> list[Person]
         outcome = min((o for o in outcomes if o is not None), default=None)
         for arm, start in first.items():
             other = first.get(1 - arm)
-            span = period_around(observed[person], start)
+            span = period_around(observed.get(person), start)
             end = None if span is None else span[1]
             if end is not None and risk_days is not None:
-                end = min(end, start + risk_days * DAY)
+                end = min(end, _later(start, risk_days))
             if (
                 (other is None or start < other)
                 and span is not None
@@ -230,7 +243,7 @@ def population(
     start in the same observation leave the person out if they lie within the look-back of
     99,999 days; at risk from the start for so many days.
     """
-    observed, out = observed_days(db), []
+    observed, out = observed_spans(db), []
     known = {row["person_id"] for row in db.tables["person"]}
     first: dict[tuple[int, int], tuple[dt.date, dt.date]] = {}
     for arm, concept in ((1, TARGET), (0, COMPARATOR)):
@@ -241,7 +254,7 @@ def population(
         other = first.get((person, 1 - arm))
         if other is not None and other[0] <= start:
             continue
-        span = period_around(observed[person], start)
+        span = period_around(observed.get(person), start)
         if span is None or (start - span[0]).days < washout:
             continue
         outcomes = {
@@ -252,7 +265,7 @@ def population(
         inside = sorted(o for o in outcomes if o is not None and span[0] <= o <= span[1])
         if any(DAY <= start - o <= LOOK_BACK for o in inside):
             continue
-        end = min(start + risk_end * DAY, span[1])
+        end = min(_later(start, risk_end), span[1])
         events = [o for o in inside if start <= o <= end]
         time = ((events[0] if events else end) - start).days + 1
         out.append((person, arm, start, time, int(bool(events))))
