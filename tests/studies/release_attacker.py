@@ -46,8 +46,11 @@ class Unknowns:
         """State that a sum of (factor, name) lies in a range."""
         self.rows.append((terms, low, high))
 
-    def range_of(self, name):
-        """The smallest and the largest value of an unknown that all statements together allow."""
+    def range_of(self, name, presolve=True):
+        """The smallest and the largest value of an unknown that all statements together allow.
+
+        The presolve of HiGHS is fast, but rarely loses solutions.
+        """
         A = np.zeros((len(self.rows), len(self.low)))
         for row, (terms, _, _) in zip(A, self.rows, strict=True):
             for factor, of in terms:
@@ -59,7 +62,7 @@ class Unknowns:
             c[self.names[name]] = sign
             ends = milp(
                 c, constraints=limits, integrality=np.ones(len(c)),
-                bounds=Bounds(self.low, self.high),
+                bounds=Bounds(self.low, self.high), options={"presolve": presolve},
             )  # fmt: skip
             assert ends.success, (name, ends.message)
             found.append(round(sign * ends.fun))

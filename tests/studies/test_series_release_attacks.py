@@ -85,7 +85,7 @@ def test_limits_before_exposure_follow_the_pre_exposure_window_alone(omop):
     closed = replace(counts[other].secrecy, closed=True)
     hidden = counts | {other: replace(counts[other], secrecy=closed)}
     limits = [
-        release_series(exact, made.rules, c)["sccs_diagnostics_summary"][
+        release_series(exact, made.rules, made.settings.thresholds, c)["sccs_diagnostics_summary"][
             ["event_exposure_lb", "event_exposure_ub"]
         ]
         for c in (counts, hidden)
@@ -225,22 +225,43 @@ def test_months_do_not_tell_the_outcomes_of_a_month_that_is_hidden(omop):
     ("inside", "at_end", "n"), [(12, 6, 70), (26, 11, 70), (26, 6, 90), (15, 11, 70), (0, 9, 80)]
 )
 def test_tables_are_the_same_for_all_numbers_of_hidden_outcomes(inside, at_end, n, tmp_path):
-    """Steps, estimates, limits and p values do not tell how many outcomes one window has.
-
-    Outcomes that are not in the window are in other months, so that months differ.
-    """
+    """Steps, estimates, limits, p values, verdicts and months do not tell a window's outcomes."""
     found = []
     for before in range(1, 5):
         (folder := tmp_path / str(before)).mkdir()
         path = regular_series(TinyOmop(folder), inside, before, at_end, n)
         made = case_series(path, case_series_settings(3, 1, unblind=True))
-        exact = exact_tables(made, 1, 1, "here")
-        released = [release_series(exact, DisclosureRules(r, LEAST[r])) for r in RULES]
-        found.append(
-            [{k: t.to_csv() for k, t in of.items() if k != "sccs_time_trend"} for of in released]
-        )
+        exact, limits = exact_tables(made, 1, 1, "here"), made.settings.thresholds
+        released = [release_series(exact, DisclosureRules(r, LEAST[r]), limits) for r in RULES]
+        found.append([{k: t.to_csv() for k, t in of.items()} for of in released])
     assert "rr" in found[0][0]["sccs_covariate_result"]
     assert all(other == found[0] for other in found[1:])
+
+
+def released_pair(rng, folder):
+    """Release two series that differ in the outcomes before exposure alone, by both rule sets."""
+    n, inside, at_end = (
+        int(rng.integers(55, 110)),
+        int(rng.integers(6, 30)),
+        int(rng.integers(5, 12)),
+    )
+    found = []
+    for before in rng.choice(np.arange(1, 5), 2, replace=False):
+        (own := folder / str(before)).mkdir(parents=True)
+        path = regular_series(TinyOmop(own), inside, int(before), at_end, n)
+        made = case_series(path, case_series_settings(3, 1))
+        exact, limits = exact_tables(made, 1, 1, "here"), made.settings.thresholds
+        released = [release_series(exact, DisclosureRules(r, LEAST[r]), limits) for r in RULES]
+        found.append([{k: t.to_csv() for k, t in of.items()} for of in released])
+    return found
+
+
+@pytest.mark.slow
+def test_80_random_pairs_of_series_that_differ_in_hidden_outcomes_have_equal_tables(tmp_path):
+    rng = np.random.default_rng(7)
+    for k in range(80):
+        first, second = released_pair(rng, tmp_path / str(k))
+        assert first == second
 
 
 def weekly_tables(weeks, events):

@@ -322,7 +322,7 @@ class CaseSeriesDesign:
         self, exact: Mapping[str, pd.DataFrame], rules: DisclosureRules
     ) -> dict[str, pd.DataFrame]:
         """Return the tables for release; calibrated estimates depend on released ones only."""
-        tables = release_series(exact, rules)
+        tables = release_series(exact, rules, self.spec.thresholds)
         if not rules.open:
             results, checks = calibrated_series(tables, self.spec)
             tables |= {"sccs_result": results, "sccs_diagnostics_summary": checks}

@@ -28,7 +28,7 @@ def hidden_covariates(study: ReleasedSeries) -> frozenset[str]:
     """
     if study.settings.unblind:
         return frozenset()
-    failed = {d.covariate for d in study.diagnostics if not d.unblind}
+    failed = {d.covariate for d in study.release.diagnostics if not d.unblind}
     windows = study.settings.windows
     columns = dict(zip(study.intervals.names, study.intervals.columns, strict=True))
     eras = {(windows[columns[n].window].kind, i) for n in failed for i in columns[n].eras}
@@ -58,7 +58,7 @@ def public_estimates(study: ReleasedSeries) -> pd.DataFrame:
 
 def blinding_text(study: ReleasedSeries) -> str:
     """Describe what is hidden, why, and how to see it; "" if no exposure fails."""
-    failed = [d for d in study.diagnostics if not d.unblind]
+    failed = [d for d in study.release.diagnostics if not d.unblind]
     if not failed:
         return ""
     names = dict.fromkeys(k for d in failed for k, v in d.verdicts.items() if v.verdict == FAIL)

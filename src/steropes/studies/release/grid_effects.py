@@ -175,14 +175,8 @@ def _subgroups(
                 for k, (line, f, n) in enumerate(zip(levels, found, exact, strict=True)):
                     if isinstance(f, int) and not bounds:
                         told[k].append(n)
-                    alone = rules.count(n)
-                    line[name] = (
-                        column([alone])[0]
-                        if rules.rounds or not bounds
-                        else (-rules.least if rules.small(n) else math.nan)
-                    )
-                    if rules.rounds and gone[k]:
-                        line[name] = math.nan
+                    withheld = gone[k] if rules.rounds else bounds
+                    line[name] = math.nan if withheld else column([rules.count(n)])[0]
                     if bounds or small:
                         line[f"{arm}_days"] = math.nan
                     elif rules.rounds and what == "subjects":

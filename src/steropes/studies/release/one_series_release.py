@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,8 +14,8 @@ from steropes.data.number_text import decimals, limit_text
 from steropes.designs.case_series.event_timing import remaining_time
 from steropes.designs.case_series.intervals import PROBE
 from steropes.designs.values.ratios import ratio_of
-from steropes.studies.diagnostics.diagnostic import NOT_EVALUATED, PASS, Verdict
-from steropes.studies.diagnostics.diagnostic_catalogue import further_diagnostics
+from steropes.studies.diagnostics.diagnostic import NOT_EVALUATED, PASS, Verdict, Word
+from steropes.studies.diagnostics.diagnostic_catalogue import SERIES, further_diagnostics
 from steropes.studies.disclosure.disclosive_digit_rounding import (
     Effect,
     in_ratio,
@@ -24,7 +25,12 @@ from steropes.studies.disclosure.disclosive_digit_rounding import (
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import WITHHELD, Secrecy, effect_columns
 from steropes.studies.disclosure.small_cell_suppression import Bound
-from steropes.studies.release.series_counts import OUTCOMES, CovariateCounts, released_covariates
+from steropes.studies.release.series_counts import (
+    OUTCOMES,
+    CovariateCounts,
+    few_in_months,
+    released_covariates,
+)
 from steropes.studies.release.series_table_release import (
     binned,
     covariate_days,
@@ -116,7 +122,8 @@ class ReleasedSeries(ExactSeries):
         dict of str to DataFrame
             Tables by name, after disclosure control.
         """
-        return release_series(exact_tables(self, analysis_id, set_id, database_id), self.rules)
+        exact = exact_tables(self, analysis_id, set_id, database_id)
+        return release_series(exact, self.rules, self.settings.thresholds)
 
 
 def release_study(study: ExactSeries) -> SeriesRelease:
@@ -125,15 +132,19 @@ def release_study(study: ExactSeries) -> SeriesRelease:
     by_key = released_covariates(exact, rules)
     ids = covariate_ids(study)
     counts = {name: by_key[1, 1, i] for name, i in ids.items() if (1, 1, i) in by_key}
-    tables = release_series(exact, rules, by_key)
+    tables = release_series(exact, rules, study.settings.thresholds, by_key)
+    few = set() if rules.open else few_in_months(exact, by_key, rules)
     return SeriesRelease(
         tables=tables,
         attrition=_attrition(study, tables["sccs_attrition"], rules),
         counts=counts,
         estimates=_estimates(study, counts, rules),
-        diagnostics=[_diagnosis(study, d, counts, rules) for d in study.diagnostics],
+        diagnostics=[
+            _diagnosis(study, d, _words(tables, ids[d.covariate]), counts, rules)
+            for d in study.diagnostics
+        ],
         days={name: _days(study, name, c, rules) for name, c in counts.items()},
-        yearly=_yearly(study, rules),
+        yearly=_yearly(study, few, rules),
         weeks=_weeks(study, tables["sccs_time_to_event"]),
         ends=binned(remaining_time(study.population), ("ended", "data_ended"), rules),
         rules=rules,
@@ -173,10 +184,15 @@ def _days(
     return None if math.isnan(days) else round(days)
 
 
-def _yearly(study: ExactSeries, rules: DisclosureRules) -> pd.DataFrame:
-    """Return observed over expected outcomes of the years with enough outcomes, rounded."""
+def _yearly(
+    study: ExactSeries, hidden: Collection[tuple[int, int]], rules: DisclosureRules
+) -> pd.DataFrame:
+    """Return observed over expected outcomes of the years with enough outcomes, rounded.
+
+    There are none if the trend by month is ``hidden``.
+    """
     sums = study.monthly.groupby("year")[["observed", "expected", "adjusted"]].sum()
-    sums = sums[~sums["observed"].map(rules.small).astype(bool)]
+    sums = sums[~sums["observed"].map(rules.small).astype(bool) & (not hidden)]
     ratios = pd.DataFrame(index=sums.index)
     for column in ("expected", "adjusted"):
         ratio = sums["observed"] / sums[column].where(sums[column] > 0)
@@ -203,13 +219,24 @@ def _estimates(
     return table
 
 
+def _words(tables: dict[str, pd.DataFrame], covariate: int) -> dict[str, Word]:
+    """Return the released verdicts on the diagnostics of an exposure."""
+    table = tables["sccs_diagnostics_summary"]
+    line = table[table["covariate_id"] == covariate].iloc[0]
+    return {d.key: line[d.verdict_column] for d in SERIES if d.verdict_column in line}
+
+
 def _diagnosis(
-    study: ExactSeries, d: Diagnostics, counts: dict[str, CovariateCounts], rules: DisclosureRules
+    study: ExactSeries,
+    d: Diagnostics,
+    words: dict[str, Word],
+    counts: dict[str, CovariateCounts],
+    rules: DisclosureRules,
 ) -> Diagnostics:
-    """Return the diagnostics without numbers that would reveal a count."""
+    """Return the diagnostics with released verdicts, without numbers that would reveal a count."""
     if rules.open:
         return d
-    verdicts = dict(d.verdicts)
+    verdicts = {key: replace(v, verdict=words.get(key, v.verdict)) for key, v in d.verdicts.items()}
     columns = zip(study.intervals.names, study.intervals.columns, strict=True)
     before = [name for name, column in columns if column.pre_exposure]
     for key, names, place in (
@@ -230,7 +257,13 @@ def _diagnosis(
             "of outcomes of the exposed cases is not.",
         )
     stable = verdicts["time stability"]
-    if not math.isnan(stable.number):
+    if stable.verdict == NOT_EVALUATED and d.verdicts["time stability"].verdict != NOT_EVALUATED:
+        finding = (
+            "The stability of the outcome's rate over calendar time is not evaluated, because it "
+            "depends on outcomes that are not released."
+        )
+        verdicts["time stability"] = _withheld(stable, finding)
+    elif not math.isnan(stable.number):
         events = int(study.attrition["events"].iloc[-1])
         ratio = in_ratio(stable.number, log_unit(events, rules.least), 2)
         p = released_p(stable.p)

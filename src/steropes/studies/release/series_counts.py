@@ -21,7 +21,16 @@ from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import Secrecy
 from steropes.studies.disclosure.small_cell_suppression import Bound
 
-__all__ = ["KEY", "OUTCOMES", "SET", "CovariateCounts", "Key", "key_of", "released_covariates"]
+__all__ = [
+    "KEY",
+    "OUTCOMES",
+    "SET",
+    "CovariateCounts",
+    "Key",
+    "few_in_months",
+    "key_of",
+    "released_covariates",
+]
 
 Tables = Mapping[str, pd.DataFrame]
 Key = tuple[int, int, int]
@@ -165,7 +174,8 @@ def _with_common_baseline(
     All covariates of a model are compared with the same remaining time. A rate ratio is a function
     of its own outcomes, the days and the outcomes of the remaining time, so that its exact digits
     reveal the outcomes of the remaining time, and hence of the window with the suppressed count.
-    Estimates, limits and steps are those of the same remaining outcomes for all hidden numbers.
+    Estimates, limits and steps are those of the same remaining outcomes for all hidden numbers. A
+    closed effect is moved to the middle of the hidden numbers, where its diagnostic is evaluated.
     """
     inside = {key: int(line["events"]) for key, line in lines.items()}
     for series in {key[:2] for key in found}:
@@ -179,12 +189,15 @@ def _with_common_baseline(
         usual = rest - middle
         step = min(log_unit(math.floor(usual), rules.least), STEPS[-1])
         for key in own:
-            if hidden == [key]:
+            closed = found[key].secrecy.closed
+            if hidden == [key] and not closed:
                 continue
             shift, ends = 0.0, (0.0, 0.0)
             if min(rest, usual) > 0:
-                shift = math.log(rest / usual)
-                exact, likely = (_limits(inside[key], n) for n in (rest, usual))
+                n = inside[key]
+                of = _middle(found[key], n, rules.least) if closed and n else n
+                shift = math.log(rest / usual) + (math.log(of / n) if n else 0.0)
+                exact, likely = _limits(n, rest), _limits(of, usual)
                 ends = likely[0] - exact[0], likely[1] - exact[1]
             error = errors.get(key, math.nan) + (ends[1] - ends[0]) / 3.92
             counts = {n: getattr(found[key], n) for n in ("subjects", "events", "observed_events")}
@@ -192,6 +205,19 @@ def _with_common_baseline(
             secrecy = replace(secrecy, step=max(secrecy.step, step), shift=shift, ends=ends)
             found[key] = replace(found[key], secrecy=secrecy)
     return found
+
+
+def few_in_months(
+    exact: Tables, counts: Mapping[Key, CovariateCounts], rules: DisclosureRules
+) -> set[tuple[int, int]]:
+    """Find the series of which a month has few outcomes on average and a window's are hidden.
+
+    In which months the outcomes are would then depend on the hidden number, and so would the trend
+    over calendar time and its diagnostic.
+    """
+    hidden = {k[:2] for k, c in counts.items() if c.secrecy.closed or isinstance(c.events, Bound)}
+    months = exact["sccs_time_trend"].groupby(SET)["observed_outcomes"].mean()
+    return {of for of in hidden if months.get(of, 0.0) < rules.least}
 
 
 def _limits(inside: float, rest: float) -> tuple[float, float]:

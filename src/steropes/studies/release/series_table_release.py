@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from steropes.studies.database.data_quality_notes import released_notes
+from steropes.studies.diagnostics.diagnostic import FAIL, NOT_EVALUATED, PASS, allows
+from steropes.studies.diagnostics.diagnostic_catalogue import SERIES, further_diagnostics
 from steropes.studies.disclosure.counts_in_text import released_notes_column
 from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, log_unit, significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
@@ -29,11 +32,13 @@ from steropes.studies.release.series_counts import (
     CovariateCounts,
     Key,
     Tables,
+    few_in_months,
     key_of,
     released_covariates,
 )
 from steropes.studies.release.series_weeks import released_weeks
 from steropes.studies.result_files.sccs_results_schema import TABLES
+from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 
 __all__ = [
     "binned",
@@ -57,7 +62,7 @@ Counts = dict[Key, CovariateCounts]
 
 
 def release_series(
-    exact: Tables, rules: DisclosureRules, counts: Counts | None = None
+    exact: Tables, rules: DisclosureRules, thresholds: Thresholds, counts: Counts | None = None
 ) -> dict[str, pd.DataFrame]:
     """Make the tables for release.
 
@@ -68,6 +73,8 @@ def release_series(
     ----------
     exact : mapping of str to DataFrame
         Tables of `exact_tables`, of one series or of many.
+    thresholds : Thresholds
+        Limits of the diagnostics.
     counts : dict, optional
         The result of `released_covariates` for these tables, if it is known.
 
@@ -80,7 +87,7 @@ def release_series(
     tables = {name: table for name, table in exact.items() if name in TABLES}
     if not rules.open:
         counts = released_covariates(exact, rules) if counts is None else counts
-        attrition = _attrition(exact, counts, rules)
+        attrition, few = _attrition(exact, counts, rules), few_in_months(exact, counts, rules)
         tables |= {
             "sccs_attrition": attrition,
             "sccs_result": _results(exact["sccs_result"], attrition, counts, rules),
@@ -88,11 +95,11 @@ def release_series(
             "sccs_likelihood_profile": _profiles(exact["sccs_likelihood_profile"], counts, rules),
             "sccs_spline": _few_digits(exact["sccs_spline"], "rr"),
             "sccs_censor_model": _few_digits(exact["sccs_censor_model"], "parameter_value"),
-            "sccs_time_trend": _trend(exact["sccs_time_trend"], rules),
+            "sccs_time_trend": _trend(exact["sccs_time_trend"], few, rules),
             "sccs_time_to_event": released_weeks(exact, counts, rules),
             **{n: _without_ends(binned(exact[n], (c,), rules), c) for n, c in SPANS.items()},
             "sccs_time_period": _period(exact, rules),
-            "sccs_diagnostics_summary": _diagnostics(exact, counts, rules),
+            "sccs_diagnostics_summary": _diagnostics(exact, counts, few, thresholds, rules),
             "sccs_further_diagnostic": _further(exact, counts),
         }
         if "note" in exact:
@@ -252,12 +259,21 @@ def _few_digits(table: pd.DataFrame, name: str) -> pd.DataFrame:
     return table.assign(**{name: table[name].map(lambda x: significant(float(x)))})
 
 
-def _trend(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+def _trend(
+    table: pd.DataFrame, hidden: Container[tuple[int, int]], rules: DisclosureRules
+) -> pd.DataFrame:
     """Release observed over expected outcomes of months that have none, or enough of them.
 
     As the total is released, ratios of all other months would reveal the outcomes of one.
+
+    Parameters
+    ----------
+    hidden : container of (int, int)
+        Series without ratios; see `few_in_months`.
     """
     few = table["observed_outcomes"].map(lambda n: rules.small(int(n))).astype(bool)
+    series = table[SET].itertuples(index=False, name=None)
+    few |= np.array([of in hidden for of in series], dtype=bool)
     few |= table["observed_subjects"].map(lambda n: rules.small(int(n))).astype(bool)
     found = binned(table, ("observed_subjects",), rules)
     if found.empty:
@@ -297,8 +313,18 @@ def _period(exact: Tables, rules: DisclosureRules) -> pd.DataFrame:
     return each_row(exact["sccs_time_period"], released)
 
 
-def _diagnostics(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
-    """Round diagnostics whose digits would reveal counts; verdicts are those of exact numbers."""
+def _diagnostics(
+    exact: Tables,
+    counts: Counts,
+    few: Container[tuple[int, int]],
+    thresholds: Thresholds,
+    rules: DisclosureRules,
+) -> pd.DataFrame:
+    """Round diagnostics whose digits would reveal counts, and judge what may be shown.
+
+    The intervals of windows are judged as they are rounded, or in the middle of the hidden numbers.
+    The stability over time is not evaluated where it depends on hidden outcomes.
+    """
     windows = exact["sccs_covariate"].merge(
         exact["sccs_covariate_analysis"], on=["analysis_id", "covariate_analysis_id"]
     )
@@ -311,21 +337,54 @@ def _diagnostics(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.Da
         """Round or remove the numbers of one exposure."""
         key = key_of(line)
         own, probe = counts.get(key), counts.get((*key[:2], PROBE_ID))
-        for name, of in (
-            ("event_exposure", joint_secrecy(before.get(key[:2], []))),
-            ("event_observation", joint_secrecy([] if probe is None else [probe])),
+        for name, of, bounds in (
+            ("event_exposure", joint_secrecy(before.get(key[:2], [])), thresholds.pre_exposure),
+            (
+                "event_observation",
+                joint_secrecy([] if probe is None else [probe]),
+                thresholds.end_of_observation,
+            ),
         ):
-            digits = 2 if of.rounds(rules) else 3
+            digits, ends = 2 if of.rounds(rules) else 3, []
             for end, by in zip((f"{name}_lb", f"{name}_ub"), of.ends, strict=True):
                 value = in_ratio(math.exp(of.shift + by) * float(line[end]), of.step, digits)
                 line[end] = math.nan if of.closed else value
+                ends.append(value)
+            word = f"{name}_diagnostic"
+            if line[word] != NOT_EVALUATED and (of.closed or of.step):
+                line[word] = PASS if ends[0] <= bounds[1] and ends[1] >= bounds[0] else FAIL
         line["time_stability_p"] = released_p(float(line["time_stability_p"]))
+        if key[:2] in few:
+            line |= {"time_stability_p": math.nan, "time_stability_diagnostic": NOT_EVALUATED}
         line["rare_outcome_prevalence"] = significant(float(line["rare_outcome_prevalence"]), 2)
         if own is not None and (own.secrecy.closed or own.secrecy.step):
             line["mdrr"] = math.nan
         return line
 
-    return each_row(exact["sccs_diagnostics_summary"], released)
+    table = exact["sccs_diagnostics_summary"]
+    return _with_uses(each_row(table, released), table, exact, thresholds)
+
+
+def _with_uses(
+    table: pd.DataFrame, before: pd.DataFrame, exact: Tables, thresholds: Thresholds
+) -> pd.DataFrame:
+    """Mark which estimates may be shown and combined, where verdicts differ from the exact ones."""
+    fits = exact["note"].set_index(SET)["convergence_diagnostic"]
+    further = {d.key: d.guards for d in further_diagnostics(thresholds)}
+    found = table.copy()
+    for i, line in zip(found.index, table.to_dict("records"), strict=True):
+        if all(line[d.verdict_column] == before.at[i, d.verdict_column] for d in SERIES
+               if d.verdict_column in line):  # fmt: skip
+            continue
+        words = [(d.guards, line.get(d.verdict_column, fits.get(key_of(line)[:2])))
+                 for d in SERIES]  # fmt: skip
+        added = exact["sccs_further_diagnostic"]
+        own = added[(added[KEY] == key_of(line)).all(axis=1)]
+        words += [(further[k], word) for k, word in zip(own["diagnostic"], own["verdict"],
+                                                         strict=True)]  # fmt: skip
+        found.loc[i, "unblind"] = int(allows("viewing", words))
+        found.loc[i, "unblind_for_evidence_synthesis"] = int(allows("synthesis", words))
+    return found
 
 
 def _further(exact: Tables, counts: Counts) -> pd.DataFrame:

@@ -79,7 +79,7 @@ def print_series(study: ReleasedSeries, paths: list[Path]) -> None:
         mark = {"PASS": "[green]✓[/]", "FAIL": "[yellow]![/]"}.get(verdict, "[dim]·[/]")
         console.print(f"{mark} {escape(finding)}")
     if len(study.diagnostics) > 1:
-        passed = sum(d.unblind for d in study.diagnostics)
+        passed = sum(d.unblind for d in study.release.diagnostics)
         console.print(f"{passed} of {len(study.diagnostics)} exposures pass all diagnostics")
     if words := blinding_text(study):
         console.print(f"[yellow]![/] {escape(words)}")

@@ -229,6 +229,6 @@ def case_series(
 
 def _why_shown(study: CaseSeries) -> str:
     """Return why estimates of interest are shown; "" if none is."""
-    if any(d.unblind for d in study.diagnostics):
+    if any(d.unblind for d in study.release.diagnostics):
         return "all diagnostics of an exposure passed"
     return "on request (unblind)" if study.settings.unblind else ""
