@@ -10,7 +10,7 @@ from .diagnostic_plots import (
     residuals,
     schoenfeld_residuals,
 )
-from .effect_plots import nomogram, partial_effect, terms
+from .effect_plots import nomogram, partial_effect, terms, transformation
 from .interval_plots import forest, profile_curve, ratio_forest
 from .performance_plots import calibration, decision_curve, performance
 from .posterior_plots import posterior_draws
@@ -41,6 +41,7 @@ __all__ = [
     "score_overlap",
     "survival_curves",
     "terms",
+    "transformation",
 ]
 
 

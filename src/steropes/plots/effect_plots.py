@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from .plot_style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["nomogram", "partial_effect", "terms"]
+__all__ = ["nomogram", "partial_effect", "terms", "transformation"]
 
 LABELS = {"linear": "Linear predictor", "response": "Predicted mean", "ratio": "Ratio"}
 # A level's label is moved up if its points are closer to the last one than this.
@@ -178,6 +178,75 @@ def terms(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ax.set_yticks(np.arange(1, len(names) + 1), [shorten_label(name) for name in names])
     ax.invert_yaxis()
     ax.set_xlabel("Contribution to the linear predictor")
+    return remove_clutter(ax)
+
+
+def transformation(
+    table: pd.DataFrame,
+    *,
+    scale: Literal["linear", "log", "symlog"] = "linear",
+    names: Sequence[str] | None = None,
+    label: str = "α(y)",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the estimated transformation of an outcome against its values, with limits.
+
+    On linear and log scales a dashed straight line is drawn for comparison, by least squares
+    between the 5th and 95th percentile of the values.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``y`` in ascending order, ``alpha`` and, if there are limits, ``lower`` and ``upper``, such
+        as ``alpha_summary().reset_index()``.
+    scale : {"linear", "log", "symlog"}
+        Scale of the axis of y.
+    names : sequence of str, optional
+        Names of the values, for ordered categories.
+    label : str
+        The label of the vertical axis.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table lacks columns or has no rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes import plots
+    >>> table = pd.DataFrame({"y": [1.0, 2.0, 4.0], "alpha": [-1.0, 0.2, 1.5]})
+    >>> plots.transformation(table, scale="log").get_ylabel()
+    'α(y)'
+    """
+    require_columns(table, ("y", "alpha"), "transformation")
+    if table.empty:
+        raise DataError("The table has no values to draw.")
+    ax = get_axes(ax, (6.0, 4.2))
+    y, alpha = table["y"].to_numpy(float), table["alpha"].to_numpy(float)
+    if "lower" in table:
+        limits = table["lower"].to_numpy(float), table["upper"].to_numpy(float)
+        ax.fill_between(y, *limits, step="post", color=curve_colour(0), alpha=0.15, lw=0)
+    ax.step(y, alpha, where="post", color=curve_colour(0), lw=1.8)
+    if scale in ("linear", "log") and len(y) > 2:
+        v = np.log(y) if scale == "log" else y
+        a, b = np.quantile(np.arange(len(y)), [0.05, 0.95]).astype(int)
+        slope, start = np.polyfit(v[a : b + 1], alpha[a : b + 1], 1) if b > a + 1 else (0, 0)
+        line = start + slope * v
+        # If the transformation is far from linear, the whole line would compress it.
+        inside = (line >= alpha[0]) & (line <= alpha[-1])
+        ax.plot(y[inside], line[inside], ls=(0, (4, 3)), lw=0.9, color=MUTED)
+    ax.set_xscale(scale)
+    if names is not None:
+        ax.set_xticks(y, list(names))
+    ax.set(xlabel="y", ylabel=label)
     return remove_clutter(ax)
 
 

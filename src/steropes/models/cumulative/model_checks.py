@@ -291,24 +291,10 @@ def plot_alpha(
         own = x if model._fixed is None else x[model._fixed.kept]
         row = (own / information.scale)[None, :]
         half = q * np.sqrt(information.predictor_variance(np.flatnonzero(keep), row)[0])
-    if ax is None:
-        from matplotlib import pyplot
-
-        _, ax = pyplot.subplots()
+    table = pd.DataFrame({"y": y, "alpha": alpha})
     if half is not None:
-        ax.fill_between(y, alpha - half, alpha + half, step="post", alpha=0.3, linewidth=0)
-    ax.step(y, alpha, where="post")
-    if scale in ("linear", "log") and len(y) > 2:
-        v = np.log(y) if scale == "log" else y
-        a, b = np.quantile(np.arange(len(y)), [0.05, 0.95]).astype(int)
-        slope, start = np.polyfit(v[a : b + 1], alpha[a : b + 1], 1) if b > a + 1 else (0, 0)
-        line = start + slope * v
-        # If α̂ is far from linear, the whole line would compress it.
-        inside = (line >= alpha[0]) & (line <= alpha[-1])
-        ax.plot(y[inside], line[inside], linestyle="--", linewidth=0.8, color="gray")
-    ax.set_xscale(scale)
-    if model.categories_ is not None:
-        ax.set_xticks(y, [str(label) for label in model._labels_of(y)])
-    ax.set_xlabel("y")
-    ax.set_ylabel("α(y)" if at is None else "α(y) − β'x")
-    return ax
+        table["lower"], table["upper"] = alpha - half, alpha + half
+    labels = None if model.categories_ is None else [str(v) for v in model._labels_of(y)]
+    name = "α(y)" if at is None else "α(y) − β'x"
+    drawn: Axes = drawn_by("transformation", table, scale=scale, names=labels, label=name, ax=ax)
+    return drawn
