@@ -8,11 +8,12 @@ import pytest
 from tests.studies.conftest import OUTCOME, day
 from tests.studies.new_users import covariates
 
-from steropes.designs.values.dates_and_ages import age_sql, birthday, birthday_sql
+from steropes.designs.values.dates_and_ages import birthday
 from steropes.errors import DataError
 from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import CohortTable, ComparisonRules, compare_cohorts
 from steropes.studies.comparative.cohort_method_presets import cohort_method
+from steropes.studies.database.age_sql import age_sql, birthday_sql
 from steropes.studies.sccs import CaseRules
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_sources import EraSources

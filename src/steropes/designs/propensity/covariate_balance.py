@@ -200,13 +200,13 @@ def covariate_balance(
     DataError
         Shapes disagree, a covariate or weight is no finite number, or an arm has nobody.
 
-    References
-    ----------
-    Austin and Stuart (2015), Stat Med 34:3661.
-
     See Also
     --------
     balance_table : The same differences with variance ratios, distribution functions and labels.
+
+    References
+    ----------
+    Austin and Stuart (2015), Stat Med 34:3661.
 
     Examples
     --------

@@ -22,10 +22,8 @@ from steropes.errors import DataError
 __all__ = [
     "DAYS_PER_YEAR",
     "AgeRule",
-    "age_sql",
     "as_days",
     "birthday",
-    "birthday_sql",
     "calendar_date",
     "require_time_zone",
 ]
@@ -114,18 +112,6 @@ def birthday(born: NDArray, years: int) -> NDArray:
     """
     month = born.astype("datetime64[M]")
     return (month + np.timedelta64(12 * years, "M")).astype("datetime64[D]") + (born - month)
-
-
-def birthday_sql(born: str, years: int) -> str:
-    """Return SQL of the day that `birthday` gives for a column of dates."""
-    month = f"make_date(year({born}) + {int(years)}, month({born}), 1)"
-    return f"({month} + (day({born}) - 1)::INTEGER)"
-
-
-def age_sql(born: str, on: str) -> str:
-    """Return SQL of the age in completed years, from two columns of dates."""
-    before = f"(month({on}), day({on})) < (month({born}), day({born}))"
-    return f"(year({on}) - year({born}) - ({before})::BIGINT)"
 
 
 def _as_array(values: Any) -> NDArray:

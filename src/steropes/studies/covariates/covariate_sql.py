@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from steropes.designs.values.dates_and_ages import age_sql
 from steropes.errors import DataError
 from steropes.studies.covariates.analysis_catalogue import Analysis
 from steropes.studies.covariates.comorbidity_scores import (
@@ -24,6 +23,7 @@ from steropes.studies.covariates.comorbidity_scores import (
     Category,
 )
 from steropes.studies.covariates.vocabulary_checks import FINDING
+from steropes.studies.database.age_sql import age_sql
 from steropes.studies.database.irregular_rows import distinct_people, last_day
 from steropes.studies.database.observation_periods import joined_periods
 from steropes.studies.database.omop import OmopDatabase, RecordsOf

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.designs.controls.signal_injection import InjectedOutcomes, closest_draw
-from steropes.designs.values.dates_and_ages import age_sql
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.age_sql import age_sql
 from steropes.studies.database.observation_periods import joined_periods, joined_spells
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.sccs.cases.era_sources import EraSources

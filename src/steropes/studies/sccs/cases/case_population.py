@@ -13,8 +13,9 @@ from typing import Any
 import pandas as pd
 
 from steropes.designs.case_series.cases import Cases
-from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR, birthday_sql
+from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.errors import DataError
+from steropes.studies.database.age_sql import birthday_sql
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.observation_periods import (
     DATED,
