@@ -134,6 +134,59 @@ def test_survival_after_weighting_is_that_of_what_if(quitters):
     assert means == pytest.approx([107.93449724, 108.99015962], rel=1e-8)
 
 
+@pytest.fixture(scope="module")
+def survivors():
+    """People with a harmful drug, which sicker people get, and a competing event."""
+    rng = np.random.default_rng(4)
+    n = 1500
+    sick = rng.normal(size=n)
+    drug = (rng.random(n) < 1 / (1 + np.exp(-sick))) * 1
+    time = rng.exponential(np.exp(-0.5 * drug - 0.7 * sick))
+    event = np.where(time < 2, 1 + (rng.random(n) < 0.3), 0)
+    people = {"sick": sick, "drug": drug, "time": np.minimum(time, 2), "event": event}
+    return pd.DataFrame(people).assign(entry=0.0)
+
+
+def test_standardised_survival_agrees_with_weights(survivors):
+    """Both estimate the same marginal risks; the conditional hazard ratio is that of the data."""
+    table = survivors.assign(event=(survivors.event > 0) * 1)
+    found = compare_groups(
+        table, treatment="drug", time="time", event="event", covariates=["sick"],
+        adjust=["weights", "standardization"], horizon=1,
+    )  # fmt: skip
+    for measure in ("risk difference", "restricted mean difference"):
+        value, error = only(found, "weights", measure)
+        other = only(found, "standardization", measure)
+        assert other[0] == pytest.approx(value, abs=error)
+        assert other[1] < error * 1.2
+    row = found.effects.query("method == 'standardization' and measure == 'risk ratio'")
+    assert row["estimate"].item() == pytest.approx((row["target"] / row["comparator"]).item())
+    ratio, error = only(found, "standardization", "hazard ratio", "conditional")
+    assert np.log(ratio) == pytest.approx(0.5, abs=2 * error)
+    assert only(found, "weights", "hazard ratio")[0] < ratio  # not collapsible
+
+
+def test_competing_events_and_late_entry(survivors):
+    names = {"treatment": "drug", "time": "time", "event": "event", "covariates": ["sick"]}
+    found = compare_groups(survivors, **names, horizon=1)
+    censored = survivors.assign(event=(survivors.event == 1) * 1)
+    alone = compare_groups(censored, **names, horizon=1)
+    assert only(found, "weights", "hazard ratio") == only(alone, "weights", "hazard ratio")
+    risks = [c.effects.query("measure == 'risk difference'")["target"] for c in (found, alone)]
+    assert (risks[0] < risks[1]).all()  # a competing event prevents the other
+    with pytest.raises(DataError, match="no competing events"):
+        compare_groups(survivors, **names, adjust="standardization")
+    late = compare_groups(survivors, **names, entry="entry")
+    assert set(late.effects["measure"]) == {"rate difference", "rate ratio", "hazard ratio"}
+    expected = only(found, "weights", "hazard ratio")
+    assert only(late, "weights", "hazard ratio") == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(DataError, match="'entry' is not before time 'time' in row 3"):
+        wrong = survivors.assign(entry=np.where(survivors.index == 3, 9.0, 0.0))
+        compare_groups(wrong, **names, entry="entry")
+    with pytest.raises(DataError, match="horizon=7 must be above 0 and at most 2"):
+        compare_groups(survivors, **names, horizon=7)
+
+
 def converted(table, tmp_path):
     """Yield the table as each library has it."""
     yield "polars", pl.from_pandas(table)
@@ -260,6 +313,26 @@ def test_plots(treated):
     assert treated.plot("overlap").get_xlabel() == "Preference score"
     with pytest.raises(DataError, match="method must be one of"):
         treated.plot("balance", method="nothing")
+
+
+def test_a_report_is_one_page_with_the_call_that_repeats_it(quitters, tmp_path):
+    table, covariates = quitters
+    found = compare_groups(
+        table, treatment="qsmk", outcome="death", covariates=covariates, estimand="ATT",
+        adjust=[Matching(ratio=2), "weights"],
+    )  # fmt: skip
+    found.write_report(tmp_path / "page.html")
+    found.write_report(tmp_path / "again.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page == (tmp_path / "again.html").read_text(encoding="utf-8")
+    for text in (
+        "people like the target&#x27;s (ATT)", "people remain", "stacked equations",
+        "clustered by matched set", "E-value", "violation of the optimality conditions",
+        "Overlap of scores", "treatment=&#x27;qsmk&#x27;,", "Matching(", "At least 15 %",
+    ):  # fmt: skip
+        assert text in page, text
+    assert "level=" not in page  # defaults are left out
+    assert not any(loaded in page for loaded in ("<script", "<link", "src=", "url(http"))
 
 
 def test_table_one_counts_missing_values(lalonde):

@@ -177,6 +177,8 @@ def compare_groups(
         "horizon": horizon, "ties": ties, "bootstrap": bootstrap, "level": level,
         "random_state": random_state,
     }  # fmt: skip
+    defaults = compare_groups.__kwdefaults__ or {}
+    call = {name: value for name, value in call.items() if value is not defaults.get(name, call)}
     return settings.compare(table, steps, horizon, call)
 
 

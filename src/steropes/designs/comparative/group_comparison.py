@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -17,10 +19,12 @@ from steropes.data.result_tables import ResultTable, drawn_by, present
 from steropes.designs.comparative.adjustments import Adjustment, Step
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.comparison_diagnostics import diagnostics_table
+from steropes.designs.comparative.comparison_report import report_page
 from steropes.designs.comparative.comparison_table import ComparisonTable
 from steropes.designs.comparative.effect_rows import EffectRow, effects_table, is_ratio
 from steropes.designs.comparative.matching import Matching
 from steropes.designs.comparative.table_one import MAX_LEVELS, table_one
+from steropes.designs.effects.e_values import COMMON
 from steropes.designs.propensity.propensity_model import preference_score
 from steropes.designs.values.estimands import AnyEstimand, estimand_name
 from steropes.errors import DataError, listed
@@ -147,6 +151,23 @@ class GroupComparison(TextInHtml):
         score = _score(self.steps[self._method(method, scored)])
         table = _densities(cast(NDArray, score), self._table.target)
         return drawn_by("score_overlap", table, **{"names": self.names, **options})
+
+    def write_report(self, path: str | PathLike[str]) -> None:
+        """Write one self-contained page about the comparison, as HTML.
+
+        It has the estimand and who remains, the effects, the diagnostics, Table 1, figures of
+        balance and overlap (if Matplotlib is installed), what the errors account for, E-values,
+        and the code that repeats the comparison. It has no data of single people.
+
+        Parameters
+        ----------
+        path : path
+            Where to write, such as "comparison.html".
+        """
+        outcome = self._table.outcome
+        had = outcome.y if outcome.event is None else outcome.event
+        common = outcome.kind == "continuous" or float((had == 1).mean()) >= COMMON
+        Path(path).write_text(report_page(self, self._call, common), encoding="utf-8")
 
     def _plot_effects(self, measure: str | None, options: dict[str, Any]) -> Any:
         """Draw the effects of one measure."""
