@@ -180,8 +180,8 @@ def test_competing_events_and_late_entry(survivors):
     assert set(late.effects["measure"]) == {"rate difference", "rate ratio", "hazard ratio"}
     expected = only(found, "weights", "hazard ratio")
     assert only(late, "weights", "hazard ratio") == pytest.approx(expected, rel=1e-6)
+    wrong = survivors.assign(entry=np.where(survivors.index == 3, 9.0, 0.0))
     with pytest.raises(DataError, match="'entry' is not before time 'time' in row 3"):
-        wrong = survivors.assign(entry=np.where(survivors.index == 3, 9.0, 0.0))
         compare_groups(wrong, **names, entry="entry")
     with pytest.raises(DataError, match="horizon=7 must be above 0 and at most 2"):
         compare_groups(survivors, **names, horizon=7)
