@@ -239,3 +239,10 @@ def test_the_data_are_not_changed(lalonde, lalonde_covariates):
     table = balance_table(X, t)
     assert (table.columns == ["name", "kind", *(f"{c}_before" for c in (
         "target_mean", "comparator_mean", "smd", "variance_ratio", "ks"))]).all()  # fmt: skip
+
+
+def test_many_sparse_columns_without_a_solution_are_refused():
+    X, t = confounded(300, 250)
+    with pytest.raises(DataError, match=r"within the tolerance.*convex hull"):
+        EntropyBalancing(estimand="att", tolerance=0.01).fit(X, t)
+    assert EntropyBalancing(estimand="att", tolerance=0.25).fit(X, t).converged_

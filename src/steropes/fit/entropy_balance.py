@@ -11,10 +11,14 @@ from ..design import Design, null_design
 from ..likelihoods.entropy_balancing_likelihood import EntropyBalancingLikelihood
 from ..solve import Batch
 from ..solve.certified_fit import certified_fit
+from ..solve.data_term import LocalTerm
 from ..solve.separation.separating_direction import unidentifiable_columns
 from .problem import Problem
 
 __all__ = ["EntropyFit", "balance_by_entropy"]
+
+# A separation below this share of the range of the linear predictor may be rounding.
+PROOF = 1e-9
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,8 @@ class EntropyFit:
     n_iter : int
         Number of Newton steps.
     infeasible : bool
-        Whether the objective proves that no weights of the base rows have such means. The
-        coefficients are then a direction in which all base rows are on one side of the targets.
+        Whether the coefficients prove that no weights of the base rows have such means: they are
+        a direction in which all base rows are on one side of the targets.
     """
 
     problem: Problem
@@ -50,7 +54,7 @@ class EntropyFit:
 
 
 class _NoWeights(Exception):
-    """The objective is below all values that it could have if there were weights."""
+    """The coefficients prove that there are no weights."""
 
 
 def balance_by_entropy(
@@ -82,21 +86,35 @@ def balance_by_entropy(
         kept = centered.only(columns) if len(columns) else null_design(design.n)
         problem = replace(problem, design=kept, names=kept.names)
     total = float(base.sum())
-    penalty = total * tolerance[columns]
-    bound = -total * np.log(total / base[counted].min())
     batch = problem.batch()
 
     def watch(step: int, violation: float) -> None:
-        if batch.point.objective[0] < bound - 1e-6 * abs(bound):
+        if _separates(batch, counted, target, tolerance[columns]):
             raise _NoWeights
 
-    nothing = np.zeros(len(columns))
+    penalty, nothing = total * tolerance[columns], np.zeros(len(columns))
     try:
         fit = certified_fit(problem, batch, penalty, nothing, tol, max_iter, watch)
     except _NoWeights:
         return EntropyFit(problem, base, columns, _position(batch), np.inf, max_iter, True)
-    infeasible = fit.objective < bound - 1e-6 * abs(bound)
-    return EntropyFit(problem, base, columns, fit.beta, fit.optimality, fit.n_iter, infeasible)
+    apart = not fit.converged and _separates(batch, counted, target, tolerance[columns])
+    return EntropyFit(problem, base, columns, fit.beta, fit.optimality, fit.n_iter, apart)
+
+
+def _separates(
+    batch: Batch, counted: np.ndarray, target: np.ndarray, tolerance: np.ndarray
+) -> bool:
+    """Return whether the coefficients λ prove that there are no weights.
+
+    Weighted means within δ of the target t have λ'(Σ w x − t) ≥ −Σ δ_j |λ_j|. This is impossible
+    if λ'(x − t) is below −Σ δ_j |λ_j| in all base rows (Farkas' lemma).
+    """
+    term = batch.term
+    assert isinstance(term, LocalTerm)
+    eta = term.backend.to_host(term.eta)[:, 0]
+    size = float(np.ptp(eta))
+    largest = float(eta[counted].max() - (target @ eta) / target.sum())
+    return largest + float(tolerance @ np.abs(_position(batch))) < -PROOF * size
 
 
 def _position(batch: Batch) -> np.ndarray:

@@ -7,8 +7,7 @@ dual problem has no constraints, and its minimum gives w_i = q_i exp η_i / Σ q
     W [log Σ_base q_i exp η_i − log W − Σ_target u_i η_i / U],    W = Σ q,  U = Σ u,  η = Xλ.
 
 Its gradient in λ is W (Σ w x − t), so that the optimality conditions under a penalty W Σ δ_j |λ_j|
-are |Σ w x_j − t_j| ≤ δ_j. By weak duality the objective is never below −W log(W / min q) if any
-weights satisfy them, since Σ w log(w / q) ≤ log(1 / min q) with q divided by W.
+are |Σ w x_j − t_j| ≤ δ_j. If no weights satisfy them, the objective has no minimum.
 """
 
 from __future__ import annotations
