@@ -11,7 +11,9 @@ from steropes.federated.site_rows import read_rows
 from steropes.federated.small_cells import SiteCells
 
 SITES = ("north", "south", "west")
-RULES = OwnerRules(answers_per_cell=1e9)  # cells alone, however many numbers are told
+RULES = OwnerRules(
+    answers_per_cell=1e9, rare_rows="refuse"
+)  # cells alone, however many numbers are told
 
 
 def tables_of(n=400, seed=3):

@@ -12,6 +12,7 @@ from steropes.federated import FederatedPlan, FederatedSite, OwnerRules
 from steropes.studies.federation import federate
 
 SITES = ("north", "south", "west")
+REFUSE = OwnerRules(rare_rows="refuse")
 
 
 def plan_of(columns, sites=SITES, **more):
@@ -112,16 +113,16 @@ def one_without(rng, n=1500):
 
 def test_a_weight_opens_no_cell_that_a_pair_of_columns_would_not(rng):
     tables = one_without(rng)
-    pair = Sites(tables).refusal(plan_of(["drug", "hiv"]))
+    pair = Sites(tables, REFUSE).refusal(plan_of(["drug", "hiv"]))
     assert "'drug' and 'hiv'" in pair
-    sites = Sites(tables)
+    sites = Sites(tables, REFUSE)
     assert sites.answer(plan_of(["drug"])).converged
     said = sites.refusal(plan_of(["drug"], weight="hiv"))
     assert "fewer than 5 people" in said
 
 
 def test_a_weight_opens_no_cell_in_the_other_order(rng):
-    sites = Sites(one_without(rng))
+    sites = Sites(one_without(rng), REFUSE)
     assert sites.answer(plan_of(["drug"], weight="hiv")).converged
     assert "fewer than 5 people" in sites.refusal(plan_of(["drug"]))
 
@@ -212,7 +213,7 @@ def test_tables_of_pairs_do_not_determine_a_small_cell_of_three_columns(rng):
              (1, 0, 1): 100, (1, 1, 0): 60, (1, 1, 1): 2}  # fmt: skip
     X = np.repeat(np.array(list(cells)), list(cells.values()), axis=0)
     d = pd.DataFrame(X.astype(float), columns=["a", "b", "y"])
-    sites = Sites(dict.fromkeys(SITES, d))
+    sites = Sites(dict.fromkeys(SITES, d), REFUSE)
     plans = [plan_of(["a"]), plan_of(["b"]), plan_of(["a"], outcome="b")]
     assert sites.answer(plans[0]).converged
     said = sites.refusal(plans[1]) if not _answers(sites, plans[1]) else sites.refusal(plans[2])

@@ -227,6 +227,6 @@ def test_an_app_for_flower_is_written(sites, capsys):
 
 def test_schemas_are_printed(capsys):
     assert call("schema") == 0
-    assert json.loads(capsys.readouterr().out)["title"] == "steropes.federated/5"
+    assert json.loads(capsys.readouterr().out)["title"] == "steropes.federated/6"
     assert call("schema", "--plan") == 0
     assert "baseline" in json.loads(capsys.readouterr().out)["properties"]

@@ -56,6 +56,7 @@ WHEN: dict[str, Callable[[FederatedPlan, Message], bool]] = {
     "": lambda plan, request: True,
     "not in linear models": lambda plan, request: plan.model != "linear",
     "linear, logistic, Poisson": lambda plan, request: plan.model in UNCONDITIONAL,
+    "rare rows are grouped": lambda plan, request: plan.groups_rare_rows,
     "with folds": lambda plan, request: plan.folds > 0,
     "risk sets of all, Fine–Gray": lambda plan, request: (
         plan.shares_risk_sets and plan.model == "fine_gray"
@@ -83,6 +84,7 @@ FIELDS: tuple[Field, ...] = (
     Field("describe", "within", ("p",)),
     Field("describe", "between", ("p",)),
     Field("describe", "filled", ("p",)),
+    Field("describe", "rare", when="rare rows are grouped"),
     Field("describe", "fold_weight", ("F",), "with folds"),
     Field("describe", "leave", ("1 + F", "L"), FINE_GRAY),
     Field("describe", "censored", ("1 + F", "L"), FINE_GRAY),

@@ -82,6 +82,12 @@ class PlanRecord:
         plan with the same rows after an equals sign.
     rows_of_person : int
         The largest number of rows of a person.
+    grouped : int
+        Number of people whose values were replaced because their combination is rare.
+    plan : dict
+        The plan as plain values, if anyone's values were replaced.
+    least, levels : int
+        The owner's rules by which they were.
     """
 
     study: str
@@ -98,6 +104,10 @@ class PlanRecord:
     table: str = ""
     members: str = ""
     rows_of_person: int = 1
+    grouped: int = 0
+    plan: dict[str, Any] = field(default_factory=dict)
+    least: int = 0
+    levels: int = 0
 
 
 class Ledger:

@@ -8,9 +8,11 @@ __all__ = [
     "ADMISSION",
     "CONVERGENCE",
     "EVALUATION",
+    "GROUPING",
     "AdmissionPolicy",
     "ConvergencePolicy",
     "EvaluationPolicy",
+    "GroupingPolicy",
 ]
 
 
@@ -152,6 +154,43 @@ class AdmissionPolicy:
     covariates_at_once: int = 300
 
 
+@dataclass(frozen=True)
+class GroupingPolicy:
+    """Groups of rows with rare combinations of values.
+
+    Attributes
+    ----------
+    max_columns_of_products : int
+        Sums of products of two columns are kept up to this number of columns.
+    product_weight : float
+        Weight of a product's sum relative to that of a column, in standard deviations. Estimates
+        depend on products through the curvature of the loss only.
+    max_tried : int
+        Number of combinations that are tried for a group before it is left as it is.
+    moves_per_sum : int
+        Largest number of moved rows of a class per sum that is kept.
+    max_considered : int
+        Number of combinations on each side among which the best move is sought.
+    min_gain : float
+        A move that reduces the squared differences by less is not made.
+    outcome_parts : int
+        Number of classes of an outcome with many values, within which rows are grouped. Within
+        tenths, less than a twentieth of the variance of a normal outcome is left.
+    max_numbers : int
+        Largest number of numbers, rows times columns, that are grouped.
+    """
+
+    max_columns_of_products: int = 15
+    product_weight: float = 0.1
+    max_tried: int = 1000
+    moves_per_sum: int = 10
+    max_considered: int = 25
+    min_gain: float = 1e-9
+    outcome_parts: int = 10
+    max_numbers: int = 100_000_000
+
+
 CONVERGENCE = ConvergencePolicy()
 EVALUATION = EvaluationPolicy()
 ADMISSION = AdmissionPolicy()
+GROUPING = GroupingPolicy()

@@ -18,10 +18,11 @@ from ..select import CrossValidation
 from .field_type_checks import read_fields
 from .messages import Ask
 
-__all__ = ["LEAST_SITES", "PER_SITE", "FederatedPlan", "Method", "Model"]
+__all__ = ["LEAST_SITES", "PER_SITE", "FederatedPlan", "Method", "Model", "RareRows"]
 
 Model = Literal["linear", "logistic", "poisson", "cox", "fine_gray", "conditional", "sccs"]
 Method = Literal["rounds", "odal", "odac", "adap", "profiles"]
+RareRows = Literal["group", "refuse"]
 # Models that condition on strata within a site.
 WITHIN = ("conditional", "sccs")
 # Models with rows that are independent given the covariates.
@@ -102,6 +103,10 @@ class FederatedPlan(FieldsInHtml):
         Smallest number of sites in a total; at least three.
     min_cell : int, default=0
         Smallest number of people in a cell; a site's own rules can only be stricter.
+    rare_rows : {"group", "refuse"}, default="group"
+        Whether sites may group people with rare combinations of values before they answer, so that
+        the estimate is that of the grouped tables, or whether they refuse the plan instead. A
+        site's own rules can only be stricter, and conditional models and case series are refused.
 
     Raises
     ------
@@ -150,6 +155,7 @@ class FederatedPlan(FieldsInHtml):
     per_site: bool = False
     min_sites: int = 3
     min_cell: int = 0
+    rare_rows: RareRows = "group"
 
     def __post_init__(self) -> None:
         """Validate the settings."""
@@ -338,6 +344,14 @@ class FederatedPlan(FieldsInHtml):
         return (*times, "describe", "estimate", sums, "surrogate")
 
     @property
+    def groups_rare_rows(self) -> bool:
+        """Whether sites may group people with rare combinations of values.
+
+        Models within strata compare the rows of a person, so that rows cannot get other values.
+        """
+        return self.rare_rows == "group" and self.model not in WITHIN
+
+    @property
     def shares_risk_sets(self) -> bool:
         """Whether risk sets contain rows of all sites."""
         return self.model in SURVIVAL and self.baseline == "common"
@@ -369,9 +383,14 @@ class FederatedPlan(FieldsInHtml):
             f"{told if self.per_site else f'totals of {self.min_sites} sites or more'}. Each site "
             "answered only as its owner's rules allow, which can be stricter than the plan's."
         )
+        if self.groups_rare_rows:
+            said += (
+                " People with a rare combination of values may have been grouped with similar ones."
+            )
         return {
             "rules": "federated", "min_cell": self.min_cell, "min_sites": self.min_sites,
-            "per_site": self.per_site, "description": f"Disclosure control: {said}",
+            "per_site": self.per_site, "rare_rows": self.rare_rows,
+            "description": f"Disclosure control: {said}",
         }  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

@@ -37,6 +37,7 @@ TELLS = {
     "people leave or enter)",
     "describe": "totals over all sites: numbers of rows, people and events; mean, variance and "
     "share of nonzero values of each column",
+    "rare": "the share of people whose values were replaced, in whole percent of each site",
     "leave": "the weights that leave and that are censored at each time",
     "enter": "the weights that enter, and that leave with the event of interest, at each time",
     "fold_weight": "the weight of each fold's rows",
@@ -51,7 +52,7 @@ TELLS = {
     "profile": "each site's profile log-likelihood of the parameters",
 }
 # Fields with descriptions that are added to those of the request.
-ALSO = ("leave", "enter", "fold_weight", "held_out", "held_S")
+ALSO = ("rare", "leave", "enter", "fold_weight", "held_out", "held_S")
 
 # The families of the models.
 FAMILIES: dict[str, Family] = {

@@ -29,7 +29,7 @@ from .site_intercept import refuse_no_intercept
 from .site_keys import PublicKeys
 from .site_risk_set_answers import risk_set_arrays
 from .site_risk_set_sums import event_times
-from .site_rows import SiteData, SiteRows, read_rows
+from .site_rows import SiteData, SiteRows, read_rows, read_table
 from .site_sums import linear_predictor, pack_lower, sums_at
 from .surrogate_likelihood import fit_surrogate
 
@@ -71,7 +71,7 @@ class FederatedSite(TextInHtml):
         self.name, self._data = name, data
         self.owner = owner if isinstance(owner, Owner) else Owner(owner)
         self.honest = HonestRequests()
-        self._read: dict[str, tuple[SiteRows, Admission]] = {}
+        self._admissions: dict[str, Admission] = {}
 
     def __repr__(self) -> str:
         """Return a text without the data."""
@@ -118,9 +118,9 @@ class FederatedSite(TextInHtml):
         try:
             with self._named(), single_threaded_blas():
                 refuse_dishonest(self.name, plan, request, earlier, self.owner, self.honest)
-                rows, admission = self._rows(plan)
+                admission = self._admission(plan)
                 with admission.record_answer(request, place) as held:
-                    values, arrays, sums = self._content(rows, plan, request)
+                    values, arrays, sums = self._content(admission.rows, plan, request)
                     numbers = len(sums) // BYTES + sum(x.size for x in arrays.values())
                     held.append(numbers)
         except RefusedError as refused:
@@ -164,7 +164,7 @@ class FederatedSite(TextInHtml):
             consent.
         """
         with self._named():
-            self._rows(plan)[1].withdraw(request, place, consent)
+            self._admission(plan).withdraw(request, place, consent)
         self.owner.note(f"withdrew from {_named(plan, request)}")
         return self._signed(request, "withdrawal")
 
@@ -181,12 +181,16 @@ class FederatedSite(TextInHtml):
         except DataError as error:
             raise DataError(f"site {self.name!r}: {error}") from None
 
-    def _rows(self, plan: FederatedPlan) -> tuple[SiteRows, Admission]:
+    def _admission(self, plan: FederatedPlan) -> Admission:
         """Read the rows according to a plan, or return those of the previous call."""
-        if plan.study not in self._read:
-            rows = read_rows(self._data, plan, site=plan.sites.index(self.name))
-            self._read = {plan.study: (rows, Admission(plan, rows, self.owner))}
-        return self._read[plan.study]
+        if plan.study not in self._admissions:
+            data = read_table(self._data)
+
+            def read(plan: FederatedPlan, replaced: Mapping[str, np.ndarray]) -> SiteRows:
+                return read_rows(data, plan, plan.sites.index(self.name), replaced)
+
+            self._admissions = {plan.study: Admission(plan, read, self.owner)}
+        return self._admissions[plan.study]
 
     def folds(self, plan: FederatedPlan) -> np.ndarray:
         """Return the rows that each fold of a plan leaves out.
@@ -209,7 +213,7 @@ class FederatedSite(TextInHtml):
             The plan has no folds.
         """
         with self._named():
-            held_out = self._rows(plan)[0].held_out
+            held_out = self._admission(plan).rows.held_out
         if held_out is None:
             raise DataError("the plan has no folds")
         return held_out.copy()
@@ -349,5 +353,9 @@ def _profile(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[Val
         profiles, notes = local_profiles(rows, plan)
     except SeparationError as error:
         raise RefusedError([f"the site's own fit failed: {error}"]) from None
+    if rows.rare:
+        share = 100.0 * rows.rare / len(np.unique(rows.unit[rows.problem.weights > 0]))
+        notes = [*notes, f"about {share:.0f} % of people had rare combinations of values, and were "
+                 "grouped with similar ones"]  # fmt: skip
     rows_counted = int((rows.problem.weights > 0).sum())
     return {"rows": rows_counted, "notes": list(notes)}, profiles

@@ -122,6 +122,7 @@ def _result(
             f"times were rounded up to a grid of {len(plan.times)}: the estimate is that of the "
             "pooled rows with rounded times, which differs from that of exact times because of ties"
         )
+    notes += described.notes
     return FederatedResult(
         plan, model.names, coef, vcov, float(log_likelihood), optimality,
         optimality <= 10 * plan.tol, exchange.records, described.rows, described.people,

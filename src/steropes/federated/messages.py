@@ -35,7 +35,7 @@ from .message_encoding import (
 
 __all__ = ["ASKS", "SCHEMA", "Ask", "Kind", "Message", "Value", "message_schema"]
 
-SCHEMA = "steropes.federated/5"
+SCHEMA = "steropes.federated/6"
 
 Ask = Literal["times", "describe", "evaluate", "risk_sets", "estimate", "surrogate", "profile"]
 

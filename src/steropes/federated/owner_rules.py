@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data.html_representations import FieldsInHtml
 from ..errors import DataError
-from .federated_plan import LEAST_SITES, FederatedPlan, Method
+from .federated_plan import LEAST_SITES, FederatedPlan, Method, RareRows
 from .field_type_checks import read_fields
 from .message_files import read_bytes
 from .messages import Ask
@@ -39,6 +39,11 @@ class OwnerRules(FieldsInHtml):
     answers_per_cell : float, default=0.33
         Largest number of disclosed numbers, over all plans, per distinct combination of values
         among this site's people. With more numbers, the sizes of single cells could be computed.
+    rare_rows : {"group", "refuse"}, default="group"
+        Treatment of people with a combination of values that fewer than ``least`` share. With
+        ``"group"`` they are grouped with similar people before any answer, and each group gets one
+        combination of values. With ``"refuse"`` a plan is refused if its totals could disclose
+        such a combination.
     levels : int, default=20
         Columns with up to this many values are treated as tables, and all their cells are
         examined. From totals in double precision at the coefficients of a fit, the counts of 15
@@ -69,6 +74,7 @@ class OwnerRules(FieldsInHtml):
     per_site: tuple[Ask, ...] = ()
     parameters_per_row: float = 0.33
     answers_per_cell: float = 0.33
+    rare_rows: RareRows = "group"
     levels: int = 20
     predictor: float = 30.0
     points: int = 1000
@@ -90,6 +96,11 @@ class OwnerRules(FieldsInHtml):
             value = getattr(self, name)
             if not (np.isfinite(value) and value > 0):
                 raise DataError(f"{name} must be a positive number, not {value!r}")
+
+    @property
+    def groups_rare_rows(self) -> bool:
+        """Whether people with rare combinations of values are grouped."""
+        return self.rare_rows == "group" and self.least > 1
 
     def small(self, count: int) -> bool:
         """Check whether a cell has too few people to be disclosed; an empty cell may be.
@@ -124,6 +135,7 @@ class OwnerRules(FieldsInHtml):
             least=max(self.least, plan.min_cell),
             sites=max(self.sites, plan.min_sites),
             rounds=min(self.rounds, plan.max_rounds),
+            rare_rows="refuse" if plan.rare_rows == "refuse" else self.rare_rows,
         )
 
     @classmethod

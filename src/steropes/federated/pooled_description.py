@@ -46,6 +46,9 @@ class PooledDescription:
         Times of shared risk sets.
     fold_weight : (folds · repeats,) array
         Weight of the rows that each fold leaves out.
+    rare : float or None
+        Number of people whose values sites have replaced, from whole percent of each site; None if
+        the plan does not allow it.
     censoring : PooledCensoring or None
         Censoring distribution of Fine–Gray models with a common baseline.
     """
@@ -64,6 +67,19 @@ class PooledDescription:
     times: np.ndarray
     fold_weight: np.ndarray
     censoring: PooledCensoring | None = None
+    rare: float | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """A remark on people whose values sites have replaced."""
+        if self.rare is None:
+            return []
+        share = round(100.0 * self.rare / max(self.people, 1))
+        many = f"about {share} %" if share else "fewer than 1 %"
+        return [
+            f"people with a rare combination of values ({many} of all) were grouped with similar "
+            "people of their site, and the estimate is that of the grouped tables"
+        ]
 
 
 def describe(plan: FederatedPlan, exchange: Exchange) -> PooledDescription:
@@ -86,6 +102,7 @@ def describe(plan: FederatedPlan, exchange: Exchange) -> PooledDescription:
         totals.number("constant"),
         not plan.intercepts, start, outcome_variance, times,
         totals["fold_weight"] if plan.folds else np.empty(0), censoring,
+        totals.number("rare") if plan.groups_rare_rows else None,
     )  # fmt: skip
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -18,20 +15,19 @@ from .answer_ledger import (
     Answered,
     PlanRecord,
     count_disclosed,
-    grids,
-    members_of,
     refuse_differences,
 )
 from .data_owner import Owner
 from .dominant_people import refuse_dominated
 from .federated_constants import ADMISSION, EVALUATION
 from .federated_plan import PER_SITE, FederatedPlan
+from .grouped_rows import GroupedRows, SiteReader, cells_with, grouped_rows
 from .messages import Message
 from .owner_rules import OwnerRules
 from .pooled_evaluations import SHORTER_STEPS
-from .row_digests import keyed_digests, memberships, to_text
+from .row_digests import keyed_digests, to_text
 from .site_rows import SiteRows
-from .small_cells import Factor, SiteCells, factor_of
+from .small_cells import SiteCells
 
 __all__ = ["Admission", "RefusedError"]
 
@@ -53,10 +49,32 @@ class RefusedError(Exception):
 class Admission:
     """Decides which requests of a plan a site answers, and records the answers."""
 
-    def __init__(self, plan: FederatedPlan, rows: SiteRows, owner: Owner) -> None:
-        self.plan, self.rows, self.owner = plan, rows, owner
+    def __init__(self, plan: FederatedPlan, read: SiteReader, owner: Owner) -> None:
+        self.plan, self.owner = plan, owner
+        self._read, self._grouped = read, GroupedRows(read(plan, {}), [])
+        self._digests = self._digests_of(self._grouped.rows)
+        self._known: list[str] = []
         self._cells: tuple[int, SiteCells] | None = None
         self._small: dict[tuple[str, ...], list[str]] = {}
+
+    def _digests_of(self, rows: SiteRows) -> np.ndarray:
+        """Return the keyed digests of all rows of the table, (n,) uint64."""
+        if self.rules.least <= 1:
+            return np.empty(0, np.uint64)
+        return keyed_digests(rows.table.contents, self.owner.keys.row_secret)
+
+    @property
+    def rows(self) -> SiteRows:
+        """The rows from which the site answers."""
+        return self._grouped.rows
+
+    def _update_rows(self, plans: list[PlanRecord]) -> None:
+        """Group the rows after those of the plans in the ledger."""
+        known = [p.study for p in plans]
+        if self.rules.least > 1 and (not self._known or known != self._known):
+            rules = self.rules
+            self._grouped = grouped_rows(self.plan, plans, rules, self._read, self._digests)
+            self._known, self._cells = known, None
 
     @property
     def rules(self) -> OwnerRules:
@@ -80,6 +98,9 @@ class Admission:
             The request contradicts earlier answers of the site.
         """
         with self.owner.ledger.open() as plans:
+            self._update_rows(plans)
+            if self._grouped.refusals:
+                raise RefusedError(self._grouped.refusals)
             record = self._record(plans, place)
             _refuse_other(record, request)
             self._refuse_by_rules(request)
@@ -92,6 +113,7 @@ class Admission:
             yield held
             if record not in plans:
                 plans.append(record)
+                self._known.append(record.study)
             if all(a.request != request.id for a in record.answered):
                 record.answered.append(Answered(request.round, request.id, sum(held)))
             if request.ask not in PER_SITE and sorted(request.sites) not in record.totals:
@@ -107,6 +129,7 @@ class Admission:
             with them, which are known, and those without them.
         """
         with self.owner.ledger.open() as plans:
+            self._update_rows(plans)
             record = self._record(plans, place)
             if any(a.request == request.id for a in record.answered):
                 raise DataError(
@@ -154,67 +177,24 @@ class Admission:
         )  # fmt: skip
         if self.rules.least > 1:
             record.members = to_text(self._digests[own])
+            record.grouped = rows.rare
+            if record.grouped:
+                record.plan = plan.to_dict()
+                record.least, record.levels = self.rules.least, self.rules.levels
             same = [p.study for p in plans if p.members == record.members]
             if same:
                 record.members = f"={same[0]}"
         return record
 
-    @cached_property
-    def _digests(self) -> np.ndarray:
-        """The keyed digests of all rows of the table, (n,) uint64."""
-        return keyed_digests(self.rows.table.contents, self.owner.keys.row_secret)
-
-    def _parts(self, plans: list[PlanRecord]) -> np.ndarray:
-        """Number the rows by the plans whose totals contain them, (n,); −1 for none."""
-        names = self.rows.table.names
-        alike = [p for p in plans if p.table == names and p.members and p.study != self.plan.study]
-        own = self._digests[self.rows.problem.weights > 0]
-        everyone, part = memberships([own, *(members_of(p, plans) for p in alike)])
-        at = np.searchsorted(everyone, self._digests)
-        known = np.isin(self._digests, everyone)
-        out = np.where(known, part[np.minimum(at, len(part) - 1)], -1)
-        out[known] = np.unique(out[known], return_inverse=True)[1].ravel()
-        return out
-
     def cells(self, plans: list[PlanRecord]) -> SiteCells:
         """Return the cells of the plan, together with those of other plans in the ledger."""
         if self._cells is None or self._cells[0] != len(plans):
-            if self.rules.least > 1:
-                part = self._parts(plans)
-                cells = SiteCells(
-                    self.rows, self.plan, self.rules, self._others(plans, part >= 0), part
-                )
-            else:
-                cells = SiteCells(self.rows, self.plan, self.rules)
-            self._cells = len(plans), cells
+            self._cells = (
+                len(plans),
+                cells_with(self.plan, plans, self.rules, self.rows, self._digests),
+            )
             self._small = {}
         return self._cells[1]
-
-    def _others(self, plans: list[PlanRecord], counted: np.ndarray) -> list[Factor]:
-        """Return the factors of earlier plans: columns in any role, and their time grids."""
-        plan, levels, out = self.plan, self.rules.levels, list[Factor]()
-        named = dict.fromkeys(c for p in plans for c in p.columns)
-        for name in named:
-            if name in plan.table_columns:
-                continue
-            x = self.rows.table.column(name)
-            if x is not None:  # a column that the table lacks discloses nothing
-                out += factor_of(name, x, counted, levels)
-        records = [*plans, PlanRecord("", "", [], plan.outcome, list(plan.times), [], 0, "")]
-        for name in dict.fromkeys(p.outcome for p in records if p.times):
-            union = grids(records, name)
-            same = plan.shares_risk_sets and plan.outcome == name
-            columns = [name, *([plan.entry] if same and plan.entry is not None else [])]
-            if same and len(union) == len(plan.times):
-                continue
-            for column in columns:
-                x = self.rows.table.column(column)
-                if x is not None:
-                    side: Literal["left", "right"] = "left" if column == name else "right"
-                    x = np.searchsorted(union, x, side=side).astype(float)
-                    label = f"{column} (on the grids of all plans)"
-                    out += [replace(f, column=column) for f in factor_of(label, x, counted, levels)]
-        return out
 
     def _refuse_by_rules(self, request: Message) -> None:
         """Raise `RefusedError` for a method, kind of request or size that the rules forbid."""

@@ -37,7 +37,7 @@ def mixed(x: np.ndarray, j: int) -> np.ndarray:
 
 
 def column_values(design: Design) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the nonzero rows of each column, or all rows of a dense one, with their values."""
+    """Yield the nonzero rows of each column, or all rows of a dense one, with values over scale."""
     for block in design.blocks:
         for j in range(block.p):
             if isinstance(block, SparseBlock):
@@ -75,12 +75,16 @@ class SiteTable:
         Returns a column by its name.
     design : Design
         The plan's covariates, before they are centred.
+    original : SiteTable, optional
+        The table before some values were replaced, whose rows are the people; by default this one.
     """
 
     def __init__(
-        self, names: Sequence[str], take: Callable[[str], ArrayLike], design: Design
-    ) -> None:
+        self, names: Sequence[str], take: Callable[[str], ArrayLike], design: Design,
+        original: SiteTable | None = None,
+    ) -> None:  # fmt: skip
         self._names, self._take, self._design = list(names), take, design
+        self._original = original
 
     def column(self, name: str) -> np.ndarray | None:
         """Return numbers that identify the values of a column, (n,); None if it is absent."""
@@ -91,7 +95,7 @@ class SiteTable:
         j = list(self._design.names).index(name)
         at, values = next(v for k, v in enumerate(column_values(self._design)) if k == j)
         out = np.zeros(self._design.n)
-        out[at] = values
+        out[at] = values * self._design.scale[j]
         return out
 
     @property
@@ -103,6 +107,8 @@ class SiteTable:
     @cached_property
     def contents(self) -> np.ndarray:
         """A hash of all values of each row and of its number among equal rows, (n,) uint64."""
+        if self._original is not None:
+            return self._original.contents
         out = np.zeros(self._design.n, np.uint64)
         own = set(self._names)
         for name in self._names:

@@ -31,6 +31,9 @@ def description(
         "between": total * mean**2,
         "filled": total * filled,
     }
+    if plan.groups_rare_rows:  # in whole percent, which say nothing about a few people
+        people = count_distinct(rows.unit[w > 0])
+        out["rare"] = round(100.0 * rows.rare / max(people, 1)) * people / 100.0
     if rows.event is not None:
         out["events"] = int((rows.event & (w > 0)).sum())
     if plan.intercepts or plan.has_own_intercepts:

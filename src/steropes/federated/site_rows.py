@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from ..backends import host_backend
 from ..backends.protocols import Backend
@@ -40,10 +41,12 @@ from ..likelihoods import (
 from ..likelihoods.cox_risk_set_sums import Ties
 from ..select.folds import cut
 from .federated_plan import WITHIN, FederatedPlan
-from .row_digests import SiteTable
+from .row_digests import SiteTable, column_values
 
-__all__ = ["INTERRUPTED", "SiteData", "SiteRows", "read_rows"]
+__all__ = ["INTERRUPTED", "SiteData", "SiteRows", "read_rows", "read_table"]
 
+# A table, or a mapping of ``"X"`` and vectors by name.
+OpenTable: TypeAlias = dict[str, Any] | TableLike
 # A table, the path to one, or a mapping of ``"X"`` and vectors by name; see `read_rows`.
 SiteData: TypeAlias = str | Path | dict[str, Any] | TableLike
 
@@ -76,6 +79,8 @@ class SiteRows:
         All columns of the site's table.
     held_out : (n, folds · repeats) bool array or None
         The rows that each fold leaves out, if folds choose the variance.
+    rare : int
+        Number of people whose values were replaced because their combination is rare.
     """
 
     problem: Problem
@@ -87,6 +92,7 @@ class SiteRows:
     strata: np.ndarray | None = None
     codes: np.ndarray | None = None
     held_out: np.ndarray | None = None
+    rare: int = 0
 
     @property
     def design(self) -> Design:
@@ -96,7 +102,10 @@ class SiteRows:
         return design
 
 
-def read_rows(data: SiteData, plan: FederatedPlan, site: int = 0) -> SiteRows:
+def read_rows(
+    data: SiteData, plan: FederatedPlan, site: int = 0,
+    replaced: Mapping[str, np.ndarray] | None = None,
+) -> SiteRows:  # fmt: skip
     """Read a site's table.
 
     Parameters
@@ -106,33 +115,81 @@ def read_rows(data: SiteData, plan: FederatedPlan, site: int = 0) -> SiteRows:
         names of the plan's columns) and vectors by the names of their columns.
     site : int
         Position of the site in the plan, on which its folds depend.
+    replaced : mapping of str to (n,) arrays, optional
+        Other values of some columns, in whatever role.
 
     Raises
     ------
     DataError
         A column is missing, or has values that the model cannot use.
     """
-    if isinstance(data, str | Path):
-        data = _read_file(Path(data))
+    given = read_table(data)
+    names, take, design = _columns_of(given, plan)
+    table = SiteTable(names, take, design)
+    if replaced:
+        names, take, design = _columns_of(_with_values(given, plan, replaced), plan)
+        table = SiteTable(names, take, design, table)
+    return _rows(design, take, plan, site, table)
+
+
+def read_table(data: SiteData) -> OpenTable:
+    """Read the table if it is a file."""
+    return _read_file(Path(data)) if isinstance(data, str | Path) else data
+
+
+def _columns_of(
+    data: OpenTable, plan: FederatedPlan
+) -> tuple[list[str], Callable[[str], ArrayLike], Design]:
+    """Return the names of all columns, a function that returns one, and the design."""
     if isinstance(data, dict):
         design, take = _given(data, plan)
-        names = [name for name in data if name != "X"]
-    else:
+        return [name for name in data if name != "X"], take, design
+    frame = nw.from_native(data, eager_only=True)
+    gone = [c for c in plan.table_columns if c not in frame.columns]
+    if gone:
+        raise DataError(
+            f"the table has no column {gone[0]!r}"
+            + (f" (nor {len(gone) - 1} others of the plan)" if len(gone) > 1 else "")
+        )
+    design = design_of_numbers(frame.select(list(plan.columns)).to_native())
+    return list(frame.columns), lambda name: frame[name].to_numpy(), design
+
+
+def _with_values(
+    data: OpenTable, plan: FederatedPlan, replaced: Mapping[str, np.ndarray]
+) -> OpenTable:
+    """Return a table with other values of some columns, stored in the same way."""
+    if not isinstance(data, dict):
         frame = nw.from_native(data, eager_only=True)
-        gone = [c for c in plan.table_columns if c not in frame.columns]
-        if gone:
-            raise DataError(
-                f"the table has no column {gone[0]!r}"
-                + (f" (nor {len(gone) - 1} others of the plan)" if len(gone) > 1 else "")
-            )
-        design = design_of_numbers(frame.select(list(plan.columns)).to_native())
+        new = [nw.new_series(name, x, backend=frame.implementation)
+               for name, x in replaced.items() if name in frame.columns]  # fmt: skip
+        return frame.with_columns(*new).to_native()
+    out = {**data, **{name: x for name, x in replaced.items() if name in data}}
+    own = {name: x for name, x in replaced.items() if name in plan.columns}
+    X = _matrix_of(data["X"]) if isinstance(data["X"], Design) else data["X"]
+    if own and has_names(X):
+        out["X"] = _with_values(X, plan, own)
+    elif own and sparse.issparse(X):
+        columns = sparse.csc_array(X)
+        out["X"] = sparse.hstack(
+            [sparse.csc_array(own[name][:, None]) if name in own else columns[:, [j]]
+             for j, name in enumerate(plan.columns)], format="csc",
+        )  # fmt: skip
+    elif own:
+        dense = np.array(X, np.float64)
+        for name, x in own.items():
+            dense[:, plan.columns.index(name)] = x
+        out["X"] = dense
+    return out
 
-        def take(name: str) -> ArrayLike:
-            return frame[name].to_numpy()
 
-        names = list(frame.columns)
-
-    return _rows(design, take, plan, site, SiteTable(names, take, design))
+def _matrix_of(design: Design) -> sparse.csc_array:
+    """Return the columns of a design."""
+    found = list(column_values(design.uncentered()))
+    ends = np.cumsum([0, *(len(at) for at, _ in found)])
+    values = [x * scale for (_, x), scale in zip(found, design.scale, strict=True)]
+    rows = np.concatenate([at for at, _ in found])
+    return sparse.csc_array((np.concatenate(values), rows, ends), shape=(design.n, design.p))
 
 
 def _read_file(path: Path) -> TableLike:

@@ -146,6 +146,22 @@ class SiteCells:
                     return [f"in fold {k} {small[0]}; or have fewer folds"]
         return []
 
+    def rare_values(self) -> list[str]:
+        """Return a sentence on values of single columns that too few people have, if any."""
+        if self.people(self.own) < self.rules.least:
+            return []  # another sentence says so
+        small = self._small_pairs([], [*self.covariates, *self.outcomes], self.own, False)
+        single = [name for (name, *rest) in small if not rest]
+        return [self._rare(single)] if single else []
+
+    def _rare(self, names: Sequence[str]) -> str:
+        """Word the refusal of columns with rare values."""
+        named = listed(list(dict.fromkeys(names)), ADMISSION.max_named)
+        return (
+            f"fewer than {self.rules.least} people have one of the values of {named}: leave the "
+            "column out of the plan, merge it with others, or make a grid of times coarser"
+        )
+
     def _small(self, pairs: Sequence[str], among: np.ndarray) -> list[str]:
         """Return sentences on small cells among some rows; see `refusals`."""
         least = self.rules.least
@@ -165,11 +181,7 @@ class SiteCells:
             for small in self._small_pairs(covariates, others, among, k == 0):
                 (both if len(small) == 2 else single).append(small)
         if single:
-            names = listed(list(dict.fromkeys(name for (name,) in single)), ADMISSION.max_named)
-            return [
-                f"fewer than {least} people have one of the values of {names}: leave the column "
-                "out of the plan, merge it with others, or make a grid of times coarser"
-            ]
+            return [self._rare([name for (name,) in single])]
         if both:
             named = "; ".join(
                 f"{one!r} and {other!r}" for one, other in both[: ADMISSION.max_named]

@@ -104,5 +104,6 @@ def _result(
     """Collect the result of a one-shot method."""
     return FederatedResult(
         exchange.plan, names, coef, vcov, np.nan, optimality, optimality <= exchange.plan.tol,
-        exchange.records, described.rows, described.people, described.events, notes,
+        exchange.records, described.rows, described.people, described.events,
+        [*notes, *described.notes],
     )._describe_weights(described.weight)  # fmt: skip
