@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,12 @@ from sklearn.base import clone
 
 from steropes.designs.comparative.adjustments import Adjustment
 from steropes.designs.comparative.comparison_table import ComparisonTable
+from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.comparative.matched_people import Matcher, weights_of_sets
 from steropes.designs.comparative.matching import Matching
 from steropes.designs.propensity.propensity_model import auc
+from steropes.designs.propensity.propensity_weights import Estimand
+from steropes.designs.values.estimands import check_estimand
 
 __all__ = ["SMD_LIMIT", "diagnostics_table"]
 
@@ -137,11 +142,13 @@ def _of_ties(
     if score is None or not _tied(score, table.target):
         return
     found = [first_effect(adjustment)]
+    columns, target = CovariateColumns(table.X), table.target == 1
+    estimand = cast(Estimand, check_estimand(step.estimand))
     for seed in range(1, ORDERS + 1):
         other = clone(step).set_params(random_state=step.random_state + seed)
-        other.fit(table.X, table.target, score=score, ids=table.ids)
-        weights = Adjustment(adjustment.method, other.weights_, other, other.sets_, None, "")
-        found.append(first_effect(weights))
+        sets = Matcher(other, columns, target, estimand, score, table.ids).sets()
+        weights = weights_of_sets(sets, target, estimand)
+        found.append(first_effect(replace(adjustment, weights=weights, clusters=sets)))
     span = max(found) - min(found)
     note = (
         f"People with equal scores are matched in an arbitrary order, which random_state "
@@ -152,5 +159,5 @@ def _of_ties(
 
 def _tied(score: NDArray, target: NDArray) -> bool:
     """Return whether people of the same group have equal scores."""
-    pairs = np.column_stack([np.round(score, 12), target])
-    return len(np.unique(pairs, axis=0)) < len(score)
+    rounded = np.round(score, 12)
+    return any(len(np.unique(rounded[target == k])) < int((target == k).sum()) for k in (0, 1))
