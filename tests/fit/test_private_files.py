@@ -156,6 +156,23 @@ def test_results_that_others_could_have_written_are_not_continued(tmp_path, monk
         refuse_foreign(tmp_path, tmp_path.lstat(), stat.S_ISDIR)
 
 
+def test_the_log_of_a_store_is_private_in_a_folder_that_others_can_enter(tmp_path):
+    """DuckDB creates it with the first change, and anew after it has written the changes."""
+    from steropes.studies.execution.store import ResultStore
+
+    tmp_path.chmod(0o755)
+    (tmp_path / "thesis.tex").touch()
+    path = tmp_path / "results.duckdb"
+    with ResultStore(path, "x", {"t": {"a": "BIGINT"}}, {"t": ("a",)}) as store:
+        for step in range(3):
+            store.add(str(step), {"t": [{"a": step}]})
+            log = path.with_name("results.duckdb.wal")
+            assert stat.S_IMODE(log.stat().st_mode) == 0o600
+            store._db.execute("CHECKPOINT")
+            assert not log.exists()
+        assert store.table("t")["a"].tolist() == [0, 1, 2]
+
+
 def test_reports_have_the_mode_of_the_umask_which_no_thread_sees_changed(tmp_path, mask):
     from steropes.studies.result_files.atomic_files import write_files
 

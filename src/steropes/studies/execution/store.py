@@ -10,6 +10,7 @@ do not depend on interruptions. (Every DuckDB file contains random bytes; the ar
 from __future__ import annotations
 
 import io
+import os
 import stat
 import time
 import zipfile
@@ -22,7 +23,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.private_files import private_draft, refuse_foreign, restrict
+from steropes.private_files import open_private, private_draft, refuse_foreign, restrict
 from steropes.studies._optional_packages import need
 from steropes.studies.formatting.plain_text import csv_text
 
@@ -77,6 +78,7 @@ class ResultStore:
             said = str(error).strip().splitlines()[0]
             raise DataError(f"cannot open {self.path}: {said}") from error
         if new:
+            self._prepare_log()
             self._make(self._db)
             self._db.execute("INSERT INTO progress VALUES ('signature', $1)", [signature])
         else:
@@ -136,7 +138,7 @@ class ResultStore:
         """Write the rows of several steps and mark them as complete, in one transaction."""
         lists: dict[str, list[dict[str, Any]]] = {}
         frames: dict[str, list[pd.DataFrame]] = {}
-        self._db.execute("BEGIN")
+        self._begin()
         try:
             for _, tables in steps:
                 for table, rows in tables.items():
@@ -163,7 +165,7 @@ class ResultStore:
 
     def replace(self, name: str, rows: pd.DataFrame) -> None:
         """Replace the rows of a table."""
-        self._db.execute("BEGIN")
+        self._begin()
         self._db.execute(f"DELETE FROM {name}")
         self._insert(name, rows)
         self._db.execute("COMMIT")
@@ -185,6 +187,17 @@ class ResultStore:
         self._db = duckdb.connect(str(self.path), read_only=True)
 
     # -- parts -----------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Begin a transaction."""
+        self._prepare_log()
+        self._db.execute("BEGIN")
+
+    def _prepare_log(self) -> None:
+        """Create the log of changes, to which DuckDB would give the permissions of the umask."""
+        log = f"{self.path}.wal"
+        if str(self.path) != IN_MEMORY and not os.path.lexists(log):
+            os.close(open_private(log, os.O_WRONLY))
 
     def _make(self, db: Any) -> None:
         """Create the tables."""
