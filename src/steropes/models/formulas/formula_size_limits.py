@@ -23,8 +23,8 @@ from .formula_splines import first_argument
 
 __all__ = ["refuse_many_columns", "refuse_many_terms", "refuse_wide_expression"]
 
-# formulaic takes 0.4 to 2 ms for a term or column, measured with 40 and 1,000 rows and products of two
-# and three columns: up to 20 s for this number.
+# formulaic takes 0.4 to 2 ms for a term or column, measured with 40 and 1,000 rows and products of
+# two and three columns: up to 20 s for this number.
 MAX_COLUMNS = 10_000
 # The matrices of a spline or a contrast are inverted, at the cost of the cube of this number.
 MAX_DEGREES_OF_FREEDOM = 1_000
