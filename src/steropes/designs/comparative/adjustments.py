@@ -28,6 +28,8 @@ Method = Literal["matching", "strata", "weights", "entropy", "standardization"]
 Step: TypeAlias = Matching | PropensityWeights | EntropyBalancing
 Adjust: TypeAlias = Method | Step | Sequence[Method | Step]
 STANDARDIZATION = "standardization"
+# Populations over which outcome models are averaged.
+STANDARDIZED = ("ate", "att", "atu")
 # Folds of the cross-validation that chooses the penalty of the score for a long table.
 FOLDS = 10
 
@@ -93,7 +95,10 @@ def steps_of(
 def _named(name: str, estimand: AnyEstimand, model: Any) -> Step | None:
     """Return the object of a named method with its defaults."""
     if name == STANDARDIZATION:
-        check_estimand(estimand, ("ate", "att", "atu"))
+        if estimand not in STANDARDIZED:
+            raise DataError(
+                f"standardization: the estimand is 'ATE', 'ATT' or 'ATC', not {estimand!r}."
+            )
         return None
     made: dict[str, Any] = {
         "matching": lambda: Matching(estimand=estimand, model=model),
@@ -160,8 +165,10 @@ def adjust_groups(table: ComparisonTable, method: str, step: Step) -> Adjustment
     except SeparationError as error:
         raise DataError(
             f"{method}: the propensity score cannot be estimated, because the groups do not "
-            f"overlap or covariates repeat each other. {error}"
+            f"overlap, or covariates are constant or repeat each other. {error}"
         ) from error
+    except DataError as error:
+        raise DataError(f"{method}: {error}") from error
     if isinstance(step, Matching):
         return _of_matching(method, step)
     reason = step.estimation_left_out
