@@ -14,6 +14,7 @@ from steropes.studies.prediction.prediction_models import PredictionResult, perf
 from steropes.studies.prediction.prediction_population import TEST, Population, divided
 from steropes.studies.release.prediction_release import released_result
 from steropes.studies.strategus.prediction_result_tables import prediction_tables
+from steropes.studies.strategus.results_model import module_tables
 from steropes.studies.strategus_plans.prediction_plan import prediction_plan
 from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts
 
@@ -151,6 +152,24 @@ def test_a_model_that_separates_nobody_has_no_tables_of_risks():
     assert tables["plp_models"]["intercept"].isna().all()
 
 
+def limit(tables):
+    """What stands for a withheld count: minus a number that all entries of the target are below."""
+    return -(tables["plp_attrition"]["target_count"].max() + 5)
+
+
+def test_withheld_counts_are_no_blanks_where_r_requires_a_number():
+    exact = result(31, test=0.1, train=0.9)  # All numbers with the outcome are withheld.
+    assert released_result(exact, OHDSI)["plp_attrition"]["outcomes"].isna().all()
+    tables = prediction_tables([exact], COHORTS, DATABASE, OHDSI)
+    withheld = 0
+    for name, columns in module_tables("PatientLevelPredictionModule").items():
+        own = columns["column_name"][columns["data_type"] == "int"]
+        counts = tables.get(name, pd.DataFrame()).filter(own)
+        assert counts.notna().all(axis=None), name
+        withheld += (counts == limit(tables)).to_numpy().sum()
+    assert withheld > 10
+
+
 def test_few_outcomes_of_a_random_part_do_not_follow_from_its_share_and_the_others():
     shares = {"test": 0.1, "train": 0.9}
     releases = []
@@ -168,7 +187,8 @@ def test_few_outcomes_of_a_random_part_do_not_follow_from_its_share_and_the_othe
                 values = table[column]
                 if column == "person_count":
                     values = values[table["class_label"] == 1]
-                assert (values.isna() | (values == -5)).all(), (name, column)
+                hidden = values.isna() | values.isin([-5, limit(tables)])
+                assert hidden.all(), (name, column)
         shown = statistics(tables)
         assert shown.drop(["populationSize", "outcomeCount"], level=1).isna().all()
         assert np.isnan(shown["Train", "outcomeCount"])
@@ -178,7 +198,7 @@ def test_few_outcomes_of_a_random_part_do_not_follow_from_its_share_and_the_othe
 def test_another_division_of_the_same_people_does_not_give_the_outcomes_of_few_either():
     few, enough = result(45, test=0.1, train=0.9), result(45, test=0.25, train=0.75)
     tables = prediction_tables([few, enough], COHORTS, DATABASE, OHDSI)
-    assert tables["plp_attrition"]["outcomes"].isna().all()
+    assert (tables["plp_attrition"]["outcomes"] == limit(tables)).all()
     assert tables["plp_threshold_summary"].empty
 
 

@@ -9,11 +9,13 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.complementary_suppression import limit_of_part
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.prediction.prediction_models import PredictionResult
-from steropes.studies.release.prediction_people import has_rare_outcomes
+from steropes.studies.release.prediction_people import has_rare_outcomes, rules_of_entries
 from steropes.studies.release.prediction_release import released_intercept, released_result
-from steropes.studies.strategus_plans.prediction_plan import PredictionDesign
+from steropes.studies.strategus.results_model import module_tables
+from steropes.studies.strategus_plans.prediction_plan import PREDICTION, PredictionDesign
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 from steropes.version import __version__
 
@@ -81,7 +83,7 @@ def prediction_tables(
         model = number("model_designs", (design.number, key), ids, "model_design_id")
         rows.setdefault("plp_models", []).append(_model(result, model, rules, few))
         rows.setdefault("plp_performances", []).append(_performance(model, ids))
-        for name, table in released_result(result, rules, few).items():
+        for name, table in _for_r(result, rules, few).items():
             table = table.assign(performance_id=model)
             if name == "plp_attrition":
                 table["outcome_id"] = design.outcome
@@ -93,6 +95,24 @@ def prediction_tables(
     tables["plp_database_meta_data"] = described
     details = {"database_id": DATABASE_NUMBER, "database_meta_data_id": described["database_id"]}
     return {**tables, "plp_database_details": pd.DataFrame(details)}
+
+
+def _for_r(result: PredictionResult, rules: DisclosureRules, rare: bool) -> Tables:
+    """Release the tables of a model, with minus a limit for withheld counts that R requires.
+
+    One limit stands for all of them. It follows from the released number of entries of the target.
+    """
+    tables = released_result(result, rules, rare)
+    if rules.open:
+        return tables
+    most = tables["plp_attrition"]["target_count"].max()
+    limit = int(limit_of_part(most, rules_of_entries(result, rules)))
+    for name, columns in module_tables(PREDICTION).items():
+        counts = columns["data_type"].eq("int") & columns["may_be_blank"].eq("No")
+        own = columns["column_name"][counts]
+        if name in tables:
+            tables[name] = tables[name].fillna(dict.fromkeys(own, limit))
+    return tables
 
 
 def _question(result: PredictionResult) -> tuple[int, int]:
