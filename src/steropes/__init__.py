@@ -26,7 +26,8 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .data.kaplan_meier import kaplan_meier
     from .data.survival_curve import KaplanMeier
     from .design import Design, as_design
-    from .designs import compare_groups
+    from .designs.comparative.compare_groups import compare_groups
+    from .designs.comparative.group_comparison import GroupComparison
     from .fit.shards import ShardedDesign
     from .infer.brier_score import brier_score, integrated_brier_score
     from .infer.calibration_table import calibration_table
@@ -102,7 +103,8 @@ _HOMES = {
     "data.kaplan_meier": ["kaplan_meier"],
     "data.survival_curve": ["KaplanMeier"],
     "design": ["Design", "as_design"],
-    "designs": ["compare_groups"],
+    "designs.comparative.compare_groups": ["compare_groups"],
+    "designs.comparative.group_comparison": ["GroupComparison"],
     "infer.brier_score": ["brier_score", "integrated_brier_score"],
     "infer.calibration_table": ["calibration_table"],
     "infer.decision_curve": ["decision_curve"],
@@ -187,6 +189,7 @@ __all__ = [
     "FineGrayRegression",
     "FusedLaplace",
     "GammaRegression",
+    "GroupComparison",
     "GroupLaplace",
     "Hierarchical",
     "InformationCriterion",

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
     from . import case_series, controls, evidence
     from .comparative.balance_table import balance_table
-    from .comparative.compare_groups import compare_groups
     from .comparative.entropy_balancing import EntropyBalancing
-    from .comparative.group_comparison import GroupComparison
     from .comparative.group_means import compare_means
     from .comparative.matching import Matching
     from .comparative.propensity_weights import PropensityWeights
@@ -51,9 +49,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
 # The package or module that defines each name.
 _HOMES = {
     "comparative.balance_table": ["balance_table"],
-    "comparative.compare_groups": ["compare_groups"],
     "comparative.entropy_balancing": ["EntropyBalancing"],
-    "comparative.group_comparison": ["GroupComparison"],
     "comparative.group_means": ["compare_means"],
     "comparative.matching": ["Matching"],
     "comparative.propensity_weights": ["PropensityWeights"],
@@ -93,7 +89,6 @@ __all__ = [
     "EntropyBalancing",
     "Estimate",
     "EstimatedWeights",
-    "GroupComparison",
     "Match",
     "Matching",
     "OutcomeModel",
@@ -105,7 +100,6 @@ __all__ = [
     "absolute_effect",
     "balance_table",
     "case_series",
-    "compare_groups",
     "compare_means",
     "controls",
     "covariate_balance",
