@@ -17,6 +17,9 @@ from .pooled_censoring import PooledCensoring, pooled_censoring
 
 __all__ = ["PooledDescription", "describe"]
 
+# Relative rounding error of sums beyond which an inequality between them is violated.
+IMPOSSIBLE = 1e-9
+
 
 @dataclass(frozen=True)
 class PooledDescription:
@@ -91,6 +94,7 @@ def describe(plan: FederatedPlan, exchange: Exchange) -> PooledDescription:
     events = None if plan.model == "linear" else totals.count("events")
     if not weight > 0:
         raise DataError("the sites' rows have no weight")
+    _refuse_impossible(totals, weight, rows, events)
     _refuse_events(plan, events, rows)
     center, scale, mean = _columns(plan, totals, weight)
     start, outcome_variance = _outcome(plan, totals, weight)
@@ -143,6 +147,29 @@ def _columns(
             np.sqrt(within) > EVALUATION.min_within_share * spread, np.sqrt(within), size
         )
     return np.where(centred, mean, 0.0), power_of_two(size), mean
+
+
+def _refuse_impossible(totals: Totals, weight: float, rows: int, events: int | None) -> None:
+    """Reject totals that no rows have, which at least one site must have falsified.
+
+    Totals hide which one. Numbers that some rows could have are not noticed.
+    """
+    first, filled = totals["first"], totals["filled"]
+    within, between = totals["within"], totals["between"]
+    slack = IMPOSSIBLE * (np.abs(between) + np.abs(within))
+    wrong = {
+        "people": totals.count("people") > rows,
+        "events": events is not None and events > rows,
+        "filled": bool(((filled < 0) | (filled > weight * (1 + IMPOSSIBLE))).any()),
+        "within": bool((within < -slack).any()),
+        "between": bool((first**2 > weight * (between + slack)).any()),
+    }
+    named = [name for name, is_wrong in wrong.items() if is_wrong]
+    if named:
+        raise DataError(
+            f"the total of {named[0]!r} is impossible: the answer of at least one site is wrong. "
+            "Ask the sites for their versions and tables; the totals do not tell which one it is"
+        )
 
 
 def _refuse_events(plan: FederatedPlan, events: int | None, rows: int) -> None:
