@@ -243,6 +243,12 @@ def test_a_long_table_equals_the_wide_one(lalonde):
             expected = only(wide, way, "mean difference")
             assert only(found, way, "mean difference") == pytest.approx(expected, rel=1e-6)
     assert set(found.balance["name"]) == set(numbers)
+    drawn = [
+        compare_groups(table, **common, covariates=data, adjust=ways[0], bootstrap=3)
+        for data in (numbers, long)
+    ]
+    first, second = (only(found, "weights", "mean difference") for found in drawn)
+    assert first == pytest.approx(second, rel=1e-6)
 
 
 def test_errors_after_a_score_with_a_prior_are_labelled(lalonde):

@@ -1,26 +1,23 @@
-"""People to compare, read from a table of any library or a file, with checks of every column."""
+"""People to compare, from columns of a table, with checks of every column."""
 
 from __future__ import annotations
 
-import importlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from steropes.design import Design
 from steropes.design.from_sparse import blocks_of_sparse
 from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.comparative.table_reading import read_columns, unknown_name
 from steropes.errors import DataError, listed
-from steropes.models.formulas.formula_data_types import as_pandas_table
 
-__all__ = ["ComparisonTable", "Missing", "Outcome", "people_to_compare", "read_columns"]
+__all__ = ["ComparisonTable", "Missing", "Outcome", "people_to_compare"]
 
 Missing = Literal["error", "indicator"]
 # The level of a column of labels for people without a label.
@@ -98,8 +95,8 @@ class ComparisonTable:
         else:
             columns = CovariateColumns(self.X)
             parts = [x[rows] for _, x in columns.chunks()]
-            sparse = importlib.import_module("scipy.sparse").hstack(parts, format="csc")
-            X = Design(blocks_of_sparse(sparse, columns.names), columns.names)
+            drawn = sp.hstack([sp.csc_array(x) for x in parts], format="csc")
+            X = Design(blocks_of_sparse(drawn, columns.names), columns.names)
         return ComparisonTable(X, self.target[rows], self.names, self.outcome.take(rows))
 
 
@@ -140,62 +137,6 @@ def people_to_compare(
     table = ComparisonTable(X, code, groups, found, ids, described)
     _refuse_copies(table, treatment, next(iter(parts.values())))
     return table
-
-
-def read_columns(data: Any, names: Sequence[str] | None, what: str) -> pd.DataFrame:
-    """Read columns of a table of any library, or of a Parquet or CSV file, as pandas.
-
-    Parameters
-    ----------
-    data : data frame, relation or path
-        pandas, polars, Arrow, anything that narwhals reads, such as a DuckDB relation, or a path.
-    names : sequence of str, optional
-        Columns, default all.
-    what : str
-        Name of the table, for messages.
-    """
-    if isinstance(data, str | os.PathLike):
-        return _read_file(Path(data), names)
-    frame: Any = nw.from_native(data, pass_through=True)
-    if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
-        raise DataError(
-            f"{what} must be a table of pandas, polars, pyarrow or DuckDB, or the path of a "
-            f"Parquet file, not {type(data).__name__}."
-        )
-    known = [str(name) for name in frame.collect_schema().names()]
-    for name in names or ():
-        if name not in known:
-            raise _unknown(what, name, known)
-    if names is not None:
-        frame = frame.select(list(names))
-    if isinstance(frame, nw.LazyFrame):
-        frame = frame.collect()
-    return as_pandas_table(frame.to_native()).reset_index(drop=True)
-
-
-def _read_file(path: Path, names: Sequence[str] | None) -> pd.DataFrame:
-    """Read a Parquet or CSV file."""
-    if not path.is_file():
-        raise DataError(f"There is no file {str(path)!r}.")
-    kind = path.suffix.lower()
-    if kind == ".csv":
-        return read_columns(pd.read_csv(path), names, path.name)
-    if kind not in (".parquet", ".pq"):
-        raise DataError(f"{path.name} must be a Parquet or CSV file, named *.parquet or *.csv.")
-    try:
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ModuleNotFoundError as error:
-        raise ImportError("Parquet files need pyarrow: pip install pyarrow") from error
-    known = list(parquet.read_schema(path).names)
-    for name in names or ():
-        if name not in known:
-            raise _unknown(path.name, name, known)
-    return as_pandas_table(parquet.read_table(path, columns=None if names is None else list(names)))
-
-
-def _unknown(what: str, name: str, known: Sequence[str]) -> DataError:
-    """Describe a column that a table lacks."""
-    return DataError(f"{what} has no column {name!r}; it has {listed(list(known))}.")
 
 
 def _columns_of_outcome(
@@ -349,7 +290,7 @@ def _long(covariates: Any, ids: NDArray | None, id: str | None) -> Design:
     assert id is not None
     frame = read_columns(covariates, None, "covariates")
     if id not in frame:
-        raise _unknown("covariates", id, list(map(str, frame.columns)))
+        raise unknown_name("covariates", id, list(map(str, frame.columns)))
     others = [str(name) for name in frame.columns if name != id]
     if not 1 <= len(others) <= 2:
         raise DataError(

@@ -1,0 +1,73 @@
+"""Columns of a table of any library, or of a file, as pandas."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import pandas as pd
+
+from steropes.errors import DataError, listed
+from steropes.models.formulas.formula_data_types import as_pandas_table
+
+__all__ = ["read_columns", "unknown_name"]
+
+
+def read_columns(data: Any, names: Sequence[str] | None, what: str) -> pd.DataFrame:
+    """Read columns of a table of any library, or of a Parquet or CSV file, as pandas.
+
+    Parameters
+    ----------
+    data : data frame, relation or path
+        pandas, polars, Arrow, anything that narwhals reads, such as a DuckDB relation, or a path.
+    names : sequence of str, optional
+        Columns, default all.
+    what : str
+        Name of the table, for messages.
+    """
+    if isinstance(data, str | os.PathLike):
+        return _read_file(Path(data), names)
+    frame: Any = nw.from_native(data, pass_through=True)
+    if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
+        raise DataError(
+            f"{what} must be a table of pandas, polars, pyarrow or DuckDB, or the path of a "
+            f"Parquet file, not {type(data).__name__}."
+        )
+    known = [str(name) for name in frame.collect_schema().names()]
+    for name in names or ():
+        if name not in known:
+            raise unknown_name(what, name, known)
+    if names is not None:
+        frame = frame.select(list(names))
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    return as_pandas_table(frame.to_native()).reset_index(drop=True)
+
+
+def _read_file(path: Path, names: Sequence[str] | None) -> pd.DataFrame:
+    """Read a Parquet or CSV file."""
+    if not path.is_file():
+        raise DataError(f"There is no file {str(path)!r}.")
+    kind = path.suffix.lower()
+    if kind == ".csv":
+        return read_columns(pd.read_csv(path), names, path.name)
+    if kind not in (".parquet", ".pq"):
+        raise DataError(f"{path.name} must be a Parquet or CSV file, named *.parquet or *.csv.")
+    try:
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ModuleNotFoundError as error:
+        raise ImportError("Parquet files need pyarrow: pip install pyarrow") from error
+    known = list(parquet.read_schema(path).names)
+    for name in names or ():
+        if name not in known:
+            raise unknown_name(path.name, name, known)
+    return as_pandas_table(parquet.read_table(path, columns=None if names is None else list(names)))
+
+
+def unknown_name(what: str, name: str, known: Sequence[str]) -> DataError:
+    """Describe a column that a table lacks."""
+    return DataError(f"{what} has no column {name!r}; it has {listed(list(known))}.")
