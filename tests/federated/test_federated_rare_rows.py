@@ -1,6 +1,7 @@
 """Tables without rare combinations: what sites answer from them, and what it costs."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from steropes.design import as_design
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, OwnerRules, Round
 from steropes.federated.answer_layout import total_of
+from steropes.federated.pooled_description import PooledDescription
 from steropes.federated.rare_combinations import without_rare_combinations
 from steropes.federated.site_rows import read_rows
 from steropes.federated.site_sums import linear_predictor
@@ -141,6 +143,12 @@ def test_an_ordinary_design_is_answered_close_to_the_fit_of_all_rows(rng):
     assert np.abs((found.coef - pooled.coef_[3:]) / se).max() < 0.3
     assert "people with a rare combination of values (about 2 % of all)" in found.notes[-1]
     assert "may have been grouped" in found.to_dict()["disclosure"]["description"]
+
+
+@pytest.mark.parametrize(("rare", "biased"), [(0.0, False), (40.0, False), (60.0, True)])
+def test_the_note_says_when_so_many_people_are_grouped_that_estimates_are_biased(rare, biased):
+    (note,) = PooledDescription.notes.fget(SimpleNamespace(rare=rare, people=1000))
+    assert ("intervals do not include" in note) is biased
 
 
 def test_totals_are_those_of_sites_whose_tables_have_no_small_cells(rng):

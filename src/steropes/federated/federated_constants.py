@@ -178,6 +178,10 @@ class GroupingPolicy:
         tenths, less than a twentieth of the variance of a normal outcome is left.
     max_numbers : int
         Largest number of numbers, rows times columns, that are grouped.
+    percent_with_bias : int
+        From this share of grouped people on, in percent, results warn of bias. In simulations
+        estimates differed from those of all rows by 0.1 standard errors (root mean square) with 4 %
+        of grouped people, by 0.3 with 19 % and by 0.5 to 1 with 42 %.
     """
 
     max_columns_of_products: int = 15
@@ -188,6 +192,7 @@ class GroupingPolicy:
     min_gain: float = 1e-9
     outcome_parts: int = 10
     max_numbers: int = 100_000_000
+    percent_with_bias: int = 5
 
 
 CONVERGENCE = ConvergencePolicy()

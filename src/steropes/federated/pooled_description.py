@@ -10,7 +10,7 @@ import numpy as np
 from ..design.column_storage import power_of_two
 from ..errors import DataError
 from .answer_layout import Totals
-from .federated_constants import EVALUATION
+from .federated_constants import EVALUATION, GROUPING
 from .federated_plan import FederatedPlan
 from .message_exchange import Exchange
 from .pooled_censoring import PooledCensoring, pooled_censoring
@@ -79,10 +79,17 @@ class PooledDescription:
             return []
         share = round(100.0 * self.rare / max(self.people, 1))
         many = f"about {share} %" if share else "fewer than 1 %"
-        return [
+        note = (
             f"people with a rare combination of values ({many} of all) were grouped with similar "
             "people of their site, and the estimate is that of the grouped tables"
-        ]
+        )
+        if share >= GROUPING.percent_with_bias:
+            note += (
+                ". With so many of them it can differ from that of all rows by half a standard "
+                "error or more, which standard errors and intervals do not include: leave out "
+                "columns that are not needed"
+            )
+        return [note]
 
 
 def describe(plan: FederatedPlan, exchange: Exchange) -> PooledDescription:
