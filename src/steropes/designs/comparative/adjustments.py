@@ -100,6 +100,11 @@ def _named(name: str, estimand: AnyEstimand, model: Any) -> Step | None:
                 f"standardization: the estimand is 'ATE', 'ATT' or 'ATC', not {estimand!r}."
             )
         return None
+    if name == "matching" and check_estimand(estimand) not in ("att", "atu"):
+        raise DataError(
+            f"matching: pairs estimate the effect in one group, not {estimand!r}. Set "
+            "estimand='ATT' or 'ATC', or give Matching(method='full') in adjust."
+        )
     made: dict[str, Any] = {
         "matching": lambda: Matching(estimand=estimand, model=model),
         "strata": lambda: Matching(method="strata", estimand=estimand, model=model),

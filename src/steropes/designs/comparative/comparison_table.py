@@ -134,6 +134,7 @@ def people_to_compare(
             {k: v for name in wide for k, v in _covariate(frame[name], name, missing).items()}
         )
         X = X.loc[:, ~_repeated_indicators(X)]
+        _refuse_indicators_of_one_group(X, code)
     table = ComparisonTable(X, code, groups, found, ids, described)
     _refuse_copies(table, treatment, next(iter(parts.values())))
     return table
@@ -380,12 +381,28 @@ def _labels(column: pd.Series, absent: NDArray) -> pd.Categorical:
     return pd.Categorical(text, categories=levels)
 
 
+def _is_indicator(name: str, X: pd.DataFrame) -> bool:
+    """Return whether a column indicates the missing values of another one."""
+    return name.endswith(" missing") and name.removesuffix(" missing") in X
+
+
+def _refuse_indicators_of_one_group(X: pd.DataFrame, code: NDArray) -> None:
+    """Refuse missing values of one group alone, which no adjustment can compare."""
+    for name in filter(lambda name: _is_indicator(name, X), X.columns):
+        if len(np.unique(code[X[name] == 1])) == 1:
+            raise DataError(
+                f"The covariate {name.removesuffix(' missing')!r} is missing in one of the groups "
+                "only, so that nobody in the other group is like these people. Leave their rows "
+                "out, impute the values, or leave the covariate out."
+            )
+
+
 def _repeated_indicators(X: pd.DataFrame) -> NDArray:
     """Return which indicators of missing values are equal to an earlier one, (p,)."""
     seen: set[bytes] = set()
     repeated = np.zeros(X.shape[1], dtype=bool)
     for j, name in enumerate(X.columns):
-        if str(name).endswith(" missing") and str(name).removesuffix(" missing") in X:
+        if _is_indicator(name, X):
             pattern = X[name].to_numpy().tobytes()
             repeated[j] = pattern in seen
             seen.add(pattern)
