@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from steropes.federated import FederatedSite, Owner, Round
 from steropes.federated.message_files import decode
 from steropes.federated.request_envelope import pack_envelope, read_envelope
 from steropes.federated.resumable_lead_program import LeadProgram
+from steropes.studies.federation import flower
 from steropes.studies.federation.flower import _reply, write_flower_app
 
 TABLES = site_tables("linear", sites={"north": 120, "south": 140, "west": 100})
@@ -80,6 +82,77 @@ def test_a_site_replies_with_its_answer_and_without_its_errors(tmp_path):
     said = _reply({"envelope": envelope}, node)
     assert said == {"site": "west", "failed": "its owner finds the reason in audit.log"}
     assert "NaN" in (tmp_path / "owner-west" / "audit.log").read_text()
+
+
+@pytest.mark.parametrize("failure", ["rows", "owner", "request"])
+def test_no_exception_reaches_flower_which_would_send_its_text_to_the_lead(tmp_path, failure):
+    """Before, a table that pandas could not read raised an error that quoted its values."""
+    owner_folders(tmp_path)
+    node = {"site": "west", "data": str(tmp_path / "west.csv"), "owner": tmp_path / "owner-west"}
+    given = {"envelope": pack_envelope(PLAN, LeadProgram(PLAN).request, [])}
+    reason = "its owner finds the reason in audit.log"
+    if failure == "rows":
+        (tmp_path / "west.csv").write_bytes(b"y,drug\n1,0\n1,0,hiv,\xff\n")
+    elif failure == "owner":
+        (tmp_path / "owner-west" / "keys.json").write_text("{")
+        reason = "the folder of its owner cannot be read"
+    else:
+        given = {"envelope": 10**12}
+    assert _reply(given, node) == {"site": "west", "failed": reason}
+    if failure != "owner":
+        assert "not answered: " in (tmp_path / "owner-west" / "audit.log").read_text()
+
+
+class Reply:
+    """A reply of Flower; content None stands for an error."""
+
+    def __init__(self, node, content):
+        self.content, self.metadata = content, SimpleNamespace(src_node_id=node)
+
+    def has_content(self):
+        return self.content is not None
+
+
+NODES = {"north": 1, "south": 2, "west": 3}
+GRID = SimpleNamespace(get_node_ids=lambda: list(NODES.values()))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({}, "'south' replied without a record 'steropes'"),
+        ({"steropes": 3}, "'south' replied without a record 'steropes'"),
+        ({"steropes": {}}, "'south' in round 0 is not bytes"),
+        ({"steropes": {"answer": 10**12}}, "'south' in round 0 is not bytes"),
+        ({"steropes": {"answer": b"{"}}, "site 'south' cannot be read"),
+        ({"steropes": {"answer": b"x" * ((64 << 20) + 1)}}, "'south' has more than 64 MB"),
+        ({"steropes": {"failed": "hiv 1"}}, "'south' did not answer round 0: its owner finds"),
+    ],
+)
+def test_replies_of_other_types_name_the_site(monkeypatch, content, said):
+    monkeypatch.setattr(flower, "_send", lambda grid, sent: [Reply(2, content)])
+    with pytest.raises(DataError, match=said) as error:
+        flower._round(GRID, NODES, PLAN, LeadProgram(PLAN).request, [])
+    assert "hiv" not in str(error.value)
+
+
+def test_a_reply_of_a_node_that_was_not_asked_is_refused(monkeypatch):
+    monkeypatch.setattr(flower, "_send", lambda grid, sent: [Reply(7, {})])
+    with pytest.raises(DataError, match="a SuperNode that was not asked"):
+        flower._round(GRID, NODES, PLAN, LeadProgram(PLAN).request, [])
+
+
+def test_two_nodes_of_one_name_are_refused_and_one_that_fails_is_not_asked_for_ever(monkeypatch):
+    """Before, the last node had the name, and the lead asked a failing node without a pause."""
+    replies = [Reply(n, {"steropes": {"site": "north"}}) for n in (1, 2)]
+    monkeypatch.setattr(flower, "_send", lambda grid, sent: replies)
+    with pytest.raises(DataError, match="two SuperNodes are configured as site 'north'"):
+        flower._nodes(GRID, PLAN)
+    monkeypatch.setattr(flower, "_send", lambda grid, sent: [Reply(1, None)])
+    monkeypatch.setattr(flower, "TIMEOUT", 0.0)
+    monkeypatch.setattr(flower, "PAUSE", 0.0)
+    with pytest.raises(DataError, match="no SuperNode of site 'north' has connected"):
+        flower._nodes(GRID, PLAN)
 
 
 def test_an_app_holds_the_plan_and_no_code_but_imports(tmp_path):

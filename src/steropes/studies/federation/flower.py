@@ -32,6 +32,7 @@ __all__ = ["lead_app", "site_app", "write_flower_app"]
 
 RECORD = "steropes"  # The name of the record that contains a message.
 TIMEOUT = 3600.0  # A round waits this many seconds for the sites.
+PAUSE = 1.0  # Seconds between two looks for sites that have not connected.
 
 APP = """[build-system]
 requires = ["hatchling"]
@@ -100,18 +101,28 @@ def site_app() -> ClientApp:
 
 
 def _reply(given: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the site's name or its answer; errors, which may quote rows, go to the audit log."""
+    """Return the site's name or its answer; errors, which may quote rows, go to the audit log.
+
+    Flower sends the text of an exception to the lead and logs it, so that none may leave here.
+    """
     site = str(node["site"])
     if "envelope" not in given:
         return {"site": site}
-    owner = Owner.open(str(node["owner"]))
+    owner = None
     try:
-        plan, request, rounds = read_envelope(given["envelope"])
+        owner = Owner.open(str(node["owner"]))
+        envelope = given["envelope"]
+        if not isinstance(envelope, bytes):
+            raise DataError("the request is not bytes")
+        plan, request, rounds = read_envelope(envelope)
         answer = FederatedSite(site, str(node["data"]), owner).answer(plan, request, rounds)
-    except DataError as error:
-        owner.note(f"a request over Flower was not answered: {error}")
-        return {"site": site, "failed": "its owner finds the reason in audit.log"}
-    return {"site": site, "answer": encode(answer)}
+        return {"site": site, "answer": encode(answer)}
+    except Exception as error:
+        if owner is None:
+            return {"site": site, "failed": "the folder of its owner cannot be read"}
+        what = "" if isinstance(error, DataError) else f"{type(error).__name__}: "
+        owner.note(f"a request over Flower was not answered: {what}{error}")
+    return {"site": site, "failed": "its owner finds the reason in audit.log"}
 
 
 # -- the lead --------------------------------------------------------------------------------------
@@ -161,12 +172,44 @@ def _nodes(grid: Grid, plan: FederatedPlan) -> dict[str, int]:
         new = [n for n in grid.get_node_ids() if n not in known]
         for reply in _send(grid, {n: {"ask": "site"} for n in new}) if new else ():
             if reply.has_content():
-                known[reply.metadata.src_node_id] = str(reply.content[RECORD]["site"])
-        if not new:
+                site = str(_record(reply, "a SuperNode").get("site", ""))
+                if site in known.values() and site in plan.sites:
+                    raise DataError(
+                        f"two SuperNodes are configured as site {site!r}: one of them has the "
+                        "name of another site, or is connected twice"
+                    )
+                known[reply.metadata.src_node_id] = site
+        if gone == [s for s in plan.sites if s not in known.values()]:
             if time.monotonic() > end:
                 raise DataError(f"no SuperNode of site {gone[0]!r} has connected")
-            time.sleep(1.0)
+            time.sleep(PAUSE)
     return {site: node for node, site in known.items()}
+
+
+def _record(reply: FlowerMessage, who: str) -> Mapping[str, Any]:
+    """Return the record of a reply."""
+    try:
+        return dict(reply.content[RECORD])
+    except (KeyError, TypeError, ValueError):
+        raise DataError(
+            f"{who} replied without a record {RECORD!r}: it does not run the app of this analysis"
+        ) from None
+
+
+def _answer(record: Mapping[str, Any], request: Message, site: str) -> Message:
+    """Decode the answer of a site."""
+    where = f"the answer of site {site!r}"
+    if "failed" in record:
+        raise DataError(
+            f"site {site!r} did not answer round {request.round}: its owner finds the reason in "
+            "audit.log, or the folder of its owner cannot be read"
+        )
+    content = record.get("answer")
+    if not isinstance(content, bytes):
+        raise DataError(f"{where} in round {request.round} is not bytes")
+    answer = decode(content, where)
+    check_answer(answer, request, site, where)
+    return answer
 
 
 def _round(
@@ -174,19 +217,14 @@ def _round(
 ) -> Round:
     """Send a request to the sites; sites without a reply in time have left."""
     envelope = pack_envelope(plan, request, rounds)
+    names = {nodes[s]: s for s in request.sites}
     answers: dict[str, Message] = {}
-    for reply in _send(grid, {nodes[s]: {"envelope": envelope} for s in request.sites}):
-        site = next(s for s, node in nodes.items() if node == reply.metadata.src_node_id)
-        if not reply.has_content():
-            continue
-        record = reply.content[RECORD]
-        if "failed" in record:
-            raise DataError(f"site {site!r} did not answer round {request.round}: its owner finds "
-                            "the reason in audit.log")  # fmt: skip
-        where = f"the answer of site {site!r}"
-        answer = decode(bytes(record["answer"]), where)
-        check_answer(answer, request, site, where)
-        answers[site] = answer
+    for reply in _send(grid, {node: {"envelope": envelope} for node in names}):
+        site = names.get(reply.metadata.src_node_id)
+        if site is None:
+            raise DataError(f"a SuperNode that was not asked replied in round {request.round}")
+        if reply.has_content():
+            answers[site] = _answer(_record(reply, f"site {site!r}"), request, site)
     left = tuple(s for s in request.sites if s not in answers or answers[s].kind == "withdrawal")
     some = [answers[s] for s in request.sites if s in answers]
     if left:
