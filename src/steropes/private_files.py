@@ -77,7 +77,7 @@ def restrict(path: str | Path, mode: int = FILE) -> None:
         os.chmod(path, stat.S_IMODE(found.st_mode) & mode)
 
 
-def open_private(path: str | Path, flags: int) -> int:
+def open_private(path: str | Path, flags: int, dir_fd: int | None = None) -> int:
     """Open a file for writing that only its owner can read; create it if necessary.
 
     Parameters
@@ -86,6 +86,8 @@ def open_private(path: str | Path, flags: int) -> int:
         A symbolic link is refused.
     flags : int
         Flags of `os.open` in addition to those that create the file.
+    dir_fd : int, optional
+        Descriptor of the folder that a relative path starts from. Default: the working folder.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def open_private(path: str | Path, flags: int) -> int:
     OSError
         The file cannot be opened.
     """
-    handle = os.open(path, flags | CREATE, FILE)
+    handle = os.open(path, flags | CREATE, FILE, dir_fd=dir_fd)
     if hasattr(os, "getuid"):
         found = os.fstat(handle)
         if found.st_uid == os.getuid() and found.st_mode & 0o077:  # it existed

@@ -15,18 +15,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import DataError
 from .federated_plan import FederatedPlan
+from .federated_result import ResultOfRounds
 from .message_exchange import Round, WaitingError, check_answer, same_request
-from .message_files import encode, read_json, read_message, write_new
+from .message_files import (
+    FileIsThereError,
+    encode,
+    read_json,
+    read_message,
+    remove,
+    write_new,
+)
 from .messages import SCHEMA, Message
 from .request_verification import refuse_unsigned
 from .resumable_lead_program import LeadProgram, LeadResult
 from .site_keys import PublicKeys
 
-__all__ = ["history", "read_plan", "run_in_folder", "start_folder", "write_answer"]
+__all__ = ["history", "read_plan", "run_in_folder", "start_folder", "write_answer", "write_result"]
 
 
 def start_folder(folder: str | Path, plan: FederatedPlan) -> Path:
@@ -42,7 +51,7 @@ def start_folder(folder: str | Path, plan: FederatedPlan) -> Path:
         if there.exists():
             raise DataError(f"{there} exists already; use another folder")
     content = {"schema": SCHEMA, "study": plan.study, **plan.to_dict()}
-    return write_new(path, (json.dumps(content, indent=1) + "\n").encode())
+    return write_new(path, (json.dumps(content, indent=1) + "\n").encode(), root=Path(folder))
 
 
 def read_plan(folder: str | Path) -> FederatedPlan:
@@ -50,7 +59,7 @@ def read_plan(folder: str | Path) -> FederatedPlan:
     path = Path(folder) / "plan.json"
     if not path.exists():
         raise DataError(f"{folder} has no plan.json; begin with `steropes federate init`")
-    given = read_json(path)
+    given = read_json(path, Path(folder))
     if not isinstance(given, dict) or given.get("schema") != SCHEMA:
         version = given.get("schema") if isinstance(given, dict) else None
         raise DataError(f"{path} has schema {version!r}; this version of steropes uses {SCHEMA!r}")
@@ -72,7 +81,7 @@ def _request(folder: str | Path, n: int) -> Message | None:
     path = _at(folder, n) / "request.json"
     if not path.exists():
         return None
-    message, _ = read_message(path)
+    message, _ = read_message(path, Path(folder))
     if message.kind != "request" or message.round != n:
         what = f"the {message.kind} of round {message.round}"
         raise DataError(
@@ -87,7 +96,7 @@ def _left(folder: str | Path, request: Message) -> list[str]:
     path = _at(folder, request.round) / "left.json"
     if not path.exists():
         return []
-    given = read_json(path)
+    given = read_json(path, Path(folder))
     if not isinstance(given, list) or any(s not in request.sites for s in given):
         raise DataError(f"{path} must be a list of sites of the round's request")
     return given
@@ -102,7 +111,7 @@ def _replies(folder: str | Path, request: Message) -> tuple[Round, list[str]]:
             if name not in left:
                 missing.append(name)
             continue
-        message, _ = read_message(path)
+        message, _ = read_message(path, Path(folder))
         check_answer(message, request, name, str(path))
         found.append(message)
     withdrawals = [m for m in found if m.kind == "withdrawal"]
@@ -130,9 +139,41 @@ def history(folder: str | Path) -> tuple[Message, list[Round]]:
 def write_answer(folder: str | Path, message: Message) -> Path:
     """Write a site's reply into the folder of its round; it replaces an earlier refusal."""
     path = _at(folder, message.round) / f"{message.site}.json"
-    if path.exists() and read_message(path)[0].kind == "refusal":
-        path.unlink()
-    return write_new(path, encode(message))
+    root = Path(folder)
+    if path.exists() and read_message(path, root)[0].kind == "refusal":
+        remove(path, root)
+    return write_new(path, encode(message), root=root)
+
+
+def write_result(folder: str | Path, found: ResultOfRounds) -> Path:
+    """Write the result into the folder; it replaces an earlier one, and a link of its name."""
+    path = Path(folder) / "result.json"
+    with suppress(FileNotFoundError):
+        remove(path, Path(folder))
+    _write(folder, path, (json.dumps(found.to_dict(), indent=1) + "\n").encode())
+    return path
+
+
+def _write(folder: str | Path, path: Path, content: bytes) -> None:
+    """Write a file of the lead, unless another process of the lead was faster."""
+    with suppress(FileIsThereError):
+        write_new(path, content, root=Path(folder))
+
+
+def _refuse_unnamed(done: Round, without: Sequence[str], path: Path) -> None:
+    """Raise `DataError` if a site left that has neither withdrawn nor been named by the lead.
+
+    The file that names such sites has no signature, because the lead has no key: it only repeats
+    the lead's decision, as sites believe only withdrawals and the rules of their owners.
+    """
+    signed = {a.site for a in done.answers if a.kind == "withdrawal"}
+    other = [s for s in done.left if s not in signed and s not in without]
+    if other:
+        raise DataError(
+            f"{path} says that {', '.join(map(repr, other))} left, but everybody who can write to "
+            "the folder can write this. If you decided to continue without, name it in each step "
+            "and at the end (without=, --without); otherwise delete the file."
+        )
 
 
 def run_in_folder(
@@ -143,7 +184,8 @@ def run_in_folder(
     Parameters
     ----------
     without : sequence of str
-        Sites that have not answered the last request and without which the lead continues.
+        Sites that have not answered a request and without which the lead continues. They are named
+        in each later step too.
     peers : dict of str to PublicKeys, optional
         Public keys of the sites, to check their signatures.
 
@@ -160,11 +202,10 @@ def run_in_folder(
     program = LeadProgram(plan)
     while (request := program.request) is not None:
         path = _at(folder, request.round) / "request.json"
+        if _request(folder, request.round) is None:
+            _write(folder, path, encode(request))
         known = _request(folder, request.round)
-        if known is None:
-            write_new(path, encode(request))
-            known = request
-        elif not same_request(known, request):
+        if known is None or not same_request(known, request):
             raise DataError(
                 f"{path} does not follow from the answers before it: a file of an earlier round "
                 "was changed. Delete the folders of all rounds after the changed one."
@@ -173,8 +214,9 @@ def run_in_folder(
         refused = tuple(a for a in done.answers if a.kind == "refusal")
         if missing and set(without) & set(missing):
             gone = [s for s in missing if s in without]
-            write_new(_at(folder, known.round) / "left.json", json.dumps(gone).encode())
+            _write(folder, path.with_name("left.json"), json.dumps(gone).encode())
             done, missing = _replies(folder, known)
+        _refuse_unnamed(done, without, path.with_name("left.json"))
         if missing and not refused:
             raise WaitingError(known.round, missing)
         if refused:

@@ -30,6 +30,10 @@ OwnerFolder = Annotated[
     Path, typer.Argument(help="Folder of the site's owner: rules, keys and ledger.")
 ]
 Site = Annotated[str, typer.Argument(help="Name of the site in the plan.")]
+Without = Annotated[
+    list[str] | None,
+    typer.Option(help="Site to continue without, named in each later step too; repeatable."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -119,9 +123,7 @@ def withdraw(
 @federate_app.command()
 def step(
     folder: Folder,
-    without: Annotated[
-        list[str] | None, typer.Option(help="Site to continue without; repeatable.")
-    ] = None,
+    without: Without = None,
     quiet: Quiet = False,
 ) -> None:
     """Take the lead's next step: write a request, or report that the analysis is complete."""
@@ -143,12 +145,13 @@ def finish(
     output: Annotated[
         Path | None, typer.Option(help="JSON file. Default: result.json in the folder.")
     ] = None,
+    without: Without = None,
     quiet: Quiet = False,
 ) -> None:
     """Write and print the result."""
     from steropes.studies.federation.federated_runs import federate_finish
 
-    found = federate_finish(folder, output)
+    found = federate_finish(folder, output, tuple(without or ()))
     if not quiet:
         _show(found)
         print(folder / "result.json" if output is None else output)

@@ -24,6 +24,7 @@ from steropes.federated.shared_folder import (
     run_in_folder,
     start_folder,
     write_answer,
+    write_result,
 )
 from steropes.studies.federation.site_profiles import FederatedProfiles, combine_site_profiles
 
@@ -243,7 +244,8 @@ def federate_step(
     without : sequence of str
         Sites to continue without that have not answered the last request. The round is repeated
         without them if the owners of the others confirm that they are gone and no total is known
-        yet. Afterwards a site can only withdraw, with its owner's consent.
+        yet. Afterwards a site can only withdraw, with its owner's consent. Name such sites again in
+        each later step, because the file that records them has no signature.
     peers : dict of str to PublicKeys, optional
         Public keys of the sites, to check their signatures. Sites check them in any case.
 
@@ -275,7 +277,7 @@ def federate_step(
 
 
 def federate_finish(
-    folder: str | Path, output: str | Path | None = None
+    folder: str | Path, output: str | Path | None = None, without: Sequence[str] = ()
 ) -> FederatedResult | FederatedProfiles:
     """Write the result of a folder as JSON.
 
@@ -285,6 +287,8 @@ def federate_finish(
         The shared folder.
     output : path, optional
         The file. Default: ``result.json`` in the folder.
+    without : sequence of str
+        Sites that have not answered and without which the lead continued, as in `federate_step`.
 
     Returns
     -------
@@ -310,10 +314,13 @@ def federate_finish(
     ...         print("sites have not answered")
     sites have not answered
     """
-    found = federate_step(folder)
+    found = federate_step(folder, without)
     if isinstance(found, WaitingError):
         raise DataError(
             f"{found}: let these sites answer, and take steps until the analysis is complete"
         )
-    found.write(Path(folder) / "result.json" if output is None else output)
+    if output is None:
+        write_result(folder, found)
+    else:
+        found.write(output)
     return found
