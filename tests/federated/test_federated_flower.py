@@ -20,7 +20,7 @@ from federated_data import OPEN, plan_of, run, site_tables
 from owners import owners_of
 
 from steropes.errors import DataError
-from steropes.federated import FederatedSite, Owner, Round
+from steropes.federated import FederatedSite, Owner, Round, request_envelope
 from steropes.federated.message_files import decode
 from steropes.federated.request_envelope import pack_envelope, read_envelope
 from steropes.federated.resumable_lead_program import LeadProgram
@@ -54,6 +54,13 @@ def test_an_envelope_holds_all_that_a_site_checks():
 def test_bytes_that_are_no_envelope_are_refused(content):
     with pytest.raises(DataError, match=r"the request|the plan"):
         read_envelope(content)
+
+
+def test_rounds_that_no_site_would_read_are_not_sent(monkeypatch):
+    """Before, the lead learnt only that a site had failed."""
+    monkeypatch.setattr(request_envelope, "LARGEST_FILE", 1000)
+    with pytest.raises(DataError, match="round 0 with all rounds before it has more than"):
+        pack_envelope(PLAN, LeadProgram(PLAN).request, [])
 
 
 def owner_folders(path):

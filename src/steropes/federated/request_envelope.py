@@ -15,7 +15,13 @@ __all__ = ["pack_envelope", "read_envelope"]
 
 
 def pack_envelope(plan: FederatedPlan, request: Message, rounds: Sequence[Round]) -> bytes:
-    """Encode the plan, a request and the finished rounds as JSON."""
+    """Encode the plan, a request and the finished rounds as JSON.
+
+    Raises
+    ------
+    DataError
+        Together they are larger than what a site reads.
+    """
     earlier = [
         {
             "request": r.request.to_dict(),
@@ -25,7 +31,13 @@ def pack_envelope(plan: FederatedPlan, request: Message, rounds: Sequence[Round]
         for r in rounds
     ]
     content = {"plan": plan.to_dict(), "request": request.to_dict(), "rounds": earlier}
-    return json.dumps(content, allow_nan=False).encode()
+    packed = json.dumps(content, allow_nan=False).encode()
+    if len(packed) > LARGEST_FILE:
+        raise DataError(
+            f"round {request.round} with all rounds before it has more than {LARGEST_FILE >> 20} "
+            "MB, which no site reads: use a shared folder, or a plan with fewer columns or folds"
+        )
+    return packed
 
 
 def read_envelope(content: bytes) -> tuple[FederatedPlan, Message, list[Round]]:
