@@ -58,7 +58,7 @@ def test_bytes_that_are_no_envelope_are_refused(content):
 
 def test_rounds_that_no_site_would_read_are_not_sent(monkeypatch):
     """Before, the lead learnt only that a site had failed."""
-    monkeypatch.setattr(request_envelope, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(request_envelope, "LARGEST_FILE", 100)
     with pytest.raises(DataError, match="round 0 with all rounds before it has more than"):
         pack_envelope(PLAN, LeadProgram(PLAN).request, [])
 
