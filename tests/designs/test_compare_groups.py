@@ -187,6 +187,24 @@ def test_competing_events_and_late_entry(survivors):
         compare_groups(survivors, **names, horizon=7)
 
 
+def test_ratios_need_events_in_both_groups(survivors):
+    few = survivors.assign(event=lambda d: ((d.drug == 1) & (d.index % 9 == 0)) * 1)
+    names = {"treatment": "drug", "time": "time", "event": "event", "covariates": ["sick"]}
+    measures = set(compare_groups(few, **names).effects["measure"])
+    assert measures == {"rate difference", "risk difference", "restricted mean difference"}
+
+
+def test_a_ratio_that_many_draws_lack_has_no_bootstrap_error():
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"age": rng.normal(size=60), "drug": np.arange(60) % 2})
+    people["died"] = np.isin(np.arange(60), [0, 3, 5, 9, 21]) * 1
+    found = compare_groups(
+        people, treatment="drug", outcome="died", covariates=["age"], adjust="entropy", bootstrap=20
+    )
+    assert np.isnan(only(found, "unadjusted", "risk ratio")[1])
+    assert np.isfinite(only(found, "unadjusted", "risk difference")[1])
+
+
 def converted(table, tmp_path):
     """Yield the table as each library has it."""
     yield "polars", pl.from_pandas(table)
@@ -339,6 +357,49 @@ def test_a_report_is_one_page_with_the_call_that_repeats_it(quitters, tmp_path):
     assert not any(loaded in page for loaded in ("<script", "<link", "src=", "url(http"))
 
 
+def test_large_codes_keep_their_digits(lalonde):
+    """Concept ids that agree in six digits are groups and labels of their own."""
+    codes = np.where(lalonde.treat == 1, 1503297, 1503298)
+    people = lalonde.assign(treat=codes, race=pd.Categorical(1503297 + 0.5 * lalonde.married))
+    found = compare_groups(people, **NAMES | {"covariates": ["race"]}, target=1503297)
+    assert found.names == ("1503297", "1503298")
+    assert found.balance["name"].tolist() == ["race", "race[1503297]", "race[1503297.5]"]
+
+
+@pytest.mark.parametrize("values", [(True, False), (1.0, 0.0), (1, 0)])
+def test_a_target_is_found_among_categories_of_any_kind(lalonde, everybody, values):
+    arm = pd.Categorical(np.where(lalonde.treat == 1, *values).astype(object))
+    found = compare_groups(lalonde.assign(treat=arm), **NAMES, target=values[0])
+    assert only(found, "weights", "mean difference") == only(
+        everybody, "weights", "mean difference"
+    )
+
+
+def test_covariates_are_an_index_or_an_array_of_names(lalonde, everybody, tmp_path):
+    expected = only(everybody, "weights", "mean difference")
+    for names in (pd.Index(COVARIATES), np.array(COVARIATES)):
+        found = compare_groups(lalonde, **NAMES | {"covariates": names})
+        assert only(found, "weights", "mean difference") == expected
+    found.write_report(tmp_path / "page.html")
+    assert "covariates=[&#x27;age&#x27;, " in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_names_of_covariates_are_free(lalonde, everybody, tmp_path):
+    """The treatment's name, formulas and tags are names like others, also on the page."""
+    new = {"age": "treatment", "educ": "cost $_{ (US$)", "married": "<b>wed</b>"}
+    covariates = [new.get(name, name) for name in COVARIATES]
+    found = compare_groups(
+        lalonde.rename(columns=new), **NAMES | {"covariates": covariates},
+        adjust=["weights", "standardization"],
+    )  # fmt: skip
+    for way in ("weights", "standardization"):
+        assert only(found, way, "mean difference") == only(everybody, way, "mean difference")
+    found.write_report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "<b>wed</b>" not in page
+    assert "&lt;b&gt;wed&lt;/b&gt;" in page
+
+
 def test_table_one_counts_missing_values(lalonde):
     table = lalonde.assign(age=lalonde.age.astype(float).mask(lalonde.index % 200 == 0))
     found = compare_groups(table, **NAMES, missing="indicator").table_one
@@ -381,6 +442,16 @@ def test_table_one_counts_missing_values(lalonde):
             {"age": lambda d: d.age.where(d.index > 2)},
             {"missing": "indicator"},
             "'age' is missing in one of the groups only",
+        ),
+        (
+            {"age": lambda d: d.age.where(d.index % 9 > 0), "age missing": 1.0},
+            {"covariates": ["age", "age missing"], "missing": "indicator"},
+            "'age missing' has the name of the indicator",
+        ),
+        (
+            {"race": lambda d: d.race.where(d.index % 9 > 0).replace("white", "(missing)")},
+            {"missing": "indicator"},
+            "'race' has the label '.missing.' and missing values",
         ),
         ({"one": 1.0}, {"covariates": ["age", "one"]}, "are constant .* 'one'"),
         ({}, {"adjust": EntropyBalancing(estimand="att")}, "has estimand='att'"),

@@ -82,6 +82,27 @@ def test_columns_that_describe_nobody_are_refused(lalonde, arguments, message):
         table_one(data, **arguments)
 
 
+def test_nullable_numbers_have_missing_values():
+    people = pd.DataFrame(
+        {"t": [0, 0, 1, 1], "n": pd.array([1, None, 2, 3], "Int64"),
+         "b": pd.array([True, False, None, True], "boolean")}
+    )  # fmt: skip
+    floats = people.astype({"n": "float64"}).assign(b=[1.0, 0.0, np.nan, 1.0])
+    pd.testing.assert_frame_equal(table_one(people, "t"), table_one(floats, "t"))
+    assert table_one(people, "t")["missing"].tolist() == [0, 1, 1]
+
+
+def test_large_values_of_categories_keep_their_digits():
+    codes = pd.DataFrame({"t": [0, 1, 0, 1], "code": [1503297, 1503298, 1503298, 0]})
+    table = table_one(codes, "t", categorical=["code"])
+    assert table["level"].tolist()[1:] == ["0", "1503297", "1503298"]
+
+
+def test_groups_with_names_of_columns_of_the_table_are_refused():
+    with pytest.raises(DataError, match="group 'overall'"):
+        table_one(pd.DataFrame({"t": ["overall", "b"], "x": [1, 2]}), "t")
+
+
 def test_love_plots_take_the_tables_that_the_library_returns(lalonde, lalonde_covariates):
     pytest.importorskip("matplotlib")
     import matplotlib as mpl

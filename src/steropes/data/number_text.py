@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
+import numpy as np
+
 __all__ = [
     "Relation",
     "counted",
@@ -16,6 +18,7 @@ __all__ = [
     "limit_text",
     "number",
     "passes",
+    "value_text",
 ]
 
 Relation = Literal["below", "at most", "at least", "above"]
@@ -109,3 +112,12 @@ def counted(n: Any) -> str:
 def _side(x: float, limit: float) -> int:
     """Compare a number with a limit: 1 above it, 0 at it, -1 below it."""
     return (x > limit) - (x < limit)
+
+
+def value_text(value: object) -> str:
+    """Return a value as a label, in all its digits, with whole numbers without decimals."""
+    if isinstance(value, bool | np.bool_):
+        return str(int(value))
+    if isinstance(value, float | np.floating) and np.isfinite(value):
+        return np.format_float_positional(value, trim="-")
+    return str(value)

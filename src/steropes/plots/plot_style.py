@@ -73,10 +73,11 @@ def shorten_label(label: object, most: int = 44) -> str:
         Maximum number of characters, default 44.
     """
     text = " ".join(str(label).split())
-    if len(text) <= most:
-        return text
-    begin = (most - 1) // 3
-    return f"{text[:begin].rstrip()}…{text[begin + 1 - most :].lstrip()}"
+    if len(text) > most:
+        begin = (most - 1) // 3
+        text = f"{text[:begin].rstrip()}…{text[begin + 1 - most :].lstrip()}"
+    # Matplotlib reads what is between two dollars as a formula.
+    return text.replace("$", r"\$")
 
 
 def line_names(table: pd.DataFrame, labels: Sequence[str] = ()) -> list[str]:

@@ -116,7 +116,8 @@ def compare_groups(
     Returns
     -------
     GroupComparison
-        Effects, balance, Table 1, weights, matched sets and diagnostics.
+        Effects, balance, Table 1, weights, matched sets and diagnostics. Ratios are left out if
+        nobody of a group had the event.
 
     Raises
     ------

@@ -86,8 +86,8 @@ def call_text(call: Mapping[str, Any]) -> str:
     """Write a call of `compare_groups`, with the names of tables in place of tables."""
     lines = ["steropes.compare_groups(", "    data,"]
     for name, value in call.items():
-        text = repr(value)
-        if name == "covariates" and not isinstance(value, str | Sequence):
+        text = repr(value.tolist() if isinstance(value, pd.Index | np.ndarray) else value)
+        if name == "covariates" and not isinstance(value, str | Sequence | pd.Index | np.ndarray):
             text = "covariates"
         lines.append(f"    {name}={text},")
     return "\n".join([*lines, ")"])

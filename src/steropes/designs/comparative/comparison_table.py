@@ -11,6 +11,7 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from steropes.data.number_text import value_text
 from steropes.design import Design
 from steropes.design.from_sparse import blocks_of_sparse
 from steropes.designs.comparative.covariate_columns import CovariateColumns
@@ -130,11 +131,12 @@ def people_to_compare(
         X: pd.DataFrame | Design = _long(covariates, ids, id)
     else:
         described = pd.DataFrame({name: _described(frame[name]) for name in wide})
-        X = pd.DataFrame(
-            {k: v for name in wide for k, v in _covariate(frame[name], name, missing).items()}
-        )
-        X = X.loc[:, ~_repeated_indicators(X)]
-        _refuse_indicators_of_one_group(X, code)
+        parts_of_X = {name: _covariate(frame[name], name, missing) for name in wide}
+        indicators = [k for name, own in parts_of_X.items() for k in own if k != name]
+        _refuse_names(indicators, wide)
+        X = pd.DataFrame({k: v for own in parts_of_X.values() for k, v in own.items()})
+        _refuse_indicators_of_one_group(X[indicators], code)
+        X = X.drop(columns=_repeated(X[indicators]))
     table = ComparisonTable(X, code, groups, found, ids, described)
     _refuse_copies(table, treatment, next(iter(parts.values())))
     return table
@@ -160,6 +162,8 @@ def _wide_names(
     """Return the names of the covariates; None for a long table."""
     if isinstance(covariates, str):
         covariates = [covariates]
+    if isinstance(covariates, pd.Index | np.ndarray):
+        covariates = covariates.tolist()
     if not (isinstance(covariates, Sequence) and all(isinstance(name, str) for name in covariates)):
         if id is None:
             raise DataError(
@@ -192,9 +196,9 @@ def _groups(
     """Return 1 for the target and 0 for the comparator, and the names of both."""
     _refuse_missing(column, f"treatment {name!r}")
     numbers = _as_numbers(column)
-    values = column.astype(str) if numbers is None else numbers
+    values = column.astype(object).map(value_text) if numbers is None else numbers
     found = sorted(pd.unique(values))
-    shown = [_text(value) for value in found]
+    shown = [value_text(value) for value in found]
     if len(found) != 2:
         remedy = "select the rows of both groups" if len(found) > 2 else "add the other group"
         raise DataError(
@@ -210,21 +214,16 @@ def _groups(
         one = found[1]
         names = (f"{name} = 1", f"{name} = 0")
     else:
-        same = [value for value, text in zip(found, shown, strict=True) if text == _text(target)]
+        same = [
+            value for value, text in zip(found, shown, strict=True) if text == value_text(target)
+        ]
         if not same:
             raise DataError(
                 f"target={target!r} is no value of treatment {name!r}, which has {listed(shown)}."
             )
         one = same[0]
-        names = (_text(one), _text(next(value for value in found if value != one)))
+        names = (value_text(one), value_text(next(value for value in found if value != one)))
     return (np.asarray(values) == one).astype(np.int8), names
-
-
-def _text(value: object) -> str:
-    """Return a value as text, with whole numbers without decimals."""
-    if isinstance(value, bool | np.bool_):
-        return str(int(value))
-    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def _outcome(frame: pd.DataFrame, parts: dict[str, str]) -> Outcome:
@@ -347,7 +346,7 @@ def _described(column: pd.Series) -> NDArray:
     numbers = _as_numbers(column)
     if numbers is not None:
         return numbers
-    return column.astype(object).map(_text, na_action="ignore").to_numpy(dtype=object)
+    return column.astype(object).map(value_text, na_action="ignore").to_numpy(dtype=object)
 
 
 def _as_numbers(column: pd.Series) -> NDArray | None:
@@ -368,9 +367,14 @@ def _as_numbers(column: pd.Series) -> NDArray | None:
 
 def _labels(column: pd.Series, absent: NDArray) -> pd.Categorical:
     """Return labels as categories: sorted, or in the order of ordered categories."""
-    text = column.astype(object).map(_text, na_action="ignore").to_numpy(dtype=object)
+    text = column.astype(object).map(value_text, na_action="ignore").to_numpy(dtype=object)
+    if absent.any() and NO_LABEL in text:
+        raise DataError(
+            f"The covariate {column.name!r} has the label {NO_LABEL!r} and missing values, which "
+            "would get the same label; rename the label."
+        )
     if isinstance(column.dtype, pd.CategoricalDtype) and column.cat.ordered:
-        levels = [_text(x) for x in column.cat.categories]
+        levels = [value_text(x) for x in column.cat.categories]
         used = set(text[~absent])
         levels = [level for level in levels if level in used]
     else:
@@ -381,15 +385,20 @@ def _labels(column: pd.Series, absent: NDArray) -> pd.Categorical:
     return pd.Categorical(text, categories=levels)
 
 
-def _is_indicator(name: str, X: pd.DataFrame) -> bool:
-    """Return whether a column indicates the missing values of another one."""
-    return name.endswith(" missing") and name.removesuffix(" missing") in X
+def _refuse_names(indicators: list[str], names: list[str]) -> None:
+    """Refuse covariates that have the name of an indicator of missing values."""
+    taken = [name for name in indicators if name in names]
+    if taken:
+        raise DataError(
+            f"The covariate {listed(taken)} has the name of the indicator of missing values of "
+            "another covariate; rename it."
+        )
 
 
-def _refuse_indicators_of_one_group(X: pd.DataFrame, code: NDArray) -> None:
+def _refuse_indicators_of_one_group(indicators: pd.DataFrame, code: NDArray) -> None:
     """Refuse missing values of one group alone, which no adjustment can compare."""
-    for name in filter(lambda name: _is_indicator(name, X), X.columns):
-        if len(np.unique(code[X[name] == 1])) == 1:
+    for name in indicators:
+        if len(np.unique(code[indicators[name] == 1])) == 1:
             raise DataError(
                 f"The covariate {name.removesuffix(' missing')!r} is missing in one of the groups "
                 "only, so that nobody in the other group is like these people. Leave their rows "
@@ -397,16 +406,12 @@ def _refuse_indicators_of_one_group(X: pd.DataFrame, code: NDArray) -> None:
             )
 
 
-def _repeated_indicators(X: pd.DataFrame) -> NDArray:
-    """Return which indicators of missing values are equal to an earlier one, (p,)."""
-    seen: set[bytes] = set()
-    repeated = np.zeros(X.shape[1], dtype=bool)
-    for j, name in enumerate(X.columns):
-        if _is_indicator(name, X):
-            pattern = X[name].to_numpy().tobytes()
-            repeated[j] = pattern in seen
-            seen.add(pattern)
-    return repeated
+def _repeated(indicators: pd.DataFrame) -> list[str]:
+    """Return the names of columns that are equal to an earlier one."""
+    patterns = pd.Series(
+        [indicators[name].to_numpy().tobytes() for name in indicators], dtype=object
+    )
+    return list(indicators.columns[patterns.duplicated()])
 
 
 def _refuse_missing(column: pd.Series, what: str) -> None:

@@ -52,9 +52,15 @@ def marginal_effects(
                 EffectRow.of(adjustment.method, measure, value, se, how, level,
                              groups=(found.values[0], found.values[1]))
             )  # fmt: skip
-    if table.outcome.event is not None:
+    if table.outcome.event is not None and _both_have_events(table, w):
         rows.append(_hazard_ratio(table, adjustment, ties, level))
     return rows
+
+
+def _both_have_events(table: ComparisonTable, w: NDArray) -> bool:
+    """Return whether both groups have events, without which they have no ratio of hazards."""
+    had = (table.outcome.event == 1) & (w > 0)
+    return len(np.unique(table.target[had])) == 2
 
 
 def _with_replacement(
@@ -180,7 +186,9 @@ def _with_errors(
     made = []
     for row in rows:
         own = np.array(values[row.measure, row.scale])
-        se = float(np.std(own, ddof=1)) if len(own) > 1 else float("nan")
+        # The draws in which a ratio is defined are a biased sample if many of them are not.
+        known = len(own) > 1 and len(own) >= (1 - FAILED) * draws
+        se = float(np.std(own, ddof=1)) if known else float("nan")
         how = f"bootstrap of {units}, {len(own)} draws"
         made.append(
             EffectRow.of(row.method, row.measure, row.value, se, how, level, scale=row.scale,

@@ -84,7 +84,8 @@ def _of_numbers(
     products = _products(table, names, interactions)
     both = [_columns(X, np.full(table.n, t), products) for t in (1.0, 0.0)]
     observed = np.where(target[:, None], both[0], both[1])
-    labels = ["treatment", *names, *(f"treatment × {names[j]}" for j in products)]
+    own_name = _name_of_treatment(names)
+    labels = [own_name, *names, *(f"{own_name} × {names[j]}" for j in products)]
     model = LogisticRegression() if binary else LinearRegression()
     model.fit(pd.DataFrame(observed, columns=labels), y)
     beta = np.append(float(model.intercept_), model.coef_)
@@ -113,6 +114,14 @@ def _of_numbers(
                          scale="conditional")
         )  # fmt: skip
     return rows
+
+
+def _name_of_treatment(names: list[str]) -> str:
+    """Return a name for the column of the treatment that no covariate has."""
+    name = "treatment"
+    while name in names:
+        name += " (group)"
+    return name
 
 
 def _coded(table: ComparisonTable) -> tuple[NDArray, list[str]]:
@@ -177,7 +186,7 @@ def _of_times(
             "adjust='standardization' takes no competing events (event 2), because risks need "
             "models of both. Take 'weights' or 'matching'."
         )
-    name = "treatment" if "treatment" not in table.X else "treatment (group)"
+    name = _name_of_treatment(list(table.X))
     people = table.X.assign(**{name: table.target.astype(float)})
     model = CoxRegression(ties=ties).fit(people, Surv(outcome.y, outcome.event, outcome.entry))
     found = model.summary(kind="robust").loc[name]

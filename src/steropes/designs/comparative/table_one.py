@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data import check_classes
 from steropes.data.input_types import TableLike
+from steropes.data.number_text import value_text
 from steropes.data.vector_checks import check_weights
 from steropes.data.weighted_quantiles import weighted_quantiles
 from steropes.designs.comparative.balance_table import distance_of_shares
@@ -21,6 +22,8 @@ __all__ = ["table_one"]
 
 # Columns with more levels than this are identifiers rather than characteristics.
 MAX_LEVELS = 50
+# Columns of the table besides those of groups.
+COLUMNS = ("characteristic", "level", "missing", "overall", "smd")
 
 
 def table_one(
@@ -99,6 +102,12 @@ def table_one(
     labels, group = check_classes(frame[by].to_native(), len(frame))
     if len(labels) < 2:
         raise DataError(f"Column {by!r} has one value only; two groups or more are needed.")
+    reserved = [str(x) for x in labels if str(x) in COLUMNS]
+    if reserved:
+        raise DataError(
+            f"Column {by!r} has a group {listed(reserved)}, which is the name of a column of Table "
+            "1; rename the group."
+        )
     w = check_weights(weights, len(frame))
     shown = _Table(np.asarray(group), [str(x) for x in labels], w, digits)
     shown.count()
@@ -108,12 +117,13 @@ def table_one(
             raise DataError(f"Column {name!r} holds dates; leave it out, or convert it to numbers.")
         missing = column.is_null().to_numpy().astype(bool)
         if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-            x = column.to_numpy().astype(float)
+            x = np.full(len(frame), np.nan)
+            x[~missing] = column.drop_nulls().to_numpy().astype(float)
             missing |= np.isnan(x)
             values = np.unique(x[~missing])
             if name in categorical:
                 _refuse_many(name, len(values))
-                text = [f"{v:g}" for v in values]
+                text = [value_text(v) for v in values]
                 shown.levels(name, np.searchsorted(values, x), text, missing)
             elif len(values) and np.isin(values, (0.0, 1.0)).all():
                 shown.binary(name, x, missing)

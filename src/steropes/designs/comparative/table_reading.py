@@ -31,7 +31,12 @@ def read_columns(data: Any, names: Sequence[str] | None, what: str) -> pd.DataFr
     """
     if isinstance(data, str | os.PathLike):
         return _read_file(Path(data), names)
-    frame: Any = nw.from_native(data, pass_through=True)
+    try:
+        frame: Any = nw.from_native(data, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        raise DataError(
+            f"{what} has columns with the same name; rename or drop those that repeat."
+        ) from None
     if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         raise DataError(
             f"{what} must be a table of pandas, polars, pyarrow or DuckDB, or the path of a "
