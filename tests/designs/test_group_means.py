@@ -1,6 +1,7 @@
 """Means, differences and ratios with errors by M-estimation, by clusters and by pairs."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from steropes import DataError, LinearRegression
@@ -45,7 +46,9 @@ def test_errors_of_matching_with_replacement(lalonde, lalonde_covariates):
     assert (row.estimate, row.se) == pytest.approx((-339.088314, 1456.54261), rel=1e-8)
     assert table.se.notna().tolist() == [False, False, True]
     with pytest.raises(DataError, match="same Matching"):
-        compare_means(*given, pairs=matching.pairs_.iloc[:100], estimand="ate")
+        compare_means(*given, pairs=matching.pairs_.iloc[1:], estimand="ate")
+    with pytest.raises(DataError, match="not those of estimand='att'"):
+        compare_means(*given, pairs=matching.pairs_)
 
 
 def test_ratios_have_errors_of_their_logarithms(lalonde, weighted):
@@ -84,6 +87,12 @@ def test_people_outside_sets_are_by_themselves(lalonde):
         ({"weights": [0.0, 1.0, 0.0, 1.0]}, "nobody"),
         ({"cluster": [1, 2]}, "cluster"),
         ({"outcome": [1.0, np.nan, 1.0, 2.0]}, "row 1"),
+        ({"weights": [1.0, 1.0, -1.0, 1.0]}, "row 2 .* negative"),
+        ({"cluster": ["a", None, "b", "b"]}, "cluster: row 1 .* missing"),
+        ({"cluster": [1, 1, 1, 1]}, "two or more"),
+        ({"kind": "HC3"}, "'HC0' or 'HC1'"),
+        ({"level": 95}, "between 0 and 1"),
+        ({"pairs": pd.DataFrame(), "cluster": [1, 1, 2, 2]}, "leave out cluster"),
     ],
 )
 def test_what_has_no_means_is_refused(change, message):

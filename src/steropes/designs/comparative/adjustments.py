@@ -30,6 +30,8 @@ Adjust: TypeAlias = Method | Step | Sequence[Method | Step]
 STANDARDIZATION = "standardization"
 # Populations over which outcome models are averaged.
 STANDARDIZED = ("ate", "att", "atu")
+# Named methods with a propensity model.
+SCORED = ("matching", "strata", "weights")
 # Folds of the cross-validation that chooses the penalty of the score for a long table.
 FOLDS = 10
 
@@ -77,6 +79,11 @@ def steps_of(
     given: Any = [adjust] if isinstance(adjust, str | Step) else list(adjust)
     if not given:
         raise DataError("adjust is empty; name one method or more.")
+    if model is not None and not set(SCORED).intersection(x for x in given if isinstance(x, str)):
+        raise DataError(
+            f"model is for {listed(list(SCORED))} given by name; leave it out, or set it in the "
+            "objects of adjust."
+        )
     if model is None and long:
         model = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
     steps: dict[str, Step | None] = {}

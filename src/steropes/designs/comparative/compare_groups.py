@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from sklearn.base import clone
 
+from steropes.data.vector_checks import check_level
 from steropes.designs.comparative.adjustments import (
     Adjust,
     Adjustment,
@@ -198,13 +200,14 @@ class _Settings:
         self, table: ComparisonTable, steps: Mapping[str, Step | None], horizon: float | None
     ) -> None:
         """Refuse settings that have no effect, or no meaning."""
-        if not 0 < self.level < 1:
-            raise DataError(f"level must be between 0 and 1, such as 0.95, not {self.level!r}.")
-        whole = isinstance(self.bootstrap, int) and not isinstance(self.bootstrap, bool)
+        check_level(self.level)
+        whole = isinstance(self.bootstrap, Integral) and not isinstance(self.bootstrap, bool)
         if not whole or self.bootstrap < 0 or self.bootstrap == 1:
             raise DataError(
                 f"bootstrap must be 0 or a number of draws, such as 200, not {self.bootstrap!r}."
             )
+        if not isinstance(self.random_state, Integral) or self.random_state < 0:
+            raise DataError(f"random_state must be 0 or a seed, not {self.random_state!r}.")
         if horizon is not None and table.outcome.event is None:
             raise DataError("horizon is for time= and event=; leave it out with outcome=.")
         if horizon is not None and table.outcome.entry is not None:

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from steropes.data.vector_checks import check_level
 from steropes.designs.comparative.abadie_imbens import matching_estimate
 from steropes.designs.values.estimands import check_estimand
 from steropes.designs.values.input_checks import require_arms, require_numbers
@@ -104,18 +105,20 @@ def compare_means(
         raise DataError(
             f"outcome has {len(y)} rows, treatment {len(t)} and weights {len(w)}; they must agree."
         )
+    _check_settings(w, kind, level, pairs, weight_model is not None or cluster is not None)
     means, influences = _means(y, t, w)
     if weight_model is not None:
         own = weight_model.values
         if len(own) != len(w) or not np.allclose(own, w):
             raise DataError("The weights are not those of weight_model; pass its own.")
         influences = influences + weight_model.influences(influences)
-    V = summed_products(influences, None if cluster is None else cluster_codes(cluster, len(y)))
+    codes = None if cluster is None else cluster_codes(cluster, len(y))
+    n, groups = int((w > 0).sum()), None if codes is None else len(np.unique(codes[w > 0]))
+    if groups == 1:
+        raise DataError("cluster has one label; errors by clusters need two or more.")
+    V = summed_products(influences, codes)
     name = "M-estimation"
     if weight_model is None:
-        n, groups = int((w > 0).sum()), None
-        if cluster is not None:
-            groups = len(np.unique(cluster_codes(cluster, len(y))[w > 0]))
         V = V * (small_sample_factor(n, groups) if kind == "HC1" else 1.0)
         name = kind + ("" if cluster is None else " by clusters")
     binary = bool(np.isin(y[w > 0], (0.0, 1.0)).all())
@@ -127,12 +130,28 @@ def compare_means(
     return table
 
 
+def _check_settings(
+    w: NDArray, kind: str, level: float, pairs: pd.DataFrame | None, others: bool
+) -> None:
+    """Refuse weights below zero, and settings without a meaning or an effect."""
+    check_level(level)
+    if (w < 0).any():
+        raise DataError(f"weights: row {int(np.argmax(w < 0))} (counted from 0) is negative.")
+    if kind not in ("HC0", "HC1"):
+        raise DataError(f"kind must be 'HC0' or 'HC1', not {kind!r}.")
+    if pairs is not None and others:
+        raise DataError("pairs has errors of its own; leave out cluster and weight_model.")
+
+
 def _with_replacement(
     y: NDArray, t: NDArray, means: NDArray, pairs: pd.DataFrame, estimand: str, z: float
 ) -> pd.DataFrame:
     """Tabulate means and the difference with the errors of matching with replacement."""
     row, other, weight = (pairs[name].to_numpy() for name in ("person", "match", "weight"))
     name = check_estimand(estimand, ("att", "atu", "ate"))
+    sides = {"att": [True], "atu": [False], "ate": [False, True]}[name]
+    if np.unique(t[row]).tolist() != sides:
+        raise DataError(f"The pairs are not those of estimand={estimand!r}; give the matching's.")
     value, se = matching_estimate(y, t, (row, other, weight), name)
     if not np.isclose(value, means[0] - means[1]):
         raise DataError("The pairs are not those of the weights; pass both of the same Matching.")
@@ -159,6 +178,9 @@ def cluster_codes(cluster: ArrayLike, n: int) -> NDArray:
     if given.shape != (n,):
         raise DataError(f"cluster has shape {given.shape}; one label for each of {n} people.")
     codes = pd.factorize(given)[0].astype(np.int64)
+    if (codes < 0).any():
+        row = int(np.argmin(codes))
+        raise DataError(f"cluster: row {row} (counted from 0) is missing; give it a label.")
     if given.dtype.kind == "i" and (given < 0).any():
         alone = given < 0
         codes[alone] = codes.max() + 1 + np.arange(int(alone.sum()))
