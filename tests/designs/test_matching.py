@@ -264,6 +264,12 @@ def test_settings_are_those_of_scikit_learn():
         ({"replace": True, "min_ratio": 2}, "min_ratio"),
         ({"tie_tolerance": 1e-5}, "replace=True"),
         ({"method": "strata", "strata": 0}, "strata"),
+        ({"method": "strata", "strata": 2.5}, "strata must be a whole number of 1 or more"),
+        ({"method": "coarsened", "bins": {"age": -1}}, "bins must be a whole number"),
+        ({"ratio": 2, "min_ratio": 3}, "min_ratio=3 is above ratio=2"),
+        ({"random_state": 0.5}, "random_state must be a whole number"),
+        ({"replace": True, "tie_tolerance": -1.0}, "'tie_tolerance' must be 0 or more"),
+        ({"column_calipers": {"age": -1}}, "'age' must be 0 or more"),
         ({"method": "cardinality", "tolerance": 0.0}, "tolerance"),
     ],
 )

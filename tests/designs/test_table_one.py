@@ -98,6 +98,29 @@ def test_large_values_of_categories_keep_their_digits():
     assert table["level"].tolist()[1:] == ["0", "1503297", "1503298"]
 
 
+def test_groups_without_common_values_are_far_apart():
+    """The spread of both groups together replaces a spread of zero, as in `balance_table`."""
+    t = np.repeat([0, 1], 10)
+    people = pd.DataFrame(
+        {"number": 2.0 * t, "binary": t, "label": np.where(t == 1, "a", "b"),
+         "parts": np.where(t == 1, ["a", "b"] * 10, ["c", "d"] * 10)}
+    )  # fmt: skip
+    table = table_one(people.assign(t=t), "t").set_index("characteristic").smd.dropna()
+    assert table[["binary", "label"]].to_numpy() == pytest.approx([2.0, 2.0])
+    numbers = balance_table(people[["number"]], t)
+    assert table["number"] == pytest.approx(abs(numbers.smd_before.item()))
+    factors = balance_table(people[["label", "parts"]], t).query("kind == 'factor'")
+    assert factors.smd_before.to_numpy() == pytest.approx(table[["label", "parts"]].to_numpy())
+    assert table["parts"] == pytest.approx(2.0)
+
+
+def test_columns_without_values_in_a_group_have_no_difference():
+    people = pd.DataFrame({"t": [0, 0, 1, 1], "x": [1.0, 2.0, np.nan, np.nan], "none": np.nan})
+    assert table_one(people, "t").smd.isna().all()
+    with pytest.raises(DataError, match="'x' is infinite in row 1"):
+        table_one(people.assign(x=[0, np.inf, 1, 2]), "t")
+
+
 def test_groups_with_names_of_columns_of_the_table_are_refused():
     with pytest.raises(DataError, match="group 'overall'"):
         table_one(pd.DataFrame({"t": ["overall", "b"], "x": [1, 2]}), "t")

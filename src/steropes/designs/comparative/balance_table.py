@@ -27,6 +27,9 @@ ARMS = ("target", "comparator")
 # Most products of columns, which are as many as pairs.
 MAX_PRODUCTS = 100_000
 
+# Relative size of spreads that are rounding errors.
+RANK = 1e-10
+
 # Captions of the columns in a paper.
 CAPTIONS = {
     f"{column}_{when}": f"{caption} {when}"
@@ -317,8 +320,21 @@ def _with_factors(
 def distance_of_shares(shares: list[NDArray], before: list[NDArray]) -> float:
     """Compute √(d' S⁻¹ d) of shares without the first level (Yang and Dalton 2012).
 
-    S is the mean of the covariances diag(p) − pp' of both groups before adjustment.
+    S is the mean of the covariances diag(p) − pp' of both groups before adjustment, or where these
+    have no spread in the direction of the difference, the covariance at their mean shares.
     """
     d = (shares[0] - shares[1])[1:]
-    S = sum(np.diag(p[1:]) - np.outer(p[1:], p[1:]) for p in before) / 2
-    return float(np.sqrt(max(0.0, d @ np.linalg.pinv(S, hermitian=True) @ d)))
+    spreads = [_covariance_of_shares(p) for p in before]
+    S = (spreads[0] + spreads[1]) / 2
+    solved = np.linalg.pinv(S, rcond=RANK, hermitian=True) @ d
+    if np.abs(S @ solved - d).max(initial=0.0) > RANK:
+        S = _covariance_of_shares((before[0] + before[1]) / 2)
+        solved = np.linalg.pinv(S, rcond=RANK, hermitian=True) @ d
+    return float(np.sqrt(max(0.0, d @ solved)))
+
+
+def _covariance_of_shares(shares: NDArray) -> NDArray:
+    """Compute diag(p) − pp' without the first level."""
+    whole = np.round(shares)  # Sums of shares are 0 or 1 except for rounding.
+    p = np.where(np.abs(shares - whole) < 1e-12, whole, shares)[1:]
+    return np.asarray(np.diag(p) - np.outer(p, p))

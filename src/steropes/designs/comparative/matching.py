@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, Self, cast, get_args
 
 import numpy as np
@@ -281,9 +282,30 @@ class Matching(BaseEstimator):
             raise DataError("replace=True needs a ratio of 1 or more, and no min_ratio.")
         if not self.tolerance > 0:
             raise DataError(f"tolerance must be a number above 0, not {self.tolerance!r}.")
+        self._check_numbers()
         if not self.replace and self.tie_tolerance != 0:
             raise DataError("tie_tolerance goes with replace=True only.")
         return estimand
+
+    def _check_numbers(self) -> None:
+        """Refuse settings that are no numbers of their kind."""
+        bins = self.bins.values() if isinstance(self.bins, Mapping) else [self.bins or 0]
+        for name, values, least in (
+            ("ratio", [self.ratio], 0), ("min_ratio", [self.min_ratio], 1), ("bins", bins, 0),
+            ("strata", [self.strata], 1), ("random_state", [self.random_state], 0),
+        ):  # fmt: skip
+            for value in values:
+                whole = isinstance(value, Integral) and not isinstance(value, bool)
+                if not whole or value < least:
+                    raise DataError(
+                        f"{name} must be a whole number of {least} or more, not {value!r}."
+                    )
+        if 0 < self.ratio < self.min_ratio:
+            raise DataError(f"min_ratio={self.min_ratio} is above ratio={self.ratio}.")
+        widths = (self.column_calipers or {}).items()
+        for name, width in (("tie_tolerance", self.tie_tolerance), *widths):
+            if not 0 <= float(width) < np.inf:
+                raise DataError(f"The width of {name!r} must be 0 or more, not {width!r}.")
 
     def _scores(
         self, X: Any, columns: CovariateColumns, target: NDArray, score: ArrayLike | None

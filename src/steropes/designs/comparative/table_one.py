@@ -174,7 +174,10 @@ class _Table:
     def number(self, name: str, x: NDArray, missing: NDArray, median: bool) -> None:
         """Add a numeric column."""
         row: dict[str, object] = {"characteristic": name, "level": "", "missing": missing.sum()}
-        means, variances = [], []
+        means, variances, known = [], [], []
+        if np.isinf(x).any():
+            row_number = int(np.argmax(np.isinf(x)))
+            raise DataError(f"Column {name!r} is infinite in row {row_number} (counted from 0).")
         for label, own in self.groups.items():
             own = own & ~missing & (self.w > 0)
             if not own.any():
@@ -189,11 +192,14 @@ class _Table:
             if label != "overall":
                 means.append(mean)
                 plain = self.groups[label] & ~missing
-                variances.append(_moments(x[plain], np.ones(int(plain.sum())))[1])
-        row["smd"] = _mean_over_pairs(
-            len(means),
-            lambda j, k: _ratio(means[j] - means[k], (variances[j] + variances[k]) / 2),
-        )
+                variances.append(_variance(x[plain]))
+                known.append(plain)
+
+        def distance(j: int, k: int) -> float:
+            spread = (variances[j] + variances[k]) / 2 or _variance(x[known[j] | known[k]])
+            return _ratio(means[j] - means[k], spread)
+
+        row["smd"] = _mean_over_pairs(len(means), distance)
         self.rows.append(row)
 
     def binary(self, name: str, x: NDArray, missing: NDArray) -> None:
@@ -248,9 +254,15 @@ class _Table:
 def _moments(x: NDArray, w: NDArray) -> tuple[float, float]:
     """Return the weighted mean and variance, with n − 1 for equal weights."""
     share = w / w.sum()
+    x = x - (first := float(x[0]))  # A constant then has no spread from rounding.
     mean = float(share @ x)
     rest = 1.0 - float(share @ share)
-    return mean, float(share @ (x - mean) ** 2) / rest if rest > 0 else 0.0
+    return first + mean, float(share @ (x - mean) ** 2) / rest if rest > 0 else 0.0
+
+
+def _variance(x: NDArray) -> float:
+    """Return the variance, with n − 1."""
+    return _moments(x, np.ones(len(x)))[1]
 
 
 def _ratio(difference: float, variance: float) -> float:
@@ -261,5 +273,7 @@ def _ratio(difference: float, variance: float) -> float:
 
 
 def _mean_over_pairs(groups: int, of: Callable[[int, int], float]) -> float:
-    """Return the mean over all pairs of groups."""
+    """Return the mean over all pairs of groups; NaN if there are none."""
+    if groups < 2:
+        return np.nan
     return float(np.mean([of(j, k) for j, k in combinations(range(groups), 2)]))
