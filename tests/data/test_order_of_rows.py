@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from steropes import (
+    ConditionalPoissonRegression,
     CoxRegression,
     CumulativeProbabilityModel,
     DataError,
@@ -41,11 +42,11 @@ def test_the_same_labels_in_another_order_are_refused(argument, labels):
     X = pd.DataFrame(base()[0], index=index, columns=["a", "b"])
     vectors = {"y": pd.Series(WHOLE, index=index)}
     vectors[argument] = pd.Series(WHOLE + 1, index=index).iloc[::-1]
+    model = ConditionalPoissonRegression() if argument == "strata" else PoissonRegression()
     with pytest.raises(DataError, match=rf"X and {argument} have the same row labels"):
-        PoissonRegression().fit(X, **vectors)
+        model.fit(X, **vectors)
     vectors[argument] = vectors[argument].to_numpy()
-    if argument != "strata":
-        PoissonRegression(prior=Normal()).fit(X, **vectors)
+    model.set_params(prior=Normal()).fit(X, **vectors)
 
 
 def test_labels_of_another_table_are_not_looked_at():
@@ -73,8 +74,9 @@ def backwards(x, index=None):
 def test_vectors_in_another_order_than_y_are_refused_where_x_has_no_labels():
     y = pd.Series(WHOLE)
     for argument in ("sample_weight", "offset", "exposure", "strata"):
+        model = ConditionalPoissonRegression() if argument == "strata" else PoissonRegression()
         with pytest.raises(DataError, match=f"y and {argument}"):
-            PoissonRegression().fit(base()[0], y, **{argument: backwards(WHOLE + 1.0)})
+            model.fit(base()[0], y, **{argument: backwards(WHOLE + 1.0)})
 
 
 @pytest.mark.parametrize("labelled", ["X", "y"])

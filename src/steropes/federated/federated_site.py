@@ -184,10 +184,11 @@ class FederatedSite(TextInHtml):
     def _admission(self, plan: FederatedPlan) -> Admission:
         """Read the rows according to a plan, or return those of the previous call."""
         if plan.study not in self._admissions:
-            data = read_table(self._data)
+            data, name = read_table(self._data), self.name
 
+            # Without a reference to the site, which would then be garbage of a cycle.
             def read(plan: FederatedPlan, replaced: Mapping[str, np.ndarray]) -> SiteRows:
-                return read_rows(data, plan, plan.sites.index(self.name), replaced)
+                return read_rows(data, plan, plan.sites.index(name), replaced)
 
             self._admissions = {plan.study: Admission(plan, read, self.owner)}
         return self._admissions[plan.study]

@@ -89,10 +89,14 @@ def blinded(results: pd.DataFrame) -> pd.DataFrame:
 def tells_of_outcomes(note: object) -> bool:
     """Check whether a note may say in which arm nobody had the outcome.
 
-    Propensity scores and matching use no outcome, so that reasons which they give are kept.
+    The propensity model and the choice of covariates use no outcome, so that reasons which they
+    give are kept. All other reasons may.
     """
     text = str(note or "").lower()
-    return not text.startswith("propensity model") and OF_OUTCOMES.search(text) is not None
+    if not text or text.startswith("propensity model"):
+        return False
+    of_covariates = text.startswith(("covariate ", "no covariate"))
+    return not of_covariates or OF_OUTCOMES.search(text) is not None
 
 
 def redacted_tables(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
