@@ -214,7 +214,7 @@ def test_the_stricter_of_plan_and_owner_decides(rng):
         plan_of(tables, rare_rows="mean")
 
 
-@pytest.mark.parametrize("baseline", ["site", "common"])
+@pytest.mark.parametrize("baseline", ["site", pytest.param("common", marks=pytest.mark.slow)])
 def test_events_and_times_of_a_survival_model_keep_their_people(baseline, rng):
     tables = {}
     for site, d in tables_of(rng, n=3000).items():

@@ -170,7 +170,7 @@ GROUP, REFUSE = OwnerRules(), OwnerRules(rare_rows="refuse")
 
 @pytest.mark.parametrize("rules", [GROUP, REFUSE], ids=["group", "refuse"])
 def test_nothing_about_few_people_follows_from_some_sequences_of_plans(rules):
-    assert run(range(10), rules) >= 5
+    assert run(range(3), rules) >= 1
 
 
 @pytest.mark.slow

@@ -160,9 +160,9 @@ def test_errors_of_many_outcomes_are_named(rng):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"ties": "efron"},
+        pytest.param({"ties": "efron"}, marks=pytest.mark.slow),
         {"ties": "breslow", "time_varying": {0: [1.5]}},
-        {"ties": "efron", "prior": Normal(1.0)},
+        pytest.param({"ties": "efron", "prior": Normal(1.0)}, marks=pytest.mark.slow),
     ],
 )
 def test_robust_errors_of_cox_curves_are_those_of_changed_weights(settings, rng):

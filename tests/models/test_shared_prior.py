@@ -54,6 +54,7 @@ def held_out(prior, X, y):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Laplace, Normal])
 def test_the_variance_has_the_largest_sum_of_held_out_log_likelihoods(X, outcomes, kind):
     cv = CrossValidation(SPLITS, search=GRID, tol=1e-9)

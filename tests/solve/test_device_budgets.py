@@ -215,6 +215,7 @@ def test_weights_of_replicates_are_sent_as_bytes(kind):
     np.testing.assert_allclose(term.total, expected.sum(axis=0), rtol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["logistic", "cox"])
 @pytest.mark.parametrize("lasso", [True, False])
 def test_no_array_of_columns_and_replicates_is_moved_in_a_step(monkeypatch, name, lasso):

@@ -103,6 +103,7 @@ def test_the_data_end_with_the_last_plausible_record_of_any_table(omop):
     assert found(case_series(path, asked).data_notes) == {"observed_after_data": 1}
 
 
+@pytest.mark.slow
 def test_the_commands_cut_observation(omop, tmp_path, capsys):
     path = with_source(database(omop, FAR), day(500))
     said = "People are observed after the source_release_date of cdm_source"

@@ -13,6 +13,7 @@ from steropes.studies.database import hypertension_database
 GALLERY = Path(__file__).parents[2] / "examples"
 
 
+@pytest.mark.slow
 def test_heart_failure_has_the_simulated_ratio_with_and_without_a_competing_risk(tmp_path):
     spec = read_spec(GALLERY / "hypertension.toml")
     assert {a.outcome_model.repeats for a in spec.analyses} == {10}

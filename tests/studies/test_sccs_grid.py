@@ -195,6 +195,7 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(database, results, tmp_pat
     assert case_series_grid_page(again) == case_series_grid_page(results)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_makes_the_same_positive_controls(database, with_positives, tmp_path):
     """Positive controls are made again when a run is resumed, and must be the same ones."""
 

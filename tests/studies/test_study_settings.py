@@ -135,6 +135,7 @@ def test_cohorts_by_id_are_the_same_people_as_concepts(database):
     assert "entered the cohort Coxib or Other" in page
 
 
+@pytest.mark.slow
 def test_ids_of_cohorts_may_be_in_any_order(database):
     sources = CohortSources("cohort", conditions={7: ConceptSet((DEMO["outcome"],))})
     excluded = (DEMO["target"], DEMO["comparator"])
@@ -299,6 +300,7 @@ def test_the_default_time_at_risk_is_one():
     assert steropes.studies.specifications.RiskWindow(1).at_risk == window
 
 
+@pytest.mark.slow
 def test_dropped_people_are_whole_numbers_in_the_table_of_attrition(database):
     from steropes.studies.report.study_json_and_csv import study_tables
 

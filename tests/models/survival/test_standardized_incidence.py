@@ -69,6 +69,7 @@ def test_time_lost_is_the_area_under_the_incidence(cohort):
     )
 
 
+@pytest.mark.slow
 def test_standard_errors_are_those_of_the_infinitesimal_jackknife(cohort):
     """Each row's weight moves β̂, the baseline and the censoring curve, while people stay."""
     X, y, given = cohort
