@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from steropes.studies import cli
 from steropes.studies.cli.core_commands import print_environment
 from steropes.studies.cli.kernel_warming import compile_kernels
 from steropes.version import __version__
@@ -20,6 +19,7 @@ from steropes.version import __version__
 __all__ = ["app"]
 
 Command = Callable[..., Any] | typer.Typer
+PACKAGE = __name__.rpartition(".")[0]
 
 app = typer.Typer(
     name="steropes",
@@ -74,10 +74,10 @@ ORDER = (
 def _every_command() -> dict[str, Command]:
     """Return the commands of this module and of the modules whose names end with "command"."""
     found: dict[str, Command] = {}
-    for module in pkgutil.iter_modules(cli.__path__):
+    for module in pkgutil.iter_modules(import_module(PACKAGE).__path__):
         own: tuple[Command, ...] = COMMANDS
         if module.name.endswith(("_command", "_commands")):
-            own = getattr(import_module(f"{cli.__name__}.{module.name}"), "COMMANDS", ())
+            own = getattr(import_module(f"{PACKAGE}.{module.name}"), "COMMANDS", ())
         found |= {_name(command): command for command in own}
     return found
 
