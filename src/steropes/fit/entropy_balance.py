@@ -17,7 +17,8 @@ from .problem import Problem
 
 __all__ = ["EntropyFit", "balance_by_entropy"]
 
-# A separation below this share of the range of the linear predictor may be rounding.
+# Half the digits of a sum, not a tuned number: a separation below this share of the range of the
+# linear predictor may be rounding.
 PROOF = 1e-9
 
 

@@ -38,7 +38,7 @@ def full_matching(x: NDArray, target: NDArray, width: float = np.inf) -> NDArray
         *(trees[1 - k].query(points[k], distance_upper_bound=width * (1 + 1e-12))
           for k in (0, 1)), strict=True,
     )  # fmt: skip
-    # Whoever has nobody within the calliper takes no part.
+    # People without a possible partner within the calliper are left unmatched.
     taking = [np.isfinite(near[k]) for k in (0, 1)]
     u, v, gain = _useful_edges(points, trees, near, taking)
     chosen = _best_matching(u, v, gain, len(rows[0]), len(rows[1]))

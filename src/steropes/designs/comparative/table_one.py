@@ -66,7 +66,8 @@ def table_one(
         group with text, and ``smd``, the absolute standardised difference, on the first row of a
         characteristic. Of several groups it is the mean over pairs. The denominators are those of
         everybody without weights, as in `balance_table`; of labels it is Yang and Dalton's
-        distance. There are no tests, which say nothing about confounding (STROBE).
+        distance. Significance tests are left out, because
+        they do not measure confounding (STROBE).
 
     Raises
     ------

@@ -37,8 +37,8 @@ class Family:
     has_own_deviance: ClassVar[bool] = False
     takes_callables: ClassVar[bool] = False
     takes_scorers: ClassVar[bool] = False
-    # Whether there are measures of performance, and whether there are measures or scores of models
-    # with several coefficients for a column.
+    # Whether the family has measures of performance, and whether its measures and its scores apply
+    # to models with several coefficients for a column.
     has_measures: ClassVar[bool] = False
     measures_changing_effects: ClassVar[bool] = False
     scores_changing_effects: ClassVar[bool] = False

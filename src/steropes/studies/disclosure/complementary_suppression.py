@@ -29,7 +29,7 @@ __all__ = [
 
 # Positions of strata in a table, and for each of them the position of its total.
 Split = tuple[NDArray, NDArray]
-# With so many strata, a suppressed count may be narrowed to so many values.
+# With MANY_STRATA strata or more, MANY_VALUES possible values of a suppressed count suffice.
 MANY_STRATA, MANY_VALUES = 5, 3
 ROUNDS = 50  # More rounds narrow ranges of nested strata no further.
 
@@ -133,7 +133,7 @@ def withheld_counts(
 ) -> NDArray:
     """Mark the counts that are withheld, so that released ones narrow no suppressed count.
 
-    All strata of a total are withheld together, so that nobody can tell the small ones among them.
+    All strata of a total are withheld together, so that the small ones cannot be identified.
     That they are withheld must not reveal that suppressed counts have their largest values, as two
     strata of a total of 10 have. Therefore strata are also withheld if one of them is suppressed
     and all of them could be small.

@@ -320,7 +320,7 @@ def _diagnostics(
     thresholds: Thresholds,
     rules: DisclosureRules,
 ) -> pd.DataFrame:
-    """Round diagnostics whose digits would reveal counts, and judge what may be shown.
+    """Round diagnostics that would reveal counts, and judge which estimates may be shown.
 
     The intervals of windows are judged as they are rounded, or in the middle of the hidden numbers.
     The stability over time is not evaluated where it depends on hidden outcomes.
