@@ -16,6 +16,7 @@ from .links import LOG, LOGIT
 from .performance import auc, outcome_of_rows, predictor_of_rows, recalibration
 
 __all__ = [
+    "FRACTIONAL",
     "GAMMA",
     "LINEAR",
     "LOGISTIC",
@@ -139,6 +140,17 @@ class ClassFamily(ResponseFamily):
         return own[codes]
 
 
+class FractionalFamily(ResponseFamily):
+    """Numbers from 0 to 1 with the log odds of their mean as linear predictor."""
+
+    link = LOGIT
+    ratio = "odds ratio"
+
+    def prediction(self, eta: np.ndarray) -> np.ndarray:
+        """Return the mean."""
+        return np.asarray(expit(eta))
+
+
 class LogisticFamily(ClassFamily):
     """Outcomes of two classes with the log odds of the second as linear predictor."""
 
@@ -176,4 +188,4 @@ class LogisticFamily(ClassFamily):
 
 
 LINEAR, LOGISTIC, POISSON, GAMMA = LinearFamily(), LogisticFamily(), PoissonFamily(), GammaFamily()
-NEGATIVE_BINOMIAL = LogFamily()
+NEGATIVE_BINOMIAL, FRACTIONAL = LogFamily(), FractionalFamily()
