@@ -60,6 +60,8 @@ class Likelihood(ABC):
         Whether the curvature has rank-one terms in addition to the diagonal.
     has_third_derivative : bool
         Whether `third_derivative` is implemented. A subclass does not inherit it either.
+    has_interval_weights : bool
+        Whether terms of a row have weights of their own, which are not numbers of rows.
     min_curvature_ratio : float
         The exact curvature is at least this multiple of the approximate one in every direction, or
         zero if no such bound is known.
@@ -75,6 +77,7 @@ class Likelihood(ABC):
     has_third_derivative: ClassVar[bool] = False
     n: int
     order: np.ndarray | None = None
+    has_interval_weights = False
     shift_invariant = False
     convex = True
     quadratic = False

@@ -147,6 +147,8 @@ class ChannelCurvature:
     variances : function or None
         Yields slices of people with their v_ik, (m, K), on a device; None on the host, whose
         kernels compute v_ik from the point, and without a baseline.
+    interval_weights : tuple or None
+        Factors of v_ik for the host's kernels; see `IntervalWeights`.
     """
 
     h: Any
@@ -159,6 +161,7 @@ class ChannelCurvature:
     at_time: Any
     v: Any
     variances: Callable[[], Iterator[tuple[slice, Any]]] | None = None
+    interval_weights: tuple[Any, ...] | None = None
     grouped = False
 
     def pair(self, c: int, d: int) -> Any:

@@ -22,11 +22,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..backends.cpu.likelihoods import interval_weight_kernels as weighted
 from ..backends.cpu.likelihoods import pooled_logistic_kernels as pooled
 from ..backends.cpu.sparse.sparse_lines import CHUNKS
 from ..backends.cpu.sums.compensated_sums import with_errors
 from ..backends.protocols import Array, Backend
 from ..backends.thread_pool import balanced_chunks
+from ..data.interval_weights import IntervalWeights
 from .base import Likelihood, Part
 from .curvature import ChannelCurvature, pair_of
 from .likelihood_constants import CHUNK_SIZES
@@ -54,6 +56,8 @@ class PersonIntervals:
         Intervals from ``first`` to ``last`` − 1, counted from 0.
     functions : (K, Q) array
         Functions f_1(k), f_2(k), … that multiply the channels after the first.
+    weights : IntervalWeights, optional
+        Weights of intervals, default one each.
 
     Attributes
     ----------
@@ -62,9 +66,15 @@ class PersonIntervals:
     """
 
     def __init__(
-        self, first: np.ndarray, last: np.ndarray, functions: np.ndarray, backend: Backend
+        self,
+        first: np.ndarray,
+        last: np.ndarray,
+        functions: np.ndarray,
+        backend: Backend,
+        weights: IntervalWeights | None = None,
     ) -> None:
         self.n, self.K = len(first), len(functions)
+        self._weights = weights
         self.backend = backend
         self.first, self.last = backend.asarray(first), backend.asarray(last)
         self.factors = backend.asarray(np.column_stack([np.ones(self.K), functions]))
@@ -89,6 +99,12 @@ class PersonIntervals:
             first, last = self.first[at][:, None], self.last[at][:, None]
             yield at, eta, ((first <= k) & (k < last))[:, :, None]
 
+    def shares(self, at: slice) -> Array | float:
+        """Return the interval weights of m people, (m, K, 1), or 1 without any."""
+        if self._weights is None:
+            return 1.0
+        return self.backend.asarray(self._weights.table(at, self.K)[:, :, None])
+
     def variances(self, h: Array, base: Array, w: Array) -> Iterator[tuple[slice, Array]]:
         """Yield a slice of m people and v = w p (1 − p), (m, K), for one replicate.
 
@@ -99,7 +115,7 @@ class PersonIntervals:
         xp = self.backend.xp
         for at, eta, at_risk in self.predictors(h[:, :, None], base[:, None]):
             e = xp.exp(-xp.abs(eta))
-            v = w[at][:, None, None] * e / (1.0 + e) ** 2
+            v = self.shares(at) * w[at][:, None, None] * e / (1.0 + e) ** 2
             yield at, xp.where(at_risk, v, 0.0)[:, :, 0]
 
 
@@ -114,6 +130,8 @@ class PooledLogisticLikelihood(Likelihood):
         1 if the event occurs in the last of these intervals.
     functions : (K, Q) array
         f_q(k), as in the design.
+    interval_weights : IntervalWeights, optional
+        Factors of the terms of the loss, by person and interval; default one each.
     """
 
     additive = False
@@ -126,15 +144,19 @@ class PooledLogisticLikelihood(Likelihood):
         event: np.ndarray,
         functions: np.ndarray,
         backend: Backend,
+        interval_weights: IntervalWeights | None = None,
     ) -> None:
         super().__init__(backend)
+        self.interval_weights = interval_weights
+        self.has_interval_weights = interval_weights is not None
+        self._shares = None if interval_weights is None else interval_weights.arguments
         self.first = np.ascontiguousarray(first, np.int32)
         self.last = np.ascontiguousarray(last, np.int32)
         self.event = np.ascontiguousarray(event, np.int8)
         self.F = np.ascontiguousarray(functions, np.float64)
         self.n = len(self.first)
         self.K, self.Q = self.F.shape
-        self.intervals = PersonIntervals(self.first, self.last, self.F, backend)
+        self.intervals = PersonIntervals(self.first, self.last, self.F, backend, interval_weights)
         self._final = backend.asarray((self.last - 1)[:, None])  # the interval of an event
         self._has_event = backend.asarray((self.event != 0)[:, None])
         work = np.zeros(self.n + 1, np.int64)
@@ -144,12 +166,14 @@ class PooledLogisticLikelihood(Likelihood):
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
         """See `Likelihood.parts`."""
+        own = self.interval_weights
         return [
             partial(
-                PooledLogisticLikelihood, self.first[a:b], self.last[a:b], self.event[a:b], self.F
+                PooledLogisticLikelihood, self.first[a:b], self.last[a:b], self.event[a:b], self.F,
+                interval_weights=None if own is None else own.rows(slice(a, b)),
             )
             for a, b in pairwise(cuts)
-        ]
+        ]  # fmt: skip
 
     @property
     def n_eta(self) -> int:
@@ -211,7 +235,11 @@ class PooledLogisticLikelihood(Likelihood):
             loss, total = np.zeros((2, w.shape[1])), np.zeros(base.shape)
             for i, j in _pieces(a, b):
                 g = np.zeros(base.shape)
-                if A is None:
+                if self._shares is not None:
+                    weighted.evaluate_weighted(
+                        h, base, self.F, *rows, self._shares, channels, loss, g, i, j
+                    )
+                elif A is None:
                     pooled.evaluate(h, base, self.F, *rows, channels, loss, g, i, j)
                 else:
                     pooled.evaluate_constant(h[0], base, A, *rows, channels[0], loss, g, i, j)
@@ -240,7 +268,9 @@ class PooledLogisticLikelihood(Likelihood):
         def part(a: int, b: int) -> np.ndarray:
             """Compute the losses of some people."""
             loss = np.zeros((2, w.shape[1]))
-            if A is None:
+            if self._shares is not None:
+                weighted.value_weighted(h, base, self.F, *rows, self._shares, loss, a, b)
+            elif A is None:
                 pooled.value(h, base, self.F, *rows, loss, a, b)
             else:
                 pooled.value_constant(h[0], base, A, *rows, loss, a, b)
@@ -287,7 +317,8 @@ class PooledLogisticLikelihood(Likelihood):
             y = (self._has_event[at] & (k == self._final[at]))[:, :, None]
             loss = xp.log1p(e) + xp.maximum(xp.where(y, -x, x), 0.0)
             q = xp.where(x >= 0, e, 1.0) / (1.0 + e)  # p − 1 would lose digits
-            slope = xp.where(y, -q, p)
+            share = self.intervals.shares(at)
+            slope, loss = share * xp.where(y, -q, p), share * loss
             yield at, xp.where(at_risk, slope, 0.0), xp.where(at_risk, loss, 0.0)
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> ChannelCurvature:
@@ -301,7 +332,9 @@ class PooledLogisticLikelihood(Likelihood):
 
             def part(a: int, b: int) -> np.ndarray:
                 g = np.zeros(self.K)
-                pooled.curvature(h, base, self.F, self.first, self.last, w, pairs, g, a, b)
+                pooled.curvature(
+                    h, base, self.F, self.first, self.last, w, self._shares, pairs, g, a, b
+                )
                 return g
 
             at_time = sum(self.backend.pool.map(part, self.chunks, self.work), np.zeros(self.K))
@@ -315,7 +348,7 @@ class PooledLogisticLikelihood(Likelihood):
         variances = partial(self.intervals.variances, h, base, w)
         return ChannelCurvature(
             h, base, w, self.F, self.first, self.last, pairs, at_time, v,
-            None if self.backend.on_host else variances,
+            None if self.backend.on_host else variances, self._shares,
         )  # fmt: skip
 
     def third_derivative(self, eta: Array, weights: Array, Z: Array) -> Array:
@@ -330,7 +363,7 @@ class PooledLogisticLikelihood(Likelihood):
 
         def part(a: int, b: int) -> np.ndarray:
             g = np.zeros(self.K)
-            rows = self.first, self.last, w
+            rows = self.first, self.last, w, self._shares
             pooled.third_derivative(h, base, self.F, *rows, own, at_time, r, g, a, b)
             return g
 

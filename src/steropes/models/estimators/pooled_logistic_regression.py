@@ -7,11 +7,13 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from ...data import check_survival
 from ...data.column_lookup import ColumnLookup
 from ...data.input_types import VectorLike
-from ...data.time_grid import TimeIntervals
+from ...data.interval_weights import IntervalWeights
+from ...data.time_grid import IntervalsAtRisk, TimeIntervals
 from ...design import Design
 from ...errors import DataError
 from ...fit import Problem
@@ -29,6 +31,7 @@ from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, TimeFunct
 from ..fitting.solver_runs import Start
 from ..fitting.step_effects import prior_of_copies
 from .discrete_time import DiscreteTime
+from .fits_with_row_arguments import fit_with_interval_weights
 from .penalized_model import PenalizedModel
 from .pooled_accessors import PooledValidation
 from .pooled_predictions import PooledPredictions
@@ -165,6 +168,8 @@ class PooledLogisticRegression(PooledPredictions, PenalizedModel):
 
     _intercept = True
 
+    fit = fit_with_interval_weights
+
     n_person_intervals_: int
     baseline_coef_: pd.Series
 
@@ -236,8 +241,9 @@ class PooledLogisticRegression(PooledPredictions, PenalizedModel):
         whole = time.design(design).centered(None if used.all() else used)
         at_risk = intervals.cut(outcome, used)
         likelihood = PooledLogisticLikelihood(
-            at_risk.first, at_risk.last, at_risk.event, whole.scaled, self._backend(design)
-        )
+            at_risk.first, at_risk.last, at_risk.event, whole.scaled, self._backend(design),
+            _weights_of(inputs.interval_weights, at_risk, used),
+        )  # fmt: skip
         if not at_risk.event.any():
             raise DataError(
                 "y has no event in an interval that a person begins at risk; the hazard has no "
@@ -340,6 +346,18 @@ class PooledLogisticRegression(PooledPredictions, PenalizedModel):
         """
         y = outcome_of_table(self, X, y)
         return self.validation.concordance(X, y, sample_weight, offset)
+
+
+def _weights_of(
+    given: IntervalWeights | ArrayLike | None, at_risk: IntervalsAtRisk, used: np.ndarray
+) -> IntervalWeights | None:
+    """Read weights of intervals and check those in which rows with weight are at risk."""
+    if given is None:
+        return None
+    first, last = at_risk.first[used], at_risk.last[used]
+    weights = IntervalWeights.of(given, len(used), int(last.max(initial=0)))
+    weights.rows(used).check(first, last)
+    return weights
 
 
 def _prior_of_changes(

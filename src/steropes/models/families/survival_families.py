@@ -198,7 +198,9 @@ def person_intervals(
         person, k = np.nonzero(used)
         row = np.arange(at.start, at.stop)[person]
         event = (likelihood.event[row] != 0) & (likelihood.last[row] - 1 == k)
-        found.append((event.astype(np.int64), to_host(eta)[person, k, 0], weight[row]))
+        share = np.broadcast_to(to_host(likelihood.intervals.shares(at)), (*used.shape, 1))
+        w = weight[row] * share[person, k, 0]
+        found.append((event.astype(np.int64), to_host(eta)[person, k, 0], w))
     event, eta, w = (np.concatenate(x) for x in zip(*found, strict=True))
     return event, eta, w
 

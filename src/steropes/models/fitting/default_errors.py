@@ -66,11 +66,11 @@ def name_missing_errors(table: pd.DataFrame, prior: Any) -> pd.DataFrame:
 
 
 def has_fractional_weights(model: Any) -> bool:
-    """Return whether a weight of a row of the fit is not a whole number."""
+    """Return whether a weight of a row, or of an interval, of the fit is not a whole number."""
     problem = getattr(model, "_problem", None)
     if problem is None:  # a fit that was unpickled without its data
         return bool(getattr(model, "_has_fractional_weights", False))
-    return has_fractions(problem.weights)
+    return problem.likelihood.has_interval_weights or has_fractions(problem.weights)
 
 
 def has_fractions(weights: VectorLike) -> bool:

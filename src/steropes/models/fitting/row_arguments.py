@@ -9,9 +9,11 @@ from inspect import signature
 from typing import Any, TypedDict, TypeVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...data import refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
+from ...data.interval_weights import IntervalWeights
 from ...errors import DataError
 from .setting_types import MatrixLike
 
@@ -28,7 +30,7 @@ class FitInputs:
     ----------
     y
         Outcome, in a form that depends on the model.
-    sample_weight, offset, exposure, strata
+    sample_weight, offset, exposure, strata, interval_weights
         Arguments of ``fit``, or None.
     """
 
@@ -37,6 +39,7 @@ class FitInputs:
     offset: VectorLike | None = None
     exposure: VectorLike | None = None
     strata: LabelsLike | None = None
+    interval_weights: IntervalWeights | ArrayLike | None = None
 
     def refuse_other_order(self, X: MatrixLike) -> None:
         """Refuse vectors with the row labels of X, or of y, in another order."""

@@ -83,9 +83,10 @@ def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> Ar
     M = len(B) if free else B.shape[1]
     basis = np.empty((0, M)) if free else B
     n = len(at.first)
+    at_risk = at.first, at.last, at.w, at.interval_weights
     if X.lines is None and X.dense is None and X.k:  # Rows held elsewhere.
         S = np.empty((n, M))
-        pooled.moments(at.h, at.base, at.functions, basis, at.first, at.last, at.w, c, S, 0, n)
+        pooled.moments(at.h, at.base, at.functions, basis, *at_risk, c, S, 0, n)
         width = rows.backend.lanes(M)  # The width that products require.
         S = np.concatenate([S, np.zeros((n, width - M))], axis=1)
         parts = [X.rmatmul(S[:, m : m + 8]) for m in range(0, width, 8)]
@@ -99,9 +100,7 @@ def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> Ar
         for i0 in range(a, b, PEOPLE_AT_ONCE):
             i1 = min(i0 + PEOPLE_AT_ONCE, b)
             s = S[: i1 - i0]
-            pooled.moments(
-                at.h, at.base, at.functions, basis, at.first, at.last, at.w, c, s, i0, i1
-            )
+            pooled.moments(at.h, at.base, at.functions, basis, *at_risk, c, s, i0, i1)
             if X.lines is not None:
                 lo, hi = (at.first, at.last) if free else (zero, full)
                 x = X.lines

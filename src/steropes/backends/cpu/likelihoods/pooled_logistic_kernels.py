@@ -14,6 +14,7 @@ from numba import njit
 
 from ..compilation.kernel_compiler_options import ORDERED
 from ..sums.compensated_sums import two_sum
+from .interval_weight_kernels import share
 
 __all__ = [
     "REACH",
@@ -211,11 +212,12 @@ def value_constant(h, base, A, first, last, event, w, loss, i0, i1):
 
 
 @njit(**ORDERED)
-def curvature(h, base, F, first, last, w, V, g, i0, i1):
+def curvature(h, base, F, first, last, w, u, V, g, i0, i1):
     """Compute one replicate's curvature in the linear predictors of people and in the baseline.
 
     With v_ik = w_i p_ik (1 − p_ik), sets V (C (C+1) / 2, n) to Σ_k f_c f_d v_ik for the pairs of
-    channels c ≤ d, f_0 = 1, and adds Σ_i v_ik to g (K,). h (C, n), base (K,), w (n,).
+    channels c ≤ d, f_0 = 1, and adds Σ_i v_ik to g (K,). h (C, n), base (K,), w (n,). Weights of
+    intervals u multiply v_ik; see `steropes.backends.cpu.likelihoods.interval_weight_kernels`.
     """
     C = F.shape[1] + 1
     f = np.ones(C)
@@ -230,7 +232,7 @@ def curvature(h, base, F, first, last, w, V, g, i0, i1):
                 f[c] = F[k, c - 1]
                 x += f[c] * h[c, i]
             e = math.exp(-abs(x))
-            v = w[i] * e / ((1.0 + e) * (1.0 + e))
+            v = w[i] * share(u, i, k) * e / ((1.0 + e) * (1.0 + e))
             g[k] += v
             pair = 0
             for c in range(C):
@@ -240,7 +242,7 @@ def curvature(h, base, F, first, last, w, V, g, i0, i1):
 
 
 @njit(**ORDERED)
-def moments(h, base, F, basis, first, last, w, c, S, i0, i1):
+def moments(h, base, F, basis, first, last, w, u, c, S, i0, i1):
     """Set S (i1 − i0, M) to Σ_k f_c(k) basis[k, m] v_ik for channel c.
 
     An empty basis stands for the identity, which gives the terms of the sum one by one.
@@ -257,7 +259,7 @@ def moments(h, base, F, basis, first, last, w, c, S, i0, i1):
             for q in range(Q):
                 x += F[k, q] * h[q + 1, i]
             e = math.exp(-abs(x))
-            v = w[i] * e / ((1.0 + e) * (1.0 + e))
+            v = w[i] * share(u, i, k) * e / ((1.0 + e) * (1.0 + e))
             if c > 0:
                 v *= F[k, c - 1]
             if basis.size == 0:
@@ -307,7 +309,7 @@ def survival(h, base, F, ended, out, i0, i1):
 
 
 @njit(**ORDERED)
-def third_derivative(h, base, F, first, last, w, own, at_time, r, g, i0, i1):
+def third_derivative(h, base, F, first, last, w, u, own, at_time, r, g, i0, i1):
     """Set r (C, n) and add g (K,): v (1 − 2p) Σ_l z_ikl² in each person's intervals.
 
     h (C, n), base (K,), and w (n,) are of one replicate; the directions are own (C, n, L) and
@@ -326,7 +328,8 @@ def third_derivative(h, base, F, first, last, w, own, at_time, r, g, i0, i1):
                 x += F[k, c] * h[c + 1, i]
             e = math.exp(-abs(x))
             d = 1.0 / (1.0 + e)
-            t = w[i] * e * d * d * (e - 1.0) * d  # w p (1 − p) (1 − 2p) where x ≥ 0
+            # w p (1 − p) (1 − 2p) where x ≥ 0
+            t = w[i] * share(u, i, k) * e * d * d * (e - 1.0) * d
             if x < 0.0:
                 t = -t
             size = 0.0
