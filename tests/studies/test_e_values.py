@@ -1,13 +1,17 @@
 """E-values by the published forms: rare and common outcomes, odds, rates, limits."""
 
 import math
+from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from steropes.designs import OutcomeModel, estimate_effect
+from steropes.designs.effects import detectable_ratio
 from steropes.designs.effects.e_values import e_value, e_value_of_limit, is_common, risk_ratio
+from steropes.designs.effects.outcome_families import FAMILIES, Kind
+from steropes.errors import DataError
 from steropes.studies.comparative.supplementary_results import e_values
 
 
@@ -26,6 +30,20 @@ def test_odds_of_a_common_outcome_are_taken_by_their_root_and_rates_as_they_are(
     assert risk_ratio(math.log(4.0), "logistic", common=True) == pytest.approx(2.0)
     assert risk_ratio(math.log(4.0), "logistic") == pytest.approx(4.0)
     assert risk_ratio(math.log(4.0), "poisson", common=True) == pytest.approx(4.0)
+
+
+def test_each_kind_of_outcome_model_has_a_family_and_others_are_refused():
+    people = pd.DataFrame({"treated": [0, 1], "event": [1, 1]})
+    assert tuple(FAMILIES) == get_args(Kind)
+    with pytest.raises(DataError, match=r"kind must be one of cox, fine-gray, .* not 'weibull'"):
+        detectable_ratio(people, "weibull")
+    for kind, family in FAMILIES.items():
+        refused = family.name if not family.has_sets else None
+        if refused:
+            with pytest.raises(DataError, match=f"a {refused} model within matched sets"):
+                OutcomeModel(kind, stratified=True)
+        else:
+            assert OutcomeModel(kind, stratified=True).family is family
 
 
 @pytest.mark.parametrize("common", [False, True])

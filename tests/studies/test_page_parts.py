@@ -20,7 +20,7 @@ from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.overlap_figure import score_overlap
 from steropes.studies.report.page_parts import Cell, verdict_cell
 from steropes.studies.report.rendering import _environment, render
-from steropes.studies.report.survival_figure import survival_curves
+from steropes.studies.report.survival_figure import survival_figure
 from steropes.studies.report.svg_canvas import Axes, Canvas, log_ticks, ticks
 from steropes.studies.result_files.atomic_files import write_files
 
@@ -77,7 +77,7 @@ def pictures():
         "overlap": (score_overlap("c", density, density.iloc[:0], NAMES), "Before adjustment: 75%"),
         "scatter": (balance_scatter("d", balance, 0.1), "after it 1, and 0.12"),
         "love": (love_plot("e", balance, 0.1), "age & sex: 0.30, then 0.05"),
-        "curves": (survival_curves("f", curve, NAMES), "80.0% of the comparator"),
+        "curves": (survival_figure("f", curve, NAMES), "80.0% of the comparator"),
         "calibration": (calibration_plot("g", controls, 0.1, 0.2), "the intervals of 1 do not"),
     }
 
@@ -105,7 +105,7 @@ def test_pictures_of_nothing_are_none():
     assert love_plot("a", empty, 0.1) is None
     assert forest("a", [Row("x")], "odds ratio") is None
     assert attrition_diagram("a", [], NAMES) is None
-    assert survival_curves("a", pd.DataFrame(), NAMES) is None
+    assert survival_figure("a", pd.DataFrame(), NAMES) is None
 
 
 def test_a_survival_curve_without_released_numbers_at_risk_is_drawn_without_them():
@@ -115,7 +115,7 @@ def test_a_survival_curve_without_released_numbers_at_risk_is_drawn_without_them
             **{f"{arm}_survival{e}": [1.0, 0.9, 0.8] for e in ("", "_lb", "_ub")},
             **{f"{arm}_at_risk": np.nan},
         )
-    text = survival_curves("f", curve, NAMES).file()
+    text = survival_figure("f", curve, NAMES).file()
     assert text.count('class="curve ') == 2
     assert "At risk" not in text
     assert ">100</text>" in text
@@ -128,7 +128,7 @@ def test_a_survival_curve_is_drawn_as_far_as_it_goes():
             **{f"{arm}_survival{e}": [1.0, 0.9, last] for e in ("", "_lb", "_ub")},
             **{f"{arm}_at_risk": [100, np.nan, 0]},
         )
-    picture = survival_curves("f", curve, NAMES)
+    picture = survival_figure("f", curve, NAMES)
     assert "80.0% of the target arm" in picture.description
     assert (
         "90.0% of the comparator arm (old drug, whose curve ends on day 50) are"

@@ -38,7 +38,7 @@ __all__ = [
     "baseline_alone",
     "events_by_interval",
     "interval_log_odds",
-    "survival_curves",
+    "survival_probabilities",
 ]
 
 
@@ -425,7 +425,7 @@ def interval_log_odds(eta: np.ndarray, functions: np.ndarray) -> np.ndarray:
     return h[0][:, None] + h[1:].T @ functions.T + base
 
 
-def survival_curves(
+def survival_probabilities(
     eta: np.ndarray, functions: np.ndarray, ended: np.ndarray, backend: Backend
 ) -> np.ndarray:
     """Compute survival Π_{k ≤ ended} (1 − p_ik), (n, len(ended)), from stacked η."""

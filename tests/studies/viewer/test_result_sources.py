@@ -8,8 +8,7 @@ from typing import get_args
 import pytest
 from tests.studies.viewer.small_archives import small_archive
 
-from steropes.designs.effects.outcome_model import Kind
-from steropes.designs.values.ratios import RATIO_NAMES
+from steropes.designs.effects.outcome_families import Kind, outcome_family
 from steropes.errors import DataError
 from steropes.studies import (
     DEMO,
@@ -269,7 +268,7 @@ def test_the_kind_of_ratio_is_named_as_on_the_page_of_a_grid(tmp_path, kind):
     sources = read_sources([archive, other])
     views = {view.name: view.table for view in results_views(sources, DisclosureRules())}
     for name in ("estimates", "synthesis"):
-        assert set(views[name]["kind"]) == {RATIO_NAMES[kind]}
+        assert set(views[name]["kind"]) == {outcome_family(kind).ratio}
 
 
 @pytest.mark.parametrize(

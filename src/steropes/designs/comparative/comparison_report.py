@@ -15,7 +15,7 @@ import pandas as pd
 from steropes.data.number_text import counted, decimals
 from steropes.data.result_tables import ResultTable
 from steropes.designs.effects.e_values import COMMON, e_value, e_value_of_limit
-from steropes.designs.effects.outcome_model import Kind
+from steropes.designs.effects.outcome_families import Kind
 from steropes.designs.values.estimands import estimand_name
 from steropes.errors import DataError
 

@@ -17,7 +17,7 @@ import math
 
 import pandas as pd
 
-from steropes.designs.effects.outcome_model import Kind
+from steropes.designs.effects.outcome_families import Kind, outcome_family
 
 __all__ = ["COMMON", "E_VALUE_FORMS", "e_value", "e_value_of_limit", "is_common", "risk_ratio"]
 
@@ -54,11 +54,7 @@ def risk_ratio(log_ratio: float, kind: Kind = "cox", common: bool = False) -> fl
     if not math.isfinite(log_ratio):
         return math.nan
     half = math.exp(log_ratio / 2)
-    if not common or kind == "poisson":
-        return half * half
-    if kind == "logistic":
-        return half
-    return math.expm1(-math.log(2) * half) / math.expm1(-math.log(2) / half)
+    return outcome_family(kind).common_risk_ratio(half) if common else half * half
 
 
 def e_value(log_ratio: float, kind: Kind = "cox", common: bool = False) -> float:

@@ -15,7 +15,8 @@ from steropes.data.paper_tables import Interval
 from steropes.data.result_tables import ResultTable, present
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.effects.e_values import e_value, e_value_of_limit, is_common
-from steropes.designs.effects.outcome_model import Kind, OutcomeModel
+from steropes.designs.effects.outcome_families import Kind, outcome_family
+from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.designs.effects.outcome_regression import (
     PERIODS,
     FittedEffect,
@@ -29,7 +30,7 @@ from steropes.designs.effects.two_group_tests import proportionality_p, robust_e
 from steropes.designs.values.arm_names import TREATED_ARMS
 from steropes.designs.values.input_checks import require_people, require_weights
 from steropes.designs.values.normal_quantile import Z
-from steropes.designs.values.ratios import RATIO_NAMES, ratio_of
+from steropes.designs.values.ratios import ratio_of
 from steropes.designs.values.stored_profile import store_profile
 from steropes.errors import DataError, SeparationError
 
@@ -134,7 +135,7 @@ class Estimate(TextInHtml):
             name: [ratio_of(x)]
             for name, x in (("ratio", self.log_rr), ("lower", self.lower), ("upper", self.upper))
         }
-        name = RATIO_NAMES[self.kind]
+        name = outcome_family(self.kind).ratio
         return present(
             pd.DataFrame({**numbers, "p": [self.p]}, [name]),
             "ratio_forest",
@@ -269,7 +270,7 @@ def estimate_effect(
         if needed and given is None:
             raise DataError(f"the outcome model needs {name}, but the analysis provides none")
     require_people(people, "treated", "time", "event")
-    if model.kind == "poisson" or model.stratified:
+    if model.family.needs_rates or model.stratified:
         require_people(people, "outcomes", "days_at_risk")
     require_weights(weights, len(people))
     note = reason_without_estimate(people)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from steropes.designs.effects.outcome_families import Kind, OutcomeFamily, outcome_family
 from steropes.designs.effects.two_group_cox import Ties
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
@@ -19,9 +20,8 @@ from steropes.designs.settings.validated_types import (
 )
 from steropes.errors import DataError
 
-__all__ = ["Interval", "Kind", "OutcomeModel"]
+__all__ = ["Interval", "OutcomeModel"]
 
-Kind = Literal["cox", "fine-gray", "logistic", "poisson", "pooled logistic"]
 Interval = Literal["auto", "profile", "wald", "robust", "bootstrap"]
 
 
@@ -109,13 +109,12 @@ class OutcomeModel(Settings):
 
     def __post_init__(self) -> None:
         """Refuse settings that the kind of model does not have."""
-        if self.kind == "fine-gray" and self.stratified:
-            raise DataError("a Fine-Gray model within matched sets is not defined; weight instead")
-        if self.kind == "pooled logistic" and self.stratified:
+        family = self.family
+        if self.stratified and not family.has_sets:
             raise DataError(
-                "a pooled logistic model within matched sets is not defined; weight instead"
+                f"a {family.name} model within matched sets is not defined; weight instead"
             )
-        if self.split_days and self.kind != "cox":
+        if self.split_days and not family.has_periods:
             raise DataError(f"split_days belongs to Cox models, not to {self.kind} ones")
         if [*self.split_days] != sorted({*self.split_days}):
             raise DataError(f"split_days must increase, not {list(self.split_days)}")
@@ -126,9 +125,14 @@ class OutcomeModel(Settings):
             )
 
     @property
+    def family(self) -> OutcomeFamily:
+        """The family of the model, which declares what models of its kind have."""
+        return outcome_family(self.kind)
+
+    @property
     def plain(self) -> bool:
         """Whether the model is Cox's with the treatment alone."""
-        return self.kind == "cox" and not self.covariates and not self.interactions
+        return self.family.has_counts_at_risk and not self.covariates and not self.interactions
 
     @property
     def interval_used(self) -> Interval:
@@ -137,6 +141,5 @@ class OutcomeModel(Settings):
             return self.interval
         if not self.weighted:
             return "profile"
-        return (
-            "robust" if self.kind in ("cox", "fine-gray") and not self.covariates else "bootstrap"
-        )
+        robust = self.family.robust_if_weighted and not self.covariates
+        return "robust" if robust else "bootstrap"

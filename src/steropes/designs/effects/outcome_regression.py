@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 
 from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.effects.outcome_design import LEVELS, TREATMENT, outcome_columns, product
+from steropes.designs.effects.outcome_families import Unfitted
 from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.designs.effects.outcome_summaries import informative_events
 from steropes.designs.values.normal_quantile import Z
 from steropes.designs.values.stored_profile import store_profile
 from steropes.errors import DataError, SeparationError
+from steropes.models.estimators.cox_regression import CoxRegression
 from steropes.models.inference.coefficient_profiles import CoefficientProfiles
+from steropes.priors import Laplace
+from steropes.select import CrossValidation
 
 __all__ = ["PERIODS", "FittedEffect", "clusters_of", "fit_outcome_model", "fit_period_effects"]
 
@@ -90,7 +94,7 @@ def fit_outcome_model(
     profile = _profile(profiles, model, lines[TREATMENT])
     llr = _value_at(profile, log_rr) - _value_at(profile, 0.0)
     proportional = math.nan
-    if model.kind == "cox":
+    if model.family.has_proportionality:
         rest = fitted.linear_predictor(x) - log_rr * (people["treated"].to_numpy() == 1)
         proportional = _proportional(people, model, rest, y, fit)
     return FittedEffect(
@@ -191,11 +195,9 @@ def _proportional(
     people: pd.DataFrame, model: OutcomeModel, rest: NDArray, y: Any, fit: dict[str, Any]
 ) -> float:
     """Test the proportionality of the treatment's hazards, with the covariates as offset."""
-    import steropes as st
-
     treated = (people["treated"].to_numpy(dtype=float) == 1).astype(float)[:, None]
     try:
-        alone = st.CoxRegression(ties=model.ties).fit(treated, y, offset=rest, **fit)
+        alone = CoxRegression(ties=model.ties).fit(treated, y, offset=rest, **fit)
         return float(alone.checks.proportionality()["p"].iloc[0])
     except (SeparationError, DataError, np.linalg.LinAlgError):  # Such as a single event time.
         return math.nan
@@ -209,44 +211,20 @@ def _informative(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
     )
 
 
-def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tuple[Any, Any, dict]:
+def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> Unfitted:
     """Return the unfitted estimator, its y, and the other arguments of ``fit``."""
-    import steropes as st
-
     settings: dict[str, Any] = {}
     if model.covariates:
         exclude = tuple(free)
         if model.variance is not None:
-            settings["prior"] = st.Laplace(variance=model.variance, exclude=exclude)
+            settings["prior"] = Laplace(variance=model.variance, exclude=exclude)
         else:
-            settings["prior"] = st.Laplace(exclude=exclude)
-            settings["cv"] = st.CrossValidation(
+            settings["prior"] = Laplace(exclude=exclude)
+            settings["cv"] = CrossValidation(
                 folds=model.folds, repeats=model.repeats, random_state=model.seed
             )
             settings["random_state"] = model.seed
-    happened = (people["event"] == 1).to_numpy().astype(int)
-    if model.kind == "cox":
-        return (
-            st.CoxRegression(ties=model.ties, **settings),
-            st.Surv(people["time"].to_numpy(), happened),
-            {},
-        )
-    if model.kind == "pooled logistic":
-        settings |= {"interval": model.period_days, "baseline": model.baseline}
-        y = st.Surv(people["time"].to_numpy(), happened)
-        return st.PooledLogisticRegression(**settings), y, {}
-    if model.kind == "fine-gray":
-        y = st.Surv(people["time"].to_numpy(), people["event"].to_numpy())
-        return st.FineGrayRegression(**settings), y, {}
-    if model.kind == "logistic":
-        if model.stratified:
-            return st.ConditionalLogisticRegression(**settings), happened, {}
-        return st.LogisticRegression(**settings), happened, {}
-    exposure = {"exposure": people["days_at_risk"].to_numpy(dtype=float)}
-    counts = people["outcomes"].to_numpy(dtype=float)
-    if model.stratified:
-        return st.ConditionalPoissonRegression(**settings), counts, exposure
-    return st.PoissonRegression(**settings), counts, exposure
+    return model.family.unfitted(people, model, settings)
 
 
 def _profile(

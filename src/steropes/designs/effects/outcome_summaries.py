@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.distinct_values import rank_values
 from steropes.data.kaplan_meier import product_limit
+from steropes.designs.effects.outcome_families import outcome_family
 from steropes.designs.values.arm_names import TREATED_ARMS
 from steropes.designs.values.input_checks import require_people, require_weights
 from steropes.designs.values.normal_quantile import Z
@@ -126,9 +127,7 @@ def detectable_ratio(
     events, n = float((people["event"] == 1).sum()), len(people)
     q = float(people["treated"].mean()) if n else 0.0
     z = float(ndtri(1 - alpha / 2) + ndtri(power))
-    information = events * q * (1 - q)
-    if kind == "logistic":
-        information = events * (1 - events / n) if n and 0 < q < 1 else 0.0
+    information = outcome_family(kind).information(events, n, q)
     return math.exp(z / math.sqrt(information)) if information > 0 else math.inf
 
 

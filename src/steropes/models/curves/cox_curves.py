@@ -37,7 +37,7 @@ __all__ = [
     "concatenate_by_row",
     "curve_table",
     "standardized_survival",
-    "survival_curves",
+    "survival",
 ]
 
 
@@ -63,7 +63,7 @@ def baseline_and_errors(
     return state, HazardInfluences(problem, model._beta, V, state, unit), found
 
 
-def survival_curves(
+def survival(
     model: ProportionalHazardsModel,
     X: MatrixLike,
     times: ArrayLike | None = None,
@@ -194,9 +194,9 @@ def baseline_hazard(
         Confidence level of the limits, which are symmetric on the log scale. With None there are
         no limits, which models under a Laplace prior do not have.
     kind : {"model", "robust"}, optional
-        Kind of errors, as in `survival_curves`.
+        Kind of errors, as in `survival`.
     cluster : (n_fit,) labels, optional
-        As in `survival_curves`.
+        As in `survival`.
 
     Returns
     -------
@@ -204,7 +204,7 @@ def baseline_hazard(
         A line for each event time: ``time``, ``hazard`` (the step, by Breslow's or Efron's estimate
         according to ``ties``), ``cumulative_hazard`` and its ``se``, ``lower`` and ``upper``, all
         at X = 0 and offset 0; with strata their label ``stratum`` in front. The limits are
-        wide if X = 0 is far from the data; `survival_curves` computes them for any X.
+        wide if X = 0 is far from the data; `survival` computes them for any X.
 
     Raises
     ------

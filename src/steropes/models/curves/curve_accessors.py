@@ -7,9 +7,9 @@ from .cox_curves import (
     baseline_hazard,
     baseline_steps,
     standardized_survival,
-    survival_curves,
+    survival,
 )
-from .fine_gray_curves import incidence_curves, standardized_incidence
+from .fine_gray_curves import incidence, standardized_incidence
 from .restricted_means_and_expected_events import predict_expected_events, predict_restricted_mean
 from .time_quantiles import predict_quantile
 
@@ -38,7 +38,7 @@ class CoxCurves(Accessor):
     quantile = overloaded_function_of_model(predict_quantile)
     restricted_mean = function_of_model(predict_restricted_mean)
     standardized_survival = function_of_model(standardized_survival)
-    survival = function_of_model(survival_curves)
+    survival = function_of_model(survival)
 
 
 class FineGrayCurves(Accessor):
@@ -59,6 +59,6 @@ class FineGrayCurves(Accessor):
     """
 
     baseline_hazard = function_of_model(baseline_steps)
-    incidence = function_of_model(incidence_curves)
+    incidence = function_of_model(incidence)
     quantile = overloaded_function_of_model(predict_quantile)
     standardized_incidence = function_of_model(standardized_incidence)

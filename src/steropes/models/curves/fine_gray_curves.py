@@ -23,7 +23,7 @@ from .cox_curves import concatenate_by_row, curve_table
 from .standardized_survival import StandardizedIncidence, standardize_incidence
 
 __all__ = [
-    "incidence_curves",
+    "incidence",
     "standardized_incidence",
 ]
 
@@ -45,7 +45,7 @@ def _baseline_and_errors(
     return state, HazardInfluences(problem, model._beta, V, state, unit)
 
 
-def incidence_curves(
+def incidence(
     model: ProportionalHazardsModel,
     X: MatrixLike,
     times: ArrayLike | None = None,

@@ -154,7 +154,7 @@ def predict_expected_events(
     offset : (n,) array, optional
         Known term of the linear predictor. Default 0.
     return_se : bool
-        Whether to return standard errors too, of the default kind of `survival_curves`.
+        Whether to return standard errors too, of the default kind of `survival`.
 
     Returns
     -------

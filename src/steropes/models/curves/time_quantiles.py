@@ -20,8 +20,8 @@ from ...infer.baseline_hazard import Baseline
 from ..fitting.default_errors import NamesErrors, name_errors
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.setting_types import Kind, MatrixLike
-from .cox_curves import survival_curves
-from .fine_gray_curves import incidence_curves
+from .cox_curves import survival
+from .fine_gray_curves import incidence
 
 __all__ = [
     "TimeQuantile",
@@ -287,8 +287,8 @@ def _survival_table(
 ) -> pd.DataFrame:
     """Compute the probability of no event at all event times, with its limits."""
     if model._survival_is_conditional:
-        return survival_curves(model, X, None, level, strata, offset, kind)
-    table = incidence_curves(model, X, None, level, strata, offset)
+        return survival(model, X, None, level, strata, offset, kind)
+    table = incidence(model, X, None, level, strata, offset)
     free = 1.0 - table[["incidence", "upper", "lower"]]
     free.columns = pd.Index(["survival", "lower", "upper"])
     return name_errors(pd.concat([table[["row", "time"]], free], axis=1), table.attrs["errors"])

@@ -12,7 +12,7 @@ from ...data.array_conversion import as_numbers
 from ...data.input_types import VectorLike
 from ...data.vector_checks import check_vector
 from ...errors import DataError
-from ...likelihoods.pooled_logistic_likelihood import interval_log_odds, survival_curves
+from ...likelihoods.pooled_logistic_likelihood import interval_log_odds, survival_probabilities
 from ..curves.step_functions import StepFunction
 from ..fitting.computed_attributes import computed_attribute
 from ..fitting.fitted_model import FittedModel
@@ -130,7 +130,7 @@ class PooledPredictions(FittedModel):
         end = self._end
         late = times > (end * (1 + 1e-9) if end > 0 else end)
         ended = self._time.intervals.ended(np.where(late, self.breaks_[0], times))
-        out = survival_curves(eta, F, ended, backend)
+        out = survival_probabilities(eta, F, ended, backend)
         out[:, late] = np.nan
         return out
 

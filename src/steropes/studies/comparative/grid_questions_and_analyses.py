@@ -274,7 +274,7 @@ class StudyAnalysis(Settings):
                 f"{where}: unadjusted asks for a crude comparison, but the analysis adjusts; leave "
                 "one of the two out"
             )
-        if (model.kind == "fine-gray") != (self.competing is not None):
+        if model.family.competes != (self.competing is not None):
             raise DataError(f"{where}: a Fine-Gray model and a competing outcome belong together")
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.designs.values.ratios import ratio_name
+from steropes.designs.effects.outcome_families import ratio_name
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.diagnostics.result_blinding import redacted_tables
 from steropes.studies.formatting.released_numbers import title_case

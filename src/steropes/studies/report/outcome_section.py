@@ -20,7 +20,7 @@ from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.grid_report_view import KEY, Comparison, View
 from steropes.studies.report.page_parts import Cell, Rows, verdict_cell
 from steropes.studies.report.subgroups_section import Subgroups, subgroups
-from steropes.studies.report.survival_figure import survival_curves
+from steropes.studies.report.survival_figure import survival_figure
 from steropes.studies.report.svg_canvas import Picture
 
 __all__ = ["AnalysisDetails", "OutcomeSection", "outcome_section"]
@@ -285,7 +285,7 @@ def _details(view: View, comparison: Comparison, outcome: int, analysis: int) ->
         if days
     ]
     survival = view.rows("cm_kaplan_meier_dist", **key)
-    curves = survival_curves(f"survival-{place}", survival, comparison.names)
+    curves = survival_figure(f"survival-{place}", survival, comparison.names)
     return AnalysisDetails(
         view.label(analysis), view.collect(diagram), follow_up, view.collect(curves)
     )

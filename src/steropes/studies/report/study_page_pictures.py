@@ -19,7 +19,7 @@ from steropes.studies.report.control_plots import calibration_plot
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.overlap_figure import score_overlap
-from steropes.studies.report.survival_figure import survival_curves
+from steropes.studies.report.survival_figure import survival_figure
 from steropes.studies.report.svg_canvas import PagePicture, Picture, drawn
 
 __all__ = ["PICTURES", "study_pictures"]
@@ -46,7 +46,7 @@ def _attrition(public: Published) -> Picture | None:
 
 def _survival(public: Published) -> Picture | None:
     """Draw the survival curves of the matched people, unless they are hidden."""
-    return survival_curves("survival", public.survival, _names(public))
+    return survival_figure("survival", public.survival, _names(public))
 
 
 def _survival_caption(public: Published) -> str:

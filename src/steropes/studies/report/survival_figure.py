@@ -13,10 +13,10 @@ from steropes.designs.values.arm_names import ARMS
 from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.report.svg_canvas import Axes, Canvas, Picture
 
-__all__ = ["survival_curves"]
+__all__ = ["survival_figure"]
 
 
-def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Picture | None:
+def survival_figure(name: str, table: pd.DataFrame, names: dict[str, str]) -> Picture | None:
     """Draw Kaplan–Meier curves with their limits; None if there are none.
 
     Parameters

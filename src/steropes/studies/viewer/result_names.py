@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from steropes.designs.values.ratios import ratio_name
+from steropes.designs.effects.outcome_families import ratio_name
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.result_sources import ResultSource
 
