@@ -15,7 +15,7 @@ from steropes.data.number_text import value_text
 from steropes.design import Design
 from steropes.design.from_sparse import blocks_of_sparse
 from steropes.designs.comparative.covariate_columns import CovariateColumns
-from steropes.designs.comparative.table_reading import read_columns, unknown_name
+from steropes.designs.values.table_reading import read_columns, unknown_name
 from steropes.errors import DataError, listed
 
 __all__ = ["ComparisonTable", "Missing", "Outcome", "people_to_compare"]
