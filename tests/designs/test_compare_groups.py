@@ -6,8 +6,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.linear_model import LogisticRegression as LogisticModel
 
-from steropes import DataError, LogisticRegression, compare_groups
+from steropes import DataError, LinearRegression, LogisticRegression, compare_groups
 from steropes.designs import EntropyBalancing, Matching, PropensityWeights
 from steropes.priors import Laplace
 
@@ -329,6 +330,20 @@ def test_diagnostics_and_representation(treated, everybody):
     assert everybody.effects.paper_table().shape[0] == 4
 
 
+class Certain(LogisticModel):
+    """A user's model whose attributes have the names of steropes' certificate."""
+
+    optimality_ = "not a number"
+
+
+def test_only_models_of_steropes_are_asked_for_their_certificate(lalonde):
+    names = NAMES | {"covariates": ["age", "educ", "married"]}
+    found = compare_groups(lalonde, **names, adjust=["entropy", PropensityWeights(model=Certain())])
+    rows = found.diagnostics[found.diagnostics["diagnostic"].str.startswith("violation")]
+    assert rows["method"].tolist() == ["entropy"]
+    assert rows["passed"].all()
+
+
 def test_plots(treated):
     assert treated.plot().get_xlabel() == "Mean difference"
     assert treated.plot("balance", method="weights").get_xlabel() == "Standardised difference"
@@ -434,9 +449,23 @@ def test_table_one_counts_missing_values(lalonde):
         ({}, {"id": "re74"}, "'re74' is the id itself"),
         ({"person": 7}, {"id": "person"}, "'person' is repeated: row 1"),
         ({}, {"interactions": True}, "interactions is for adjust='standardization'"),
+        ({}, {"adjust": "standardization", "interactions": "age"}, "interactions must be a list"),
+        ({}, {"adjust": "standardization", "interactions": 1}, "interactions must be a list"),
         ({}, {"horizon": 3}, "horizon is for time="),
+        ({}, {"horizon": "5"}, "horizon must be a time above 0, not '5'"),
+        ({}, {"horizon": True}, "horizon must be a time above 0, not True"),
+        ({}, {"ties": "breslow"}, "ties is for time="),
+        ({}, {"random_state": 3}, "seed of the bootstrap; leave it out"),
+        ({}, {"treatment": ["treat"]}, "treatment must be the name of a column"),
+        ({}, {"outcome": ["re78"]}, "outcome must be the name of a column"),
+        ({}, {"adjust": None}, "adjust must be one of 'matching'"),
+        ({}, {"adjust": {"weights": 1}}, "adjust must be one of 'matching'"),
+        ({}, {"adjust": Matching}, "adjust must be one of 'matching'"),
+        ({}, {"model": LogisticModel()}, "LogisticRegression cannot be used: X has .* 'race'"),
+        ({}, {"model": "logit"}, "model must be an unfitted estimator, .* not 'logit'"),
+        ({}, {"model": LinearRegression()}, "LinearRegression cannot be used"),
         ({}, {"model": LogisticRegression(), "adjust": "entropy"}, "model is for 'matching'"),
-        ({}, {"random_state": 1.5}, "random_state must be 0 or a seed"),
+        ({}, {"random_state": 1.5}, "random_state must be a whole number of 0"),
         ({}, {"level": "95 %"}, "level must be between 0 and 1"),
         ({}, {"bootstrap": 1}, "bootstrap must be 0 or a number of draws"),
         ({}, {"estimand": "ATO", "adjust": "standardization"}, "estimand is 'ATE', 'ATT'"),
@@ -465,6 +494,13 @@ def test_bad_input_names_the_column_and_the_remedy(lalonde, change, arguments, m
     table = lalonde.assign(late=-1.0, treat2=lalonde.treat, wrong=lalonde.educ).assign(**change)
     with pytest.raises(DataError, match=message):
         compare_groups(table, **{**NAMES, **arguments})
+
+
+def test_missing_indicators_are_not_for_a_long_table(lalonde):
+    long = pd.DataFrame({"id": lalonde.index, "covariate": "age", "value": lalonde.age})
+    names = NAMES | {"covariates": long, "id": "id", "missing": "indicator"}
+    with pytest.raises(DataError, match="a long table has no missing covariates"):
+        compare_groups(lalonde.assign(id=lalonde.index), **names)
 
 
 def test_repeated_entries_of_a_long_table_are_refused(lalonde):

@@ -195,6 +195,9 @@ def test_tolerances_by_name(lalonde, lalonde_covariates):
     assert table[["educ", "re74", "re75", "married"]].max() < 1e-8
     with pytest.raises(DataError, match="'agee'"):
         EntropyBalancing(tolerance={"agee": 0.1}).fit(lalonde_covariates, lalonde.treat)
+    both = {"race": 0.1, "race[black]": 0.2}
+    with pytest.raises(DataError, match=r"'race\[black\]' and the whole column"):
+        EntropyBalancing(tolerance=both).fit(lalonde_covariates, lalonde.treat)
 
 
 def test_settings_are_those_of_scikit_learn():
@@ -204,7 +207,15 @@ def test_settings_are_those_of_scikit_learn():
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"estimand": "ato"}, "estimand"), ({"tolerance": -1.0}, "tolerance")],
+    [
+        ({"estimand": "ato"}, "estimand"),
+        ({"tolerance": -1.0}, "tolerance must be a finite number"),
+        ({"tolerance": "0.1"}, "tolerance must be a finite number"),
+        ({"tolerance": True}, "tolerance must be a finite number"),
+        ({"tolerance": {"x0": "0.1"}}, "tolerance must be a finite number"),
+        ({"tol": 0}, "tol must be positive"),
+        ({"max_iter": 1.5}, "max_iter must be a whole number of 1"),
+    ],
 )
 def test_settings_out_of_range_are_refused(settings, message):
     with pytest.raises(DataError, match=message):

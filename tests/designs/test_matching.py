@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 from sklearn.base import clone
 
-from steropes import DataError, LinearRegression
+from steropes import DataError, LinearRegression, LogisticRegression
 from steropes.designs import Matching, balance_table
 from steropes.designs.comparative.abadie_imbens import matching_estimate
 from steropes.designs.comparative.full_matching import full_matching
@@ -88,7 +88,7 @@ def test_replacement_with_abadie_and_imbens_errors(fit, lalonde, estimand, estim
     w = matching.weights_
     direct = np.average(y[target], weights=w[target]) - np.average(y[~target], weights=w[~target])
     assert direct == pytest.approx(estimate, rel=1e-8)
-    assert matching.sets_ is None
+    assert set(matching.pairs_) == {"person", "match", "weight"}
 
 
 def test_replacement_does_not_depend_on_the_order_of_rows(fit, lalonde, lalonde_covariates):
@@ -268,8 +268,22 @@ def test_settings_are_those_of_scikit_learn():
         ({"method": "coarsened", "bins": {"age": -1}}, "bins must be a whole number"),
         ({"ratio": 2, "min_ratio": 3}, "min_ratio=3 is above ratio=2"),
         ({"random_state": 0.5}, "random_state must be a whole number"),
-        ({"replace": True, "tie_tolerance": -1.0}, "'tie_tolerance' must be 0 or more"),
-        ({"column_calipers": {"age": -1}}, "'age' must be 0 or more"),
+        ({"replace": True, "tie_tolerance": -1.0}, "tie_tolerance must be a finite number of 0"),
+        ({"replace": True, "tie_tolerance": "x"}, "tie_tolerance must be a finite number of 0"),
+        ({"replace": "yes"}, "replace must be True or False"),
+        ({"method": "full", "caliper": -1}, "caliper must be a finite number of 0"),
+        ({"replace": True, "caliper": -1}, "caliper must be a finite number of 0"),
+        ({"exact": "race"}, "exact must be a list of names"),
+        ({"column_calipers": {"age": -1}}, "'age' must be a finite number of 0"),
+        ({"column_calipers": {"age": "x"}}, "'age' must be a finite number of 0"),
+        ({"column_calipers": ["age"]}, "column_calipers must be a mapping"),
+        ({"column_calipers": {"race": 1}}, "are for numbers, and 'race' has labels"),
+        ({"method": "coarsened", "bins": {"race": 2}}, "are for numbers, and 'race' has labels"),
+        ({"method": "coarsened", "bins": {"age": 3}, "exact": ["age"]}, "both name 'age'"),
+        ({"method": "full", "distance": "mahalanobis", "caliper": 0.2}, "has no caliper"),
+        ({"distance": "mahalanobis", "model": LogisticRegression()}, "has no model; leave it out"),
+        ({"method": "cardinality", "ratio": 0}, "needs a ratio of 1 or more"),
+        ({"method": "cardinality", "tolerance": "x"}, "tolerance must be a number above 0"),
         ({"method": "cardinality", "tolerance": 0.0}, "tolerance"),
     ],
 )
@@ -279,6 +293,19 @@ def test_settings_without_effect_or_people_are_refused(fit, settings, message):
         return
     with pytest.raises(DataError, match=message):
         fit(**settings)
+
+
+def test_people_matched_with_replacement_have_pairs_and_others_sets(fit):
+    pairs, sets = fit(replace=True), fit()
+    with pytest.raises(AttributeError, match=r"belong to several sets.* pairs_"):
+        _ = pairs.sets_
+    with pytest.raises(AttributeError, match=r"replace=True; without replacement sets_"):
+        _ = sets.pairs_
+
+
+def test_a_model_beside_scores_is_refused():
+    with pytest.raises(DataError, match="score replaces the model"):
+        Matching(model=LogisticRegression()).fit(np.eye(4), [0, 1, 0, 1], score=[0.4] * 4)
 
 
 def test_nobody_to_match_is_an_error():

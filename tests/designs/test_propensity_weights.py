@@ -8,6 +8,8 @@ import pytest
 import statsmodels
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression as LogisticModel
+from sklearn.neighbors import KNeighborsClassifier
 from statsmodels.discrete.discrete_model import Probit
 from statsmodels.tools import add_constant
 
@@ -258,6 +260,20 @@ def test_order_of_rows_and_units_do_not_matter(smokers):
     np.testing.assert_allclose(other.weights_, plain.weights_[order], rtol=1e-6)
 
 
+class Odds(LogisticModel):
+    """A model that gives odds instead of probabilities."""
+
+    def predict_proba(self, X):
+        return 2.0 + super().predict_proba(X)
+
+
+class Single(LogisticModel):
+    """A model that gives the probabilities of one group."""
+
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, 1:]
+
+
 @pytest.mark.parametrize(
     ("settings", "fit", "message"),
     [
@@ -272,6 +288,18 @@ def test_order_of_rows_and_units_do_not_matter(smokers):
         ({}, {"score": np.full((6, 3), 1 / 3)}, "shape"),
         ({}, {"score": np.array([1, 0.5, 0.5, 0.5, 0.5, 0.5])}, "row 0 .* infinite"),
         ({"estimand": "att"}, {"treatment": ["a", "b", "c"] * 2}, "focal must be"),
+        ({"estimand": "atu"}, {"treatment": ["a", "b", "c"] * 2}, "set estimand='att' and focal"),
+        ({"focal": 0, "estimand": "att"}, {}, "focal is for three or more groups"),
+        ({"focal": "a"}, {"treatment": ["a", "b", "c"] * 2}, "focal is for three or more groups"),
+        ({"stabilized": True, "estimand": "ato"}, {}, "has no effect with estimand='ato'"),
+        ({"stabilized": "yes"}, {}, "stabilized must be True or False"),
+        ({"trim": "0.1"}, {}, "trim must be 0 or more"),
+        ({"truncate": "0.9"}, {}, "truncate must be a quantile"),
+        ({}, {"score": ["a"] * 6}, "score: row 0 .* not a number"),
+        ({"model": steropes.LogisticRegression()}, {"score": [0.5] * 6}, "score replaces"),
+        ({"model": KNeighborsClassifier()}, {"sample_weight": np.ones(6)}, "sample_weight=..."),
+        ({"model": Odds()}, {}, "predict_proba of the model Odds .* row 0"),
+        ({"model": Single()}, {}, "has the shape .6, 1., not .6, 2."),
     ],
 )
 def test_what_has_no_weights_is_refused(settings, fit, message):

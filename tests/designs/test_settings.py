@@ -17,6 +17,7 @@ from steropes.designs.settings.validated_types import (
     Share,
     YesNo,
 )  # fmt: skip
+from steropes.designs.settings.value_checks import check_of
 from steropes.errors import DataError
 
 
@@ -129,3 +130,12 @@ def test_forms_of_files_are_explained(values, message):
     with pytest.raises(DataError) as error:
         Outer.read(values, File())
     assert message in str(error.value)
+
+
+def test_types_that_are_not_settings_are_not_asked_to_check_themselves():
+    class Stranger:
+        def _checked(self, value, reading):
+            raise AssertionError
+
+    stranger = Stranger()
+    assert check_of(Stranger)(stranger, False) is stranger

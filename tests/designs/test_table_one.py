@@ -73,6 +73,14 @@ def test_several_groups_have_the_mean_over_pairs(lalonde):
         ({"by": "one"}, "one value"),
         ({"by": "treat", "columns": ["name"]}, "identifiers"),
         ({"by": "treat", "columns": ["day"]}, "dates"),
+        ({"by": "treat", "columns": "age"}, "columns must be a list of names"),
+        ({"by": "treat", "columns": ["age", "age"]}, "'age' more than once"),
+        ({"by": "treat", "columns": ["treat"]}, "'treat', which is the column of the groups"),
+        ({"by": "treat", "median": "age"}, "median must be a list of names"),
+        ({"by": "treat", "columns": ["race"], "median": ["race"]}, "'race', which has labels"),
+        ({"by": "treat", "columns": ["race"], "median": ["age"]}, "'age', which columns leaves"),
+        ({"by": "treat", "median": ["educ"], "categorical": ["educ"]}, "both name 'educ'"),
+        ({"by": "treat", "columns": ["age"], "digits": 1.5}, "digits must be a whole number"),
     ],
 )
 def test_columns_that_describe_nobody_are_refused(lalonde, arguments, message):
@@ -119,6 +127,15 @@ def test_columns_without_values_in_a_group_have_no_difference():
     assert table_one(people, "t").smd.isna().all()
     with pytest.raises(DataError, match="'x' is infinite in row 1"):
         table_one(people.assign(x=[0, np.inf, 1, 2]), "t")
+
+
+def test_every_column_has_a_row_as_asked():
+    people = pd.DataFrame(
+        {"t": [0, 0, 1, 1], "binary": [0, 1, 1, 1], "label": pd.Series([None] * 4, dtype=object)}
+    )
+    table = table_one(people, "t", median=["binary"]).set_index("characteristic")
+    assert table.loc["binary", "0"] == "0.5 [0.2, 0.8]"
+    assert table.loc["label", "missing"] == 4
 
 
 def test_groups_with_names_of_columns_of_the_table_are_refused():

@@ -18,6 +18,7 @@ from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.errors import DataError, SeparationError, listed
 from steropes.infer.estimated_weights import WeightModel
 from steropes.models.estimators.logistic_regression import LogisticRegression
+from steropes.models.estimators.penalized_model import PenalizedModel
 from steropes.priors import Laplace
 
 __all__ = [
@@ -61,6 +62,18 @@ class Adjustment:
     weight_model: WeightModel | None
     errors: str
 
+    @property
+    def certificate(self) -> tuple[float, float] | None:
+        """The violation of the optimality conditions and the largest of a converged fit.
+
+        None without a fit, and for models of the treatment that prove no optimum.
+        """
+        step = self.step
+        fitted = step.model_ if isinstance(step, Matching | PropensityWeights) else step
+        if not isinstance(fitted, PenalizedModel | EntropyBalancing):
+            return None
+        return float(np.max(fitted.optimality_)), float(fitted.tol)
+
 
 def steps_of(
     adjust: Adjust, estimand: AnyEstimand, model: Any, long: bool
@@ -76,7 +89,9 @@ def steps_of(
     long : bool
         Whether the covariates were a long table, of which the default model has a prior.
     """
-    given: Any = [adjust] if isinstance(adjust, str | Step) else list(adjust)
+    given: Any = [adjust] if isinstance(adjust, str | Step) else adjust
+    if not isinstance(given, Sequence):
+        raise _unknown_method(adjust)
     if not given:
         raise DataError("adjust is empty; name one method or more.")
     if model is not None and not set(SCORED).intersection(x for x in given if isinstance(x, str)):
@@ -119,12 +134,17 @@ def _named(name: str, estimand: AnyEstimand, model: Any) -> Step | None:
         "entropy": lambda: EntropyBalancing(estimand=estimand),
     }
     if name not in made:
-        raise DataError(
-            f"adjust must be one of {listed(list(get_args(Method)))}, a Matching, "
-            f"PropensityWeights or EntropyBalancing object, or a list of them, not {name!r}."
-        )
+        raise _unknown_method(name)
     step: Step = made[name]()
     return step
+
+
+def _unknown_method(given: object) -> DataError:
+    """Create the error of a method that there is not."""
+    return DataError(
+        f"adjust must be one of {listed(list(get_args(Method)))}, a Matching, PropensityWeights or "
+        f"EntropyBalancing object, or a list of them, not {given!r}."
+    )
 
 
 def _own(step: object, estimand: AnyEstimand) -> Step:
@@ -195,7 +215,7 @@ def adjust_groups(table: ComparisonTable, method: str, step: Step) -> Adjustment
 
 def _of_matching(method: str, step: Matching) -> Adjustment:
     """Return the weights of matched people with their errors."""
-    clusters = step.sets_
+    clusters = None if step.replace else step.sets_
     if step.method == "strata":
         # A few strata are no sample of clusters.
         clusters, how = None, "robust (HC0) with the strata as known"

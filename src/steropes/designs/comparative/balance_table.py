@@ -19,6 +19,7 @@ from steropes.designs.values.estimands import (
     denominators,
 )
 from steropes.designs.values.input_checks import require_arms, require_numbers
+from steropes.designs.values.setting_values import check_flag
 from steropes.errors import DataError
 
 __all__ = ["balance_table", "distance_of_shares", "shares_of_groups", "standard_deviations"]
@@ -121,6 +122,7 @@ def balance_table(
     1  male       0.707      0.000
     """
     columns = X if isinstance(X, CovariateColumns) else CovariateColumns(X)
+    squares, products = check_flag("squares", squares), check_flag("products", products)
     target = require_arms(treatment) == 1
     stages = {"before": shares_of_groups(before, target, columns.n, "before")}
     if weights is not None:

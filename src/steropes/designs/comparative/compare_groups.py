@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from steropes.data.vector_checks import check_level
@@ -35,6 +35,7 @@ from steropes.designs.comparative.marginal_effects import (
 from steropes.designs.comparative.matching import Matching
 from steropes.designs.comparative.standardization import standardized_effects
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
+from steropes.designs.values.setting_values import check_names, check_real, check_whole
 from steropes.errors import DataError
 
 __all__ = ["compare_groups"]
@@ -92,7 +93,8 @@ def compare_groups(
     target : label, optional
         Value of ``treatment`` that is the target group. Default 1, if the values are 0 and 1.
     id : str, optional
-        Column of unique ids of people, for a long table and for the order of tied matches.
+        Column of ids of people, which are checked to be unique; for a long table and for the
+        order of tied matches.
     missing : {"error", "indicator"}, default "error"
         Missing covariates are an error; or take the median with an indicator column, and for
         labels a level of their own.
@@ -201,21 +203,29 @@ class _Settings:
     ) -> None:
         """Refuse settings that have no effect, or no meaning."""
         check_level(self.level)
-        whole = isinstance(self.bootstrap, Integral) and not isinstance(self.bootstrap, bool)
-        if not whole or self.bootstrap < 0 or self.bootstrap == 1:
+        if check_whole("bootstrap", self.bootstrap, 0) == 1:
+            raise DataError("bootstrap must be 0 or a number of draws, such as 200, not 1.")
+        if check_whole("random_state", self.random_state, 0) and not self.bootstrap:
             raise DataError(
-                f"bootstrap must be 0 or a number of draws, such as 200, not {self.bootstrap!r}."
+                "random_state is the seed of the bootstrap; leave it out, or set bootstrap=. The "
+                "order of tied matches is that of Matching(random_state=...) in adjust."
             )
-        if not isinstance(self.random_state, Integral) or self.random_state < 0:
-            raise DataError(f"random_state must be 0 or a seed, not {self.random_state!r}.")
-        if horizon is not None and table.outcome.event is None:
-            raise DataError("horizon is for time= and event=; leave it out with outcome=.")
-        if horizon is not None and table.outcome.entry is not None:
-            raise DataError("Risks at a horizon are not available with entry=; leave it out.")
+        if not isinstance(self.interactions, bool | None):
+            check_names("interactions", self.interactions)
         if self.interactions is not None and None not in steps.values():
             raise DataError("interactions is for adjust='standardization'; leave it out.")
         if self.ties not in ("efron", "breslow"):
             raise DataError(f"ties must be 'efron' or 'breslow', not {self.ties!r}.")
+        if horizon is not None:
+            wanted = "a time above 0"
+            check_real("horizon", horizon, lambda x: 0 < x < np.inf, wanted)
+        if table.outcome.event is None:
+            given = {"horizon": horizon is not None, "ties": self.ties != "efron"}
+            for name, there in given.items():
+                if there:
+                    raise DataError(f"{name} is for time= and event=; leave it out with outcome=.")
+        if horizon is not None and table.outcome.entry is not None:
+            raise DataError("Risks at a horizon are not available with entry=; leave it out.")
 
     def compare(
         self,

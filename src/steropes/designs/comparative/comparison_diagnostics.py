@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from steropes.designs.comparative.comparison_table import ComparisonTable
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.matched_people import Matcher, weights_of_sets
 from steropes.designs.comparative.matching import Matching
+from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.propensity.propensity_model import auc
 from steropes.designs.propensity.propensity_weights import Estimand
 from steropes.designs.values.estimands import check_estimand
@@ -100,7 +101,8 @@ def _of_balance(balance: pd.DataFrame) -> Iterator[Row]:
 
 def _of_score(table: ComparisonTable, adjustment: Adjustment) -> Iterator[Row]:
     """Yield how well the score separates the groups, and who has nobody alike."""
-    score = getattr(adjustment.step, "score_", None)
+    step = adjustment.step
+    score = step.score_ if isinstance(step, Matching | PropensityWeights) else None
     if score is None:
         return
     target = table.target == 1
@@ -121,9 +123,8 @@ def _of_score(table: ComparisonTable, adjustment: Adjustment) -> Iterator[Row]:
 
 def _of_optimum(adjustment: Adjustment) -> Iterator[Row]:
     """Yield the certificate of the model of the score, or of entropy balancing."""
-    model: Any = getattr(adjustment.step, "model_", adjustment.step)
-    if hasattr(model, "optimality_") and hasattr(model, "tol"):
-        value, limit = float(np.max(model.optimality_)), float(model.tol)
+    if adjustment.certificate is not None:
+        value, limit = adjustment.certificate
         fine = value <= limit
         note = "" if fine else "The optimum is not certified; raise max_iter."
         yield "violation of the optimality conditions", value, limit, fine, note

@@ -117,6 +117,11 @@ def people_to_compare(
     """Read and check the columns of a comparison; see `compare_groups`."""
     if missing not in ("error", "indicator"):
         raise DataError(f"missing must be 'error' or 'indicator', not {missing!r}.")
+    given = {"treatment": treatment, "outcome": outcome, "time": time, "event": event,
+             "entry": entry, "id": id}  # fmt: skip
+    for argument, name in given.items():
+        if name is not None and not isinstance(name, str):
+            raise DataError(f"{argument} must be the name of a column, not {name!r}.")
     parts = _columns_of_outcome(outcome, time, event, entry)
     wide = _wide_names(covariates, treatment, parts, id)
     names = dict.fromkeys([treatment, *parts.values(), *(wide or ()), *([id] if id else [])])
@@ -128,6 +133,11 @@ def people_to_compare(
     ids = None if id is None else _ids(frame[id], id)
     described = None
     if wide is None:
+        if missing == "indicator":
+            raise DataError(
+                "missing='indicator' is for columns of data; a long table has no missing "
+                "covariates, leave it out."
+            )
         X: pd.DataFrame | Design = _long(covariates, ids, id)
     else:
         described = pd.DataFrame({name: _described(frame[name]) for name in wide})

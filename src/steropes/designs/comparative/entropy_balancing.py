@@ -23,6 +23,7 @@ from steropes.designs.comparative.effective_sample_size import effective_sample_
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.values.estimands import SPREAD_OF_ESTIMAND, check_estimand
 from steropes.designs.values.input_checks import require_arms
+from steropes.designs.values.setting_values import check_real, check_whole
 from steropes.errors import DataError, listed
 from steropes.fit.entropy_balance import EntropyFit, balance_by_entropy
 from steropes.infer.estimated_weights import influence_through_predictor
@@ -158,6 +159,8 @@ class EntropyBalancing(BaseEstimator):
     def _fit(self, X: Any, treatment: ArrayLike, *, sample_weight: ArrayLike | None = None) -> None:
         """Set the fitted attributes."""
         estimand = check_estimand(self.estimand, ("ate", "att", "atu"))
+        check_real("tol", self.tol, lambda x: 0 < x < np.inf, "positive and finite, such as 1e-8")
+        check_whole("max_iter", self.max_iter, 1)
         columns = CovariateColumns(X)
         design = columns.design
         target = require_arms(treatment) == 1
@@ -201,12 +204,22 @@ class EntropyBalancing(BaseEstimator):
             unknown = [name for name in self.tolerance if name not in positions]
             if unknown:
                 raise DataError(f"tolerance names {listed(unknown)}, which X does not have.")
+            twice = [
+                columns.names[j]
+                for name in columns.factors
+                if name in self.tolerance
+                for j in columns.factors[name]
+                if columns.names[j] in self.tolerance
+            ]
+            if twice:
+                raise DataError(
+                    f"tolerance names {listed(twice)} and the whole column of labels; name the "
+                    "column, or its levels."
+                )
             for name, value in self.tolerance.items():
-                given[positions[name]] = float(value)
+                given[positions[name]] = _tolerance(value)
         else:
-            given = np.full(columns.p, float(self.tolerance))
-        if not (np.isfinite(given) & (given >= 0)).all():
-            raise DataError(f"tolerance must be numbers of 0 or more, not {self.tolerance!r}.")
+            given = np.full(columns.p, _tolerance(self.tolerance))
         return given
 
     def _balance(
@@ -314,6 +327,12 @@ class EntropyBalancing(BaseEstimator):
             own -= share * own.sum(axis=0)
             total += influence_through_predictor(fit.problem, fit.beta, own)
         return total
+
+
+def _tolerance(value: Any) -> float:
+    """Return a tolerance."""
+    wanted = "a finite number of 0 or more, or such numbers by column"
+    return check_real("tolerance", value, lambda x: 0 <= x < np.inf, wanted)
 
 
 def _group(code: int) -> str:

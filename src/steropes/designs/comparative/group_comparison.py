@@ -224,7 +224,7 @@ def comparison_of(
     sets = {
         a.method: a.step.sets_
         for a in others
-        if isinstance(a.step, Matching) and a.step.sets_ is not None
+        if isinstance(a.step, Matching) and not a.step.replace
     }
     return GroupComparison(
         effects=effects_table(rows, estimand, level),

@@ -68,7 +68,7 @@ def _with_replacement(
 ) -> tuple[float, str]:
     """Return the error of Abadie and Imbens of a difference after matching with replacement."""
     step = adjustment.step
-    if not isinstance(step, Matching) or step.pairs_ is None:
+    if not isinstance(step, Matching) or not step.replace:
         return se, how
     row, other, weight = (step.pairs_[name].to_numpy() for name in step.pairs_)
     pairs = (row, other, weight)

@@ -30,7 +30,7 @@ from steropes.designs.propensity.propensity_weights import Estimand, set_weights
 from steropes.designs.propensity.score_matching import Match, OrderedScores
 from steropes.designs.propensity.tied_scores import tie_keys
 from steropes.designs.values.estimands import SPREAD_OF_ESTIMAND
-from steropes.errors import DataError
+from steropes.errors import DataError, listed
 
 __all__ = ["Distance", "Matcher", "MatchingRules", "Method", "weights_of_pairs", "weights_of_sets"]
 
@@ -86,6 +86,16 @@ class Matcher:
         for name in (*matching.exact, *(matching.column_calipers or {}), *self._bins()):
             if name not in columns.variables:
                 raise unknown_column("exact, column_calipers or bins", name, columns.variables)
+        labels = [
+            name
+            for name in (*(matching.column_calipers or {}), *self._bins())
+            if name in columns.factors
+        ]
+        if labels:
+            raise DataError(
+                f"column_calipers and bins are for numbers, and {listed(labels)} has labels; name "
+                "it in exact, or leave it out (coarsened matching compares labels)."
+            )
 
     def _bins(self) -> dict[str, int]:
         """Return the numbers of intervals of single columns."""

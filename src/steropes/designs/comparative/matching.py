@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any, Self, cast, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 
 from steropes.designs.comparative.balance_table import balance_table, shares_of_groups
 from steropes.designs.comparative.covariate_columns import CovariateColumns
@@ -21,13 +19,22 @@ from steropes.designs.comparative.matched_people import (
     weights_of_pairs,
     weights_of_sets,
 )
+from steropes.designs.comparative.treatment_model import (
+    fit_treatment_model,
+    refuse_model_beside_scores,
+)
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.propensity.propensity_weights import Estimand
 from steropes.designs.values.estimands import check_estimand
 from steropes.designs.values.input_checks import require_arms, require_numbers
-from steropes.errors import DataError
+from steropes.designs.values.setting_values import (
+    check_flag,
+    check_names,
+    check_real,
+    check_whole,
+)
+from steropes.errors import DataError, listed
 from steropes.models.estimators.logistic_regression import LogisticRegression
-from steropes.models.estimators.penalized_model import PenalizedModel
 from steropes.models.fitting.sklearn_base import BaseEstimator
 
 __all__ = ["Matching"]
@@ -96,11 +103,12 @@ class Matching(BaseEstimator):
 
     Attributes
     ----------
-    sets_ : ndarray of int, shape (n,), or None
-        Matched set of each person, from 0; −1 for people left out. None with replacement.
-    pairs_ : DataFrame or None
+    sets_ : ndarray of int, shape (n,)
+        Matched set of each person, from 0; −1 for people left out. With replacement there are
+        none, because people belong to several sets; access then raises AttributeError.
+    pairs_ : DataFrame
         With replacement: rows of both people of each pair, ``person`` and ``match``, and the
-        ``weight`` of the match.
+        ``weight`` of the match. Otherwise access raises AttributeError, and ``sets_`` has the sets.
     weights_ : ndarray, shape (n,)
         Weights, 0 for people left out. Those of the population are 1, and those of others have the
         mean 1.
@@ -232,19 +240,19 @@ class Matching(BaseEstimator):
         self.model_, self.score_ = self._scores(X, columns, target, score)
         self.n_features_in_ = columns.design.p
         matcher = Matcher(self, columns, target, estimand, self.score_, ids)
-        self.sets_: NDArray | None = None
-        self.pairs_: pd.DataFrame | None = None
+        self._sets: NDArray | None = None
+        self._pairs: pd.DataFrame | None = None
         if self.method == "cardinality":
             chosen, self.gap_ = matcher.cardinality()
-            self.sets_ = matcher.pair_up(chosen)
+            self._sets = matcher.pair_up(chosen)
             self.weights_ = chosen.astype(float)
         elif self.replace:
             pairs = matcher.with_replacement()
-            self.pairs_ = pd.DataFrame(dict(zip(("person", "match", "weight"), pairs, strict=True)))
+            self._pairs = pd.DataFrame(dict(zip(("person", "match", "weight"), pairs, strict=True)))
             self.weights_ = weights_of_pairs(pairs, target)
         else:
-            self.sets_ = matcher.sets()
-            self.weights_ = weights_of_sets(self.sets_, target, estimand)
+            self._sets = matcher.sets()
+            self.weights_ = weights_of_sets(self._sets, target, estimand)
         used = self.weights_ > 0
         if not (used & target).any():
             raise DataError(
@@ -258,6 +266,26 @@ class Matching(BaseEstimator):
             self.weights_, target.astype(int), ("comparator", "target")
         )
         self.balance_ = balance_table(columns, treatment, self.weights_, estimand=estimand)
+
+    @property
+    def sets_(self) -> NDArray:
+        """Matched set of each person, from 0; −1 for people left out."""
+        if self._sets is None:
+            raise AttributeError(
+                "With replacement people belong to several sets, so that there is no sets_; "
+                "pairs_ has the rows and the weight of each match."
+            )
+        return self._sets
+
+    @property
+    def pairs_(self) -> pd.DataFrame:
+        """Rows of both people of each match with replacement, and its weight."""
+        if self._pairs is None:
+            raise AttributeError(
+                "pairs_ are those of replace=True; without replacement sets_ has the matched set "
+                "of each person."
+            )
+        return self._pairs
 
     def _check_settings(self) -> Estimand:
         """Return the estimand; refuse settings that have no effect."""
@@ -278,39 +306,56 @@ class Matching(BaseEstimator):
                 f"method={self.method!r} matches people of one group; its estimand is 'att' or "
                 "'atu'. For 'ate' take method='full', 'coarsened' or 'strata', or replace=True."
             )
-        if self.replace and (self.min_ratio != 1 or self.ratio < 1):
-            raise DataError("replace=True needs a ratio of 1 or more, and no min_ratio.")
-        if not self.tolerance > 0:
-            raise DataError(f"tolerance must be a number above 0, not {self.tolerance!r}.")
-        self._check_numbers()
-        if not self.replace and self.tie_tolerance != 0:
-            raise DataError("tie_tolerance goes with replace=True only.")
+        self._check_values()
+        self._check_combinations()
         return estimand
 
-    def _check_numbers(self) -> None:
-        """Refuse settings that are no numbers of their kind."""
+    def _check_values(self) -> None:
+        """Refuse settings that are no values of their kind."""
+        check_flag("replace", self.replace)
+        check_names("exact", self.exact)
+        if not isinstance(self.column_calipers, Mapping | None):
+            raise DataError(
+                "column_calipers must be a mapping, such as {'age': 5}, not "
+                f"{self.column_calipers!r}."
+            )
         bins = self.bins.values() if isinstance(self.bins, Mapping) else [self.bins or 0]
         for name, values, least in (
             ("ratio", [self.ratio], 0), ("min_ratio", [self.min_ratio], 1), ("bins", bins, 0),
             ("strata", [self.strata], 1), ("random_state", [self.random_state], 0),
         ):  # fmt: skip
             for value in values:
-                whole = isinstance(value, Integral) and not isinstance(value, bool)
-                if not whole or value < least:
-                    raise DataError(
-                        f"{name} must be a whole number of {least} or more, not {value!r}."
-                    )
+                check_whole(name, value, least)
+        check_real("tolerance", self.tolerance, lambda x: x > 0, "a number above 0")
+        widths = {"tie_tolerance": self.tie_tolerance, "caliper": self.caliper or 0.0}
+        own = {f"The calliper of {k!r}": x for k, x in (self.column_calipers or {}).items()}
+        for name, width in (widths | own).items():
+            check_real(name, width, lambda x: 0 <= x < np.inf, "a finite number of 0 or more")
+
+    def _check_combinations(self) -> None:
+        """Refuse settings that contradict each other, or of which one has no effect."""
+        if self.replace and (self.min_ratio != 1 or self.ratio < 1):
+            raise DataError("replace=True needs a ratio of 1 or more, and no min_ratio.")
         if 0 < self.ratio < self.min_ratio:
             raise DataError(f"min_ratio={self.min_ratio} is above ratio={self.ratio}.")
-        widths = (self.column_calipers or {}).items()
-        for name, width in (("tie_tolerance", self.tie_tolerance), *widths):
-            if not 0 <= float(width) < np.inf:
-                raise DataError(f"The width of {name!r} must be 0 or more, not {width!r}.")
+        if self.method == "cardinality" and self.ratio == 0:
+            raise DataError("method='cardinality' needs a ratio of 1 or more.")
+        if not self.replace and self.tie_tolerance != 0:
+            raise DataError("tie_tolerance goes with replace=True only.")
+        if self.method == "full" and self.distance == "mahalanobis" and self.caliper:
+            raise DataError(
+                "method='full' with distance='mahalanobis' has no caliper; leave it out, or take "
+                "distance='logit' or 'score'."
+            )
+        twice = set(self.bins if isinstance(self.bins, Mapping) else ()).intersection(self.exact)
+        if twice:
+            raise DataError(f"bins and exact both name {listed(sorted(twice))}; keep one of them.")
 
     def _scores(
         self, X: Any, columns: CovariateColumns, target: NDArray, score: ArrayLike | None
     ) -> tuple[Any, NDArray | None]:
         """Return the fitted model and the propensity scores, if the method needs them."""
+        refuse_model_beside_scores(self.model, score)
         needed = (
             self.method in ("strata", "cardinality")
             or (self.method in ("nearest", "full") and self.distance != "mahalanobis")
@@ -318,14 +363,19 @@ class Matching(BaseEstimator):
         )
         if score is not None:
             if not needed:
-                raise DataError(f"method={self.method!r} does not use score; leave it out.")
+                alone = f"distance={self.distance!r} without a caliper"
+                what = alone if self.method in ("nearest", "full") else f"method={self.method!r}"
+                raise DataError(f"{what} does not use score; leave it out.")
             given = require_numbers("score", score)
             if len(given) != columns.n:
                 raise DataError(f"score has {len(given)} rows and X {columns.n}; they must agree.")
             return None, given
         if not needed:
+            if self.model is not None:
+                raise DataError(
+                    "distance='mahalanobis' without a caliper has no model; leave it out."
+                )
             return None, None
-        model = LogisticRegression() if self.model is None else clone(self.model)
-        data = columns.coded if isinstance(model, PenalizedModel) else X
-        model.fit(data, target.astype(int))
-        return model, np.asarray(model.predict_proba(data))[:, 1]
+        unfitted = LogisticRegression() if self.model is None else self.model
+        model, scores = fit_treatment_model(unfitted, X, columns, target.astype(int))
+        return model, scores[:, 1]

@@ -8,21 +8,28 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 
 from steropes.data import check_classes
 from steropes.data.vector_checks import check_weights
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
+from steropes.designs.comparative.treatment_model import (
+    fit_treatment_model,
+    refuse_model_beside_scores,
+)
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.propensity.estimated_propensity_weights import EstimatedWeights
-from steropes.designs.propensity.propensity_weights import focal_arm, weights_of_arms
+from steropes.designs.propensity.propensity_weights import (
+    STABILISED,
+    focal_arm,
+    weights_of_arms,
+)
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.designs.values.input_checks import require_numbers
+from steropes.designs.values.setting_values import check_flag, check_real
 from steropes.errors import DataError, listed
 from steropes.models.estimators.logistic_regression import LogisticRegression
-from steropes.models.estimators.penalized_model import PenalizedModel
 from steropes.models.fitting.sklearn_base import BaseEstimator
 from steropes.models.multinomial.multinomial_logistic_regression import (
     MultinomialLogisticRegression,
@@ -178,12 +185,15 @@ class PropensityWeights(BaseEstimator):
         design = columns.coded
         classes, arm = _groups(treatment, design.n)
         before = check_weights(sample_weight, design.n)
+        refuse_model_beside_scores(self.model, score)
+        self._check_settings(estimand, len(classes))
         model = None
         if score is None:
-            model = self._unfitted(len(classes))
-            data = design if isinstance(model, PenalizedModel) else X
-            model.fit(data, arm if len(classes) == 2 else classes[arm], sample_weight=before)
-            scores = np.asarray(model.predict_proba(data))
+            model, scores = fit_treatment_model(
+                self._unfitted(len(classes)), X, columns,
+                arm if len(classes) == 2 else classes[arm],
+                None if sample_weight is None else before,
+            )  # fmt: skip
         else:
             scores = _given_scores(score, design.n, len(classes))
         plain = weights_of_arms(
@@ -209,29 +219,39 @@ class PropensityWeights(BaseEstimator):
             None if sample_weight is None else before,
         )
 
+    def _check_settings(self, estimand: AnyEstimand, groups: int) -> None:
+        """Refuse settings that are no values of their kind, or have no effect."""
+        if check_flag("stabilized", self.stabilized) and estimand not in STABILISED:
+            raise DataError(
+                f"stabilized=True has no effect with estimand={self.estimand!r}, but only with "
+                f"{listed(list(STABILISED))}; leave it out."
+            )
+        if self.focal is not None and (groups == 2 or estimand != "att"):
+            raise DataError(
+                "focal is for three or more groups and estimand='att'; leave it out. The effect "
+                "in the untreated of two groups is estimand='atu'."
+            )
+        check_real(
+            "trim", self.trim, lambda x: 0 <= x < 1 / groups, f"0 or more and below {1 / groups:g}"
+        )
+        if self.truncate is not None:
+            wanted = "a quantile between 0.5 and 1, such as 0.99"
+            check_real("truncate", self.truncate, lambda x: 0.5 < x < 1, wanted)
+
     def _unfitted(self, groups: int) -> Any:
         """Return the model to fit."""
         if self.model is not None:
-            return clone(self.model)
+            return self.model
         return LogisticRegression() if groups == 2 else MultinomialLogisticRegression()
 
     def _kept(self, scores: NDArray) -> NDArray:
         """Return who remains after trimming, (n,) bool."""
-        if not 0 <= self.trim < 1 / scores.shape[1]:
-            raise DataError(
-                f"trim must be 0 or more and below {1 / scores.shape[1]:g}, not {self.trim!r}."
-            )
         return np.asarray((scores >= self.trim).all(axis=1))
 
     def _largest(self, weights: NDArray) -> float | None:
         """Return the weight to which larger ones are reduced, if any."""
         if self.truncate is None:
             return None
-        if not 0.5 < self.truncate < 1:
-            raise DataError(
-                f"truncate must be a quantile between 0.5 and 1, such as 0.99, not "
-                f"{self.truncate!r}."
-            )
         return float(np.quantile(weights, self.truncate))
 
     def _weight_model(
@@ -311,12 +331,13 @@ def _groups(treatment: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
 
 def _given_scores(score: ArrayLike, n: int, groups: int) -> NDArray:
     """Check scores from elsewhere, and return those of all groups, (n, K)."""
-    given = np.asarray(score, dtype=float)
+    shape = np.shape(score)
+    given = require_numbers("score", score).reshape(shape)
     if groups == 2 and given.ndim == 1:
         given = np.column_stack([1.0 - given, given])
     if given.shape != (n, groups):
         raise DataError(
-            f"score has shape {np.asarray(score).shape}; {groups} groups and {n} people need "
+            f"score has shape {shape}; {groups} groups and {n} people need "
             f"{(n,) if groups == 2 else (n, groups)}."
         )
     wrong = ~((given >= 0) & (given <= 1)).all(axis=1) | ~np.isclose(given.sum(axis=1), 1.0)

@@ -16,6 +16,7 @@ from steropes.data.number_text import value_text
 from steropes.data.vector_checks import check_weights
 from steropes.data.weighted_quantiles import weighted_quantiles
 from steropes.designs.comparative.balance_table import distance_of_shares
+from steropes.designs.values.setting_values import check_names, check_whole
 from steropes.errors import DataError, listed
 
 __all__ = ["table_one"]
@@ -96,10 +97,16 @@ def table_one(
     3            sex     m    2 (66.7%)   1 (33.3%)   NaN
     """
     frame = nw.from_native(data, eager_only=True)
-    wanted = [c for c in frame.columns if c != by] if columns is None else list(columns)
+    wanted = [c for c in frame.columns if c != by] if columns is None else None
+    if wanted is None:
+        given = columns.tolist() if isinstance(columns, pd.Index | np.ndarray) else columns
+        wanted = check_names("columns", given)
+    median, categorical = check_names("median", median), check_names("categorical", categorical)
+    check_whole("digits", digits, 0)
     unknown = [c for c in (by, *wanted, *median, *categorical) if c not in frame.columns]
     if unknown:
         raise DataError(f"The table has no column {listed(unknown)}.")
+    _refuse_contradictions(by, wanted, median, categorical)
     labels, group = check_classes(frame[by].to_native(), len(frame))
     if len(labels) < 2:
         raise DataError(f"Column {by!r} has one value only; two groups or more are needed.")
@@ -126,17 +133,39 @@ def table_one(
                 _refuse_many(name, len(values))
                 text = [value_text(v) for v in values]
                 shown.levels(name, np.searchsorted(values, x), text, missing)
-            elif len(values) and np.isin(values, (0.0, 1.0)).all():
+            elif name not in median and len(values) and np.isin(values, (0.0, 1.0)).all():
                 shown.binary(name, x, missing)
             else:
                 shown.number(name, x, missing, name in median)
-        elif not missing.all():
+        elif name in median:
+            raise DataError(f"median names {name!r}, which has labels; leave it out of median.")
+        elif missing.all():
+            shown.number(name, np.full(len(frame), np.nan), missing, median=False)
+        else:
             known, codes = check_classes(column.drop_nulls().to_native(), int((~missing).sum()))
             _refuse_many(name, len(known))
             whole = np.zeros(len(frame), dtype=np.int64)
             whole[~missing] = codes
             shown.levels(name, whole, [str(x) for x in known], missing)
     return shown.frame()
+
+
+def _refuse_contradictions(
+    by: str, columns: list[str], median: list[str], categorical: list[str]
+) -> None:
+    """Refuse columns that are named twice, or that no row would show as asked."""
+    twice = [name for name in dict.fromkeys(columns) if columns.count(name) > 1]
+    if twice:
+        raise DataError(f"columns has {listed(twice)} more than once; name each column once.")
+    if by in columns:
+        raise DataError(f"columns has {by!r}, which is the column of the groups; leave it out.")
+    both = [name for name in median if name in categorical]
+    if both:
+        raise DataError(f"median and categorical both name {listed(both)}; keep one of them.")
+    for what, names in (("median", median), ("categorical", categorical)):
+        absent = [name for name in names if name not in columns]
+        if absent:
+            raise DataError(f"{what} names {listed(absent)}, which columns leaves out.")
 
 
 def _refuse_many(name: str, levels: int) -> None:

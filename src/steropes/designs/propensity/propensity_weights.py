@@ -168,7 +168,12 @@ def focal_arm(estimand: str, arms: Sequence[object], focal: object) -> int | Non
     if len(arms) == 2:
         return int(estimand == "att")
     known = [str(name) for name in arms]
-    if estimand == "atu" or str(focal) not in known:
+    if estimand == "atu":
+        raise DataError(
+            "With several arms there is no estimand='atu'; set estimand='att' and focal to the arm "
+            f"of the untreated, one of {listed(known)}."
+        )
+    if str(focal) not in known:
         raise DataError(
             "With several arms, focal must be one of them for estimand='att', the effect in people "
             f"of that arm: {listed(known)}."

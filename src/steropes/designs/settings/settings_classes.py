@@ -20,6 +20,7 @@ from typing import (
 
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.settings.value_checks import (
+    CheckedByItself,
     Fault,
     InvalidError,
     Place,
@@ -42,7 +43,7 @@ class Source(Protocol):
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
-class Settings(FieldsInHtml):
+class Settings(FieldsInHtml, CheckedByItself):
     """Base class of settings, which are frozen dataclasses with checked fields.
 
     Subclasses declare fields with types of `validated_types` and are created with positional or

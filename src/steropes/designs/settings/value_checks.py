@@ -6,12 +6,13 @@ import datetime as dt
 import functools
 import numbers
 import types
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Protocol, Self, TypeGuard, Union, get_args, get_origin
 
-__all__ = ["After", "Before", "Check", "Fault", "InvalidError", "Place", "PlacedError", "check_of",
-           "place_name"]  # fmt: skip
+__all__ = ["After", "Before", "Check", "CheckedByItself", "Fault", "InvalidError", "Place",
+           "PlacedError", "check_of", "place_name"]  # fmt: skip
 
 Place = tuple[str | int, ...]
 # A function of a value, and of whether it is from a file, which returns the value to store.
@@ -57,6 +58,21 @@ class PlacedError(ValueError):
     def __init__(self, why: str, *place: str | int) -> None:
         super().__init__(why)
         self.place = place
+
+
+class CheckedByItself(ABC):
+    """Base class of types that check their values, which are tables in files."""
+
+    @classmethod
+    @abstractmethod
+    def _checked(cls, value: Any, reading: bool) -> Self:
+        """Return an object of the class.
+
+        Raises
+        ------
+        InvalidError
+            The value does not stand for one.
+        """
 
 
 class Rule(Protocol):
@@ -108,8 +124,8 @@ def check_of(hint: Any) -> Check:
     """Return the check of the values of a type.
 
     Types are ``bool``, ``str``, ``int``, ``float``, dates, ``Literal``, tuples, mappings, unions,
-    ``Annotated`` types with rules (`Before`, `After` and numbers of `validated_types`), and classes
-    with a class method ``_checked``, which are settings.
+    ``Annotated`` types with rules (`Before`, `After` and numbers of `validated_types`), and
+    subclasses of `CheckedByItself`, which are settings.
     """
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -129,7 +145,7 @@ def check_of(hint: Any) -> Check:
         return functools.partial(_checked_tuple, [check_of(p) for p in parts])
     if origin in (dict, Mapping):
         return functools.partial(_checked_mapping, check_of(parts[0]), check_of(parts[1]))
-    if hasattr(hint, "_checked"):
+    if _is_checked_by_itself(hint):
         return hint._checked
     return functools.partial(_checked_kind, hint)
 
@@ -153,9 +169,14 @@ def _tried(function: Callable[..., Any], *arguments: Any) -> Any:
         raise InvalidError(Fault(place, str(error))) from None
 
 
+def _is_checked_by_itself(hint: Any) -> TypeGuard[type[CheckedByItself]]:
+    """Check whether a type checks its values."""
+    return isinstance(hint, type) and issubclass(hint, CheckedByItself)
+
+
 def _has_tables(hint: Any) -> bool:
     """Check whether values of a type are tables in files."""
-    return hasattr(hint, "_checked") or any(_has_tables(part) for part in get_args(hint))
+    return _is_checked_by_itself(hint) or any(_has_tables(part) for part in get_args(hint))
 
 
 def _checked_kind(kind: Any, value: Any, reading: bool) -> Any:

@@ -1,0 +1,106 @@
+"""Propensity scores by a model of the treatment, of this package or of the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.errors import DataError, SeparationError, listed
+from steropes.models.estimators.penalized_model import PenalizedModel
+
+__all__ = ["fit_treatment_model", "refuse_model_beside_scores"]
+
+
+def fit_treatment_model(
+    model: Any,
+    X: Any,
+    columns: CovariateColumns,
+    treatment: NDArray,
+    sample_weight: NDArray | None = None,
+) -> tuple[Any, NDArray]:
+    """Fit a copy of a model to the treatment.
+
+    Parameters
+    ----------
+    model : estimator
+        Unfitted, with ``predict_proba``. Models of other packages receive X as it is.
+    X : data frame, array, sparse matrix or Design, shape (n, p)
+        Covariates.
+    columns : CovariateColumns
+        Of X.
+    treatment : ndarray, shape (n,)
+        Codes or labels of the groups.
+    sample_weight : ndarray, shape (n,), optional
+        Weights of people.
+
+    Returns
+    -------
+    model : estimator
+        The fitted copy.
+    score : ndarray, shape (n, K)
+        Probabilities of the groups.
+
+    Raises
+    ------
+    DataError
+        The model cannot be fitted to X, or has no probabilities.
+    SeparationError
+        A model of this package has no maximum.
+    """
+    kind = type(model).__name__
+    try:
+        model = clone(model)
+    except TypeError as error:
+        raise DataError(
+            f"model must be an unfitted estimator, such as LogisticRegression(), not {model!r}."
+        ) from error
+    data = columns.coded if isinstance(model, PenalizedModel) else X
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    try:
+        model.fit(data, treatment, **weights)
+        score = np.asarray(model.predict_proba(data), dtype=float)
+    except (DataError, SeparationError):
+        raise
+    except (AttributeError, TypeError, ValueError) as error:
+        raise DataError(f"The model {kind} cannot be used: {_reason(columns, weights)}") from error
+    expected = (columns.n, len(np.unique(treatment)))
+    if score.shape != expected:
+        raise DataError(
+            f"predict_proba of the model {kind} has the shape {score.shape}, not {expected}."
+        )
+    wrong = ~((score >= 0) & (score <= 1)).all(axis=1)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise DataError(
+            f"predict_proba of the model {kind} has no probabilities in row {row} (counted from 0)."
+        )
+    return model, score
+
+
+def refuse_model_beside_scores(model: object, score: object) -> None:
+    """Refuse a model of the treatment that would not be fitted."""
+    if model is not None and score is not None:
+        raise DataError("score replaces the model of the treatment; leave out score or model.")
+
+
+def _reason(columns: CovariateColumns, weights: dict[str, Any]) -> str:
+    """Return what a model of another package often lacks, with the remedy."""
+    if columns.factors:
+        return (
+            f"X has the columns of labels {listed(list(columns.factors))}. Put the model behind "
+            "an encoder (make_pipeline(make_column_transformer(...), model) of scikit-learn), "
+            "pass columns of 0 and 1, or take steropes.LogisticRegression()."
+        )
+    if weights:
+        return (
+            "it must have predict_proba, and fit(X, y, sample_weight=...) for weights of people; "
+            "take steropes.LogisticRegression(), for example."
+        )
+    return (
+        "it must have fit(X, y) and predict_proba(X); take steropes.LogisticRegression(), for "
+        "example."
+    )
