@@ -35,3 +35,9 @@ def nhefs_covariates(nhefs):
     for name in ("smokeintensity", "smokeyrs", "wt71"):
         columns |= {name: d[name], f"{name}2": d[name] ** 2}
     return pd.DataFrame(columns).astype(float)
+
+
+@pytest.fixture(scope="session")
+def zepid_sample():
+    """The 547 people of zEpid."""
+    return pd.read_csv(PUBLISHED / "zepid_sample.csv")

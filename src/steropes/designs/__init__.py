@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
     from . import case_series, controls, evidence
     from .comparative.balance_table import balance_table
+    from .comparative.doubly_robust import DoublyRobust
     from .comparative.entropy_balancing import EntropyBalancing
     from .comparative.group_means import compare_means
     from .comparative.matching import Matching
@@ -49,6 +50,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
 # The package or module that defines each name.
 _HOMES = {
     "comparative.balance_table": ["balance_table"],
+    "comparative.doubly_robust": ["DoublyRobust"],
     "comparative.entropy_balancing": ["EntropyBalancing"],
     "comparative.group_means": ["compare_means"],
     "comparative.matching": ["Matching"],
@@ -86,6 +88,7 @@ __all__ = [
     "AbsoluteEffect",
     "Balance",
     "Covariates",
+    "DoublyRobust",
     "EntropyBalancing",
     "Estimate",
     "EstimatedWeights",

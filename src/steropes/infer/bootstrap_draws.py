@@ -10,7 +10,7 @@ from ..errors import DataError
 from ..fit import Problem
 from ..solve.data_term import RowMultiples
 
-__all__ = ["Draws", "Omissions", "sampling_units"]
+__all__ = ["Draws", "Omissions", "Subsets", "sampling_units"]
 
 
 def sampling_units(problem: Problem, cluster: np.ndarray | None) -> tuple[np.ndarray | None, str]:
@@ -153,6 +153,27 @@ class Omissions(Draws):
         omitted = self.present[self.seeds[k]]
         unit = np.arange(self.size) if self.unit is None else self.unit
         return np.asarray(unit != omitted, np.int64)
+
+
+class Subsets(Draws):
+    """Row weights of fits to some of the rows each, for cross-fitting.
+
+    Parameters
+    ----------
+    weights : (n,) array
+        Row weights of the problem.
+    rows : (B, n) bool array
+        The rows of each fit.
+    """
+
+    def __init__(self, weights: np.ndarray, rows: np.ndarray) -> None:
+        super().__init__(weights, None, 0, np.random.default_rng(0))
+        self.rows = rows
+        self.seeds = np.arange(len(rows))
+
+    def _times(self, k: int) -> np.ndarray:
+        """Return one for the rows of a fit and zero for others, (n,)."""
+        return np.asarray(self.rows[self.seeds[k]], np.int64)
 
 
 def _as_bytes(times: np.ndarray) -> np.ndarray:

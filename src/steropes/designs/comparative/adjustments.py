@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from steropes.designs.comparative.comparison_table import ComparisonTable
+from steropes.designs.comparative.doubly_robust import DoublyRobust
 from steropes.designs.comparative.entropy_balancing import EntropyBalancing
 from steropes.designs.comparative.matching import Matching
 from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.errors import DataError, SeparationError, listed
 from steropes.infer.estimated_weights import WeightModel
+from steropes.models.estimators.linear_regression import LinearRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.estimators.penalized_model import PenalizedModel
 from steropes.priors import Laplace
@@ -25,15 +27,15 @@ __all__ = [
     "STANDARDIZATION", "Adjust", "Adjustment", "Step", "adjust_groups", "steps_of", "unadjusted",
 ]  # fmt: skip
 
-Method = Literal["matching", "strata", "weights", "entropy", "standardization"]
-Step: TypeAlias = Matching | PropensityWeights | EntropyBalancing
+Method = Literal["matching", "strata", "weights", "entropy", "standardization", "aipw", "tmle"]
+Step: TypeAlias = Matching | PropensityWeights | EntropyBalancing | DoublyRobust
 Adjust: TypeAlias = Method | Step | Sequence[Method | Step]
 STANDARDIZATION = "standardization"
 # Populations over which outcome models are averaged.
 STANDARDIZED = ("ate", "att", "atu")
 # Named methods with a propensity model.
-SCORED = ("matching", "strata", "weights")
-# Folds of the cross-validation that chooses the penalty of the score for a long table.
+SCORED = ("matching", "strata", "weights", "aipw", "tmle")
+# Folds of the cross-validation that chooses the penalty of models for a long table.
 FOLDS = 10
 
 
@@ -45,7 +47,7 @@ class Adjustment:
     ----------
     method : str
     weights : ndarray, shape (n,)
-    step : Matching, PropensityWeights, EntropyBalancing or None
+    step : Matching, PropensityWeights, EntropyBalancing, DoublyRobust or None
         The fitted object; None without adjustment.
     clusters : ndarray of int, shape (n,), or None
         Matched sets, within which influences are summed.
@@ -69,7 +71,8 @@ class Adjustment:
         None without a fit, and for models of the treatment that prove no optimum.
         """
         step = self.step
-        fitted = step.model_ if isinstance(step, Matching | PropensityWeights) else step
+        scored = Matching | PropensityWeights | DoublyRobust
+        fitted = step.model_ if isinstance(step, scored) else step
         if not isinstance(fitted, PenalizedModel | EntropyBalancing):
             return None
         return float(np.max(fitted.optimality_)), float(fitted.tol)
@@ -132,6 +135,8 @@ def _named(name: str, estimand: AnyEstimand, model: Any) -> Step | None:
         "strata": lambda: Matching(method="strata", estimand=estimand, model=model),
         "weights": lambda: PropensityWeights(estimand=estimand, model=model),
         "entropy": lambda: EntropyBalancing(estimand=estimand),
+        "aipw": lambda: DoublyRobust(method="aipw", estimand=estimand, treatment_model=model),
+        "tmle": lambda: DoublyRobust(method="tmle", estimand=estimand, treatment_model=model),
     }
     if name not in made:
         raise _unknown_method(name)
@@ -142,8 +147,8 @@ def _named(name: str, estimand: AnyEstimand, model: Any) -> Step | None:
 def _unknown_method(given: object) -> DataError:
     """Create the error of a method that there is not."""
     return DataError(
-        f"adjust must be one of {listed(list(get_args(Method)))}, a Matching, PropensityWeights or "
-        f"EntropyBalancing object, or a list of them, not {given!r}."
+        f"adjust must be one of {listed(list(get_args(Method)))}, a Matching, PropensityWeights, "
+        f"EntropyBalancing or DoublyRobust object, or a list of them, not {given!r}."
     )
 
 
@@ -151,8 +156,8 @@ def _own(step: object, estimand: AnyEstimand) -> Step:
     """Return a copy of a user's object; refuse one with another estimand."""
     if not isinstance(step, Step):
         raise DataError(
-            "adjust takes names of methods and Matching, PropensityWeights or EntropyBalancing "
-            f"objects, not {type(step).__name__}."
+            "adjust takes names of methods and Matching, PropensityWeights, EntropyBalancing or "
+            f"DoublyRobust objects, not {type(step).__name__}."
         )
     own = check_estimand(step.estimand)
     if own != estimand and step.estimand != type(step)().estimand:
@@ -171,6 +176,8 @@ def _name_of(step: Step) -> str:
             plain = "strata" if step.method == "strata" else "matching"
             return f"{plain} with replacement" if step.replace else plain
         return f"{step.method} matching"
+    if isinstance(step, DoublyRobust):
+        return str(step.method)
     return "weights" if isinstance(step, PropensityWeights) else "entropy"
 
 
@@ -186,12 +193,14 @@ def adjust_groups(table: ComparisonTable, method: str, step: Step) -> Adjustment
     ----------
     method : str
         Name of the row in the results.
-    step : Matching, PropensityWeights or EntropyBalancing
+    step : Matching, PropensityWeights, EntropyBalancing or DoublyRobust
         Unfitted.
     """
     try:
         if isinstance(step, Matching):
             step.fit(table.X, table.target, ids=table.ids)
+        elif isinstance(step, DoublyRobust):
+            _fit_doubly_robust(table, step)
         else:
             step.fit(table.X, table.target)
     except SeparationError as error:
@@ -203,6 +212,8 @@ def adjust_groups(table: ComparisonTable, method: str, step: Step) -> Adjustment
         raise DataError(f"{method}: {error}") from error
     if isinstance(step, Matching):
         return _of_matching(method, step)
+    if isinstance(step, DoublyRobust):
+        return Adjustment(method, step.weights_, step, None, None, "influence function")
     reason = step.estimation_left_out
     kept = None if reason else step
     how = (
@@ -211,6 +222,22 @@ def adjust_groups(table: ComparisonTable, method: str, step: Step) -> Adjustment
         else "stacked equations (include the estimated weights)"
     )
     return Adjustment(method, step.weights_, step, None, kept, how)
+
+
+def _fit_doubly_robust(table: ComparisonTable, step: DoublyRobust) -> None:
+    """Fit models of treatment and outcome; under a prior for a long table."""
+    if table.outcome.event is not None:
+        raise DataError(
+            "effects on times to events need outcome=, such as an event by a day at which nobody "
+            "is censored. For times take 'weights', 'matching' or 'standardization'."
+        )
+    if table.long and step.outcome_model is None:
+        kind = LogisticRegression if table.outcome.kind == "binary" else LinearRegression
+        step.set_params(outcome_model=kind(prior=Laplace(), cv=FOLDS, random_state=0))
+    if table.long and step.treatment_model is None:
+        model = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
+        step.set_params(treatment_model=model)
+    step.fit(table.X, table.target, table.outcome.y)
 
 
 def _of_matching(method: str, step: Matching) -> Adjustment:

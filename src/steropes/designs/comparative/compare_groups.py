@@ -88,8 +88,9 @@ def compare_groups(
         could have had either treatment; see `PropensityWeights`. "matching" has "ATT" and "ATC".
     adjust : str, object or list of them, default "weights"
         "matching" (pairs), "strata", "weights", "entropy" (balancing), "standardization" (an
-        outcome model), or unfitted `Matching`, `PropensityWeights` or `EntropyBalancing` objects
-        with settings of their own.
+        outcome model), "aipw" or "tmle" (both models, doubly robust), or unfitted `Matching`,
+        `PropensityWeights`, `EntropyBalancing` or `DoublyRobust` objects with settings of their
+        own.
     target : label, optional
         Value of ``treatment`` that is the target group. Default 1, if the values are 0 and 1.
     id : str, optional
@@ -131,7 +132,7 @@ def compare_groups(
 
     See Also
     --------
-    Matching, PropensityWeights, EntropyBalancing : The methods with all settings.
+    Matching, PropensityWeights, EntropyBalancing, DoublyRobust : The methods with all settings.
     balance_table, table_one : Tables from weights of any origin.
 
     Notes

@@ -16,10 +16,11 @@ from steropes.data.result_tables import ResultTable, present
 
 __all__ = ["EffectRow", "contrasts", "effects_table", "is_ratio"]
 
-# Names of the difference and of the ratio of a statistic; there is no ratio of means, which may be
+# Names of the difference and of the ratio of a statistic; there is no ratio of means that may be
 # negative.
 NAMES = {
     "risk": ("risk difference", "risk ratio"),
+    "positive mean": ("mean difference", "mean ratio"),
     "mean": ("mean difference", None),
     "rate": ("rate difference", "rate ratio"),
     "restricted mean": ("restricted mean difference", None),

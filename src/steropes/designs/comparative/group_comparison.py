@@ -56,7 +56,7 @@ class GroupComparison(TextInHtml):
     diagnostics : DataFrame
         ``method``, ``diagnostic``, ``value``, ``limit``, ``passed`` and ``note``.
     steps : dict of str to object
-        The fitted `Matching`, `PropensityWeights` and `EntropyBalancing` objects.
+        The fitted `Matching`, `PropensityWeights`, `EntropyBalancing` and `DoublyRobust` objects.
     estimand : str
         Code of the estimand, such as "ate".
     names : (str, str)

@@ -13,6 +13,7 @@ from steropes.data import Surv
 from steropes.designs.comparative.abadie_imbens import matching_estimate
 from steropes.designs.comparative.adjustments import Adjustment
 from steropes.designs.comparative.comparison_table import ComparisonTable
+from steropes.designs.comparative.doubly_robust import DoublyRobust
 from steropes.designs.comparative.effect_rows import EffectRow, contrasts
 from steropes.designs.comparative.group_statistics import group_statistics
 from steropes.designs.comparative.matching import Matching
@@ -40,6 +41,8 @@ def marginal_effects(
     horizon : float, optional
         Time of risks and restricted means; none of them without it.
     """
+    if isinstance(adjustment.step, DoublyRobust):
+        return adjustment.step.effect_rows(level, adjustment.method)
     target, w = table.target == 1, adjustment.weights
     rows = []
     for found in group_statistics(table.outcome, target, w, horizon):

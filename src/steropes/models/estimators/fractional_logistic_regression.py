@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.special import expit
-
 from ...backends.protocols import Backend
-from ...data.input_types import VectorLike
 from ...data.vector_checks import check_response
 from ...design import Design
 from ...errors import DataError
@@ -15,13 +11,12 @@ from ...infer.response_moments import BinaryResponse
 from ...likelihoods import Likelihood, LogisticLikelihood
 from ..families.response_families import FRACTIONAL
 from ..fitting.row_arguments import FitInputs, OutcomeRows
-from ..fitting.setting_types import MatrixLike
-from .penalized_model import PenalizedModel
+from .generalized_linear_model import GeneralizedLinearModel
 
 __all__ = ["FractionalLogisticRegression"]
 
 
-class FractionalLogisticRegression(PenalizedModel):
+class FractionalLogisticRegression(GeneralizedLinearModel):
     """Logistic regression of an outcome of numbers from 0 to 1, such as bounded means.
 
     Maximises Σ w [y η − log(1 + exp η)] − penalty, the objective of `LogisticRegression`, which
@@ -32,7 +27,9 @@ class FractionalLogisticRegression(PenalizedModel):
     Parameters
     ----------
     prior, cv, solver, tol, max_iter, n_jobs, device, random_state, verbose, formula, trusted
-        As in `PenalizedModel`. The model always has an intercept.
+        As in `PenalizedModel`.
+    fit_intercept : bool
+        Whether to fit an intercept, which is not penalised. Default True.
 
     Attributes
     ----------
@@ -57,7 +54,6 @@ class FractionalLogisticRegression(PenalizedModel):
     """
 
     _batched_outcomes = "laplace"
-    _intercept = True
     _distribution = BinaryResponse()
     _family = FRACTIONAL
 
@@ -84,20 +80,3 @@ class FractionalLogisticRegression(PenalizedModel):
                 "log odds."
             )
         return problem
-
-    def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Predict the mean.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-
-        Returns
-        -------
-        (n,) array
-            Means, between 0 and 1.
-        """
-        return np.asarray(expit(self.linear_predictor(X, offset)))

@@ -1,0 +1,206 @@
+"""Settings, outcomes and given predictions of doubly robust estimates, with their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, cast, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from steropes.designs.comparative.group_means import cluster_codes
+from steropes.designs.doubly_robust.arm_means import Method
+from steropes.designs.doubly_robust.targeting import Targeting
+from steropes.designs.values.estimands import AnyEstimand, check_estimand
+from steropes.errors import DataError, listed
+from steropes.models.estimators.linear_regression import LinearRegression
+from steropes.models.estimators.logistic_regression import LogisticRegression
+
+__all__ = [
+    "Given", "Outcome", "Settings", "check_settings", "default_model", "labels_of_folds",
+    "read_clusters", "read_folds", "read_means", "read_outcomes", "read_probabilities",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The checked settings of an estimate."""
+
+    method: Method
+    estimand: AnyEstimand
+    targeting: Targeting
+
+
+@dataclass(frozen=True, repr=False)
+class Given:
+    """Arrays that `DoublyRobust.fit` takes besides covariates, treatment and outcomes."""
+
+    score: ArrayLike | None
+    means: ArrayLike | Mapping[str, ArrayLike] | None
+    observed_probability: ArrayLike | None
+    fold: ArrayLike | None
+    clusters: ArrayLike | None
+    sample_weight: ArrayLike | None
+
+
+@dataclass(frozen=True, repr=False)
+class Outcome:
+    """An outcome of people.
+
+    Attributes
+    ----------
+    y : ndarray, shape (n,)
+        NaN where it is not observed.
+    """
+
+    y: NDArray
+
+    @property
+    def observed(self) -> NDArray:
+        """Who has an observed outcome, (n,) bool."""
+        return ~np.isnan(self.y)
+
+    @property
+    def filled(self) -> NDArray:
+        """The outcome with the first observed one where it is missing, (n,)."""
+        return np.where(self.observed, self.y, self.y[self.observed][0])
+
+    @property
+    def binary(self) -> bool:
+        """Whether all observed values are 0 or 1."""
+        return bool(np.isin(self.y[self.observed], (0.0, 1.0)).all())
+
+    @property
+    def statistic(self) -> str:
+        """Name of the statistic, which determines the measures."""
+        if self.binary:
+            return "risk"
+        return "positive mean" if (self.y[self.observed] >= 0).all() else "mean"
+
+    def check(self, name: str, n: int) -> None:
+        """Refuse an outcome of another length, or without different values."""
+        label = f"outcome {name!r}" if name else "y"
+        if self.y.shape != (n,):
+            raise DataError(f"{label} has shape {self.y.shape}; X has {n} rows.")
+        if np.isinf(self.y).any():
+            row = int(np.isinf(self.y).argmax())
+            raise DataError(f"{label} is infinite in row {row} (counted from 0); correct it.")
+        seen = self.y[self.observed]
+        if not len(seen) or (seen == seen[0]).all():
+            raise DataError(f"{label} has {'one value' if len(seen) else 'no values'} only.")
+
+
+def check_settings(settings: Any) -> Settings:
+    """Check the settings of a `DoublyRobust` object."""
+    for name, kind in (("method", Method), ("targeting", Targeting)):
+        known, own = list(get_args(kind)), getattr(settings, name)
+        if own not in known:
+            raise DataError(f"{name} must be one of {listed(known)}, not {own!r}.")
+    for name in ("folds", "repeats"):
+        own = getattr(settings, name)
+        if not isinstance(own, Integral) or isinstance(own, bool) or own < 1:
+            raise DataError(f"{name} must be a whole number from 1, not {own!r}.")
+    if settings.folds == 1 and settings.repeats > 1:
+        raise DataError("repeats divides people into folds several times; it needs folds above 1.")
+    bound = settings.bound
+    if bound is not None and not (isinstance(bound, Real) and 0 <= float(bound) < 0.5):
+        raise DataError(f"bound must be at least 0 and below 0.5, not {bound!r}.")
+    estimand = check_estimand(settings.estimand, ("ate", "att", "atu"))
+    return Settings(cast(Method, settings.method), estimand, cast(Targeting, settings.targeting))
+
+
+def default_model(model: Any, *, binary: bool) -> Any:
+    """Return a copy of a user's model, or the one by maximum likelihood."""
+    if model is not None:
+        return clone(model)
+    return LogisticRegression() if binary else LinearRegression()
+
+
+def labels_of_folds(target: NDArray, outcomes: dict[str, Outcome]) -> NDArray:
+    """Return the classes that folds have in equal shares: groups, and one outcome of 0 and 1."""
+    label = target.astype(np.int64)
+    first = next(iter(outcomes.values()))
+    if len(outcomes) == 1 and first.binary:
+        label = 2 * label + (first.y == 1)
+    return label
+
+
+def read_outcomes(y: Any) -> dict[str, Outcome]:
+    """Return outcomes by name; the name of a single array is empty."""
+    if isinstance(y, pd.DataFrame):
+        y = {str(name): y[name] for name in y}
+    if not isinstance(y, Mapping):
+        return {"": Outcome(_numbers("y", y))}
+    if not y:
+        raise DataError("y has no outcomes.")
+    return {str(name): Outcome(_numbers(f"outcome {name!r}", one)) for name, one in y.items()}
+
+
+def _numbers(name: str, values: Any) -> NDArray:
+    """Convert an outcome to numbers with NaN."""
+    given = values if isinstance(values, pd.Series) else pd.Series(np.asarray(values).ravel())
+    try:
+        return np.asarray(pd.to_numeric(given).to_numpy(dtype=float, na_value=np.nan))
+    except (TypeError, ValueError):
+        raise DataError(f"{name} must be numbers; code it as 0 and 1, for example.") from None
+
+
+def read_clusters(clusters: ArrayLike | None, n: int) -> NDArray | None:
+    """Return codes of clusters, (n,)."""
+    return None if clusters is None else cluster_codes(clusters, n)
+
+
+def read_folds(fold: ArrayLike | None, n: int, clusters: NDArray | None) -> NDArray | None:
+    """Check folds that a user gives, (n, repeats)."""
+    if fold is None:
+        return None
+    found = np.asarray(fold)
+    found = found[:, None] if found.ndim == 1 else found
+    if found.ndim != 2 or len(found) != n or found.dtype.kind not in "iu" or (found < 0).any():
+        raise DataError(
+            f"fold must be whole numbers from 0 for each of {n} people, not of shape {found.shape}."
+        )
+    for own in found.T:
+        if len(np.unique(own)) != own.max() + 1 or own.max() == 0:
+            raise DataError("fold must have two or more folds, and all numbers up to the largest.")
+        if clusters is not None and len(np.unique(np.column_stack([clusters, own]), axis=0)) > len(
+            np.unique(clusters)
+        ):
+            raise DataError("fold divides a cluster; keep each cluster in one fold.")
+    return found.astype(np.int64)
+
+
+def read_probabilities(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray:
+    """Check probabilities that a user gives."""
+    found = np.asarray(values, dtype=float)
+    if found.shape != shape:
+        raise DataError(f"{name} has shape {found.shape}; it must be {shape}.")
+    wrong = ~((found >= 0) & (found <= 1))
+    if wrong.any():
+        row = int(np.argwhere(wrong)[0][0])
+        raise DataError(f"{name}: row {row} (counted from 0) is no probability.")
+    return found
+
+
+def read_means(means: ArrayLike | Mapping[str, ArrayLike], name: str, n: int) -> NDArray:
+    """Return the given means of an outcome, (n, 2)."""
+    label = f"means of {name!r}" if name else "means"
+    if isinstance(means, Mapping):
+        if name not in means:
+            raise DataError(f"means has none of the outcome {name!r}; give those of all outcomes.")
+        means = means[name]
+    elif name:
+        raise DataError("means of several outcomes must be a mapping from their names.")
+    found = np.asarray(means, dtype=float)
+    if found.shape != (n, 2):
+        raise DataError(
+            f"{label} has shape {found.shape}; it must be {(n, 2)}, the target's first."
+        )
+    if not np.isfinite(found).all():
+        row = int(np.argwhere(~np.isfinite(found))[0][0])
+        raise DataError(f"{label}: row {row} (counted from 0) is missing or infinite.")
+    return found

@@ -1,0 +1,1 @@
+"""Doubly robust estimates: nuisance models, targeting and influence functions as arrays."""

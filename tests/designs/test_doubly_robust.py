@@ -1,0 +1,265 @@
+"""Doubly robust estimates: definitions, cross-fitting, clusters, many outcomes and bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression as SkLinear
+from sklearn.linear_model import LogisticRegression as SkLogistic
+
+import steropes
+from steropes.designs import DoublyRobust
+from steropes.designs.comparative.doubly_robust_rows import median_rule
+from steropes.models.repeated_fits.cross_fitting import cross_fit
+
+N = 500
+rng = np.random.default_rng(8)
+X = rng.standard_normal((N, 3))
+E = 1 / (1 + np.exp(-0.7 * X[:, 0]))
+A = (rng.random(N) < E).astype(int)
+Y = A + X[:, 0] + rng.standard_normal(N)
+B = (rng.random(N) < 1 / (1 + np.exp(1 - 0.5 * A - X[:, 0]))).astype(float)
+COUNT = rng.poisson(np.exp(0.3 * A + 0.3 * X[:, 0])).astype(float)
+M = np.column_stack([1 + X[:, 0], X[:, 0]])
+PARTS = {"ate": (1.0, np.ones(N)), "att": (E, A), "atu": (1 - E, 1 - A)}
+
+
+def estimate(found, measure="mean difference"):
+    row = found.effects_.query("measure == @measure").iloc[0]
+    return row["estimate"], row["se"]
+
+
+@pytest.mark.parametrize("estimand", ["ate", "att", "atu"])
+def test_augmented_means_are_those_of_the_formula(estimand):
+    q, inside = PARTS[estimand]
+    D = (
+        q * (A / E * (Y - M[:, 0]) - (1 - A) / (1 - E) * (Y - M[:, 1]))
+        + inside * (M[:, 0] - M[:, 1])
+    ) / inside.mean()
+    found = DoublyRobust(method="aipw", estimand=estimand, bound=0)
+    found.fit(X, A, Y, score=E, means=M)
+    value, se = estimate(found)
+    assert value == pytest.approx(D.mean())
+    own = (D - inside / inside.mean() * value) / N
+    np.testing.assert_allclose(found.influence_["outcome"], own, atol=1e-12)
+    assert se == pytest.approx(np.sqrt((own**2).sum()))
+
+
+@pytest.mark.parametrize("estimand", ["ate", "att", "atu"])
+@pytest.mark.parametrize("targeting", ["covariate", "weight"])
+@pytest.mark.parametrize("y", [Y, B, COUNT], ids=["continuous", "binary", "count"])
+def test_targeting_makes_the_mean_influence_zero(estimand, targeting, y):
+    m = np.column_stack([np.full(N, y.mean())] * 2)
+    found = DoublyRobust(estimand=estimand, targeting=targeting, bound=0)
+    found.fit(X, A, y, score=E, means=m)
+    influence = found.influence_["outcome"]
+    assert abs(influence.sum()) < 1e-7 * np.abs(influence).sum()
+    row = found.effects_.iloc[0]
+    assert y.min() <= min(row["target"], row["comparator"])
+    assert max(row["target"], row["comparator"]) <= y.max()
+
+
+def test_ratios_are_those_of_the_outcome():
+    measures = {
+        name: list(DoublyRobust(folds=2).fit(X, A, y).effects_["measure"])
+        for name, y in (("binary", B), ("count", COUNT), ("number", Y))
+    }
+    assert measures == {
+        "binary": ["risk difference", "risk ratio", "odds ratio"],
+        "count": ["mean difference", "mean ratio"],
+        "number": ["mean difference"],
+    }
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        steropes.LinearRegression(),
+        steropes.LinearRegression(prior=steropes.Laplace(0.01)),
+        steropes.PoissonRegression(prior=steropes.Normal(1.0)),
+        steropes.LogisticRegression(prior=steropes.Laplace(0.2)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_batch_of_folds_equals_single_fits(model):
+    logistic = isinstance(model, steropes.LogisticRegression)
+    y = B if logistic else COUNT
+    part, fold = A == 1, np.column_stack([np.arange(N) % 3, np.arange(N) // 7 % 4])
+    found = cross_fit(model, X, y, part, fold, "model")
+    for r in range(2):
+        for f in range(fold[:, r].max() + 1):
+            held = fold[:, r] == f
+            own = clone(model).fit(X[part & ~held], y[part & ~held])
+            expected = own.predict_proba(X[held])[:, 1] if logistic else own.predict(X[held])
+            np.testing.assert_allclose(found.means[held, r], expected, rtol=2e-6, atol=2e-6)
+
+
+def test_tables_matrices_and_other_libraries_agree():
+    fold = np.arange(N) % 2
+    found = [
+        estimate(DoublyRobust(treatment_model=e, outcome_model=m).fit(x, A, Y, fold=fold))
+        for x, e, m in (
+            (X, None, None),
+            (pd.DataFrame(X, columns=list("abc")), None, None),
+            (sparse.csr_array(X), None, None),
+            (X, SkLogistic(C=np.inf, tol=1e-10, max_iter=1000), SkLinear()),
+        )
+    ]
+    for other in found[1:]:
+        assert other == pytest.approx(found[0], rel=1e-5)
+
+
+def test_medians_over_repeats_follow_the_rule():
+    assert median_rule([(1.0, 0.1), (2.0, 0.2), (4.0, 0.3)]) == (2.0, pytest.approx(np.sqrt(1.01)))
+    found = DoublyRobust(repeats=3, folds=2).fit(X, A, Y)
+    singles = []
+    for r in range(3):
+        fold = np.array([x.score for x in found._repeats[""].nuisances])[r]
+        singles.append(
+            estimate(DoublyRobust().fit(
+                X, A, Y, score=fold, means=found._repeats[""].nuisances[r].means
+            ))
+        )  # fmt: skip
+    assert estimate(found) == pytest.approx(median_rule(singles))
+
+
+def test_folds_are_even_and_keep_clusters_whole():
+    family = np.arange(N) // 2
+    found = DoublyRobust(folds=4, method="aipw").fit(X, A, Y, clusters=family)
+    again = DoublyRobust(folds=4, method="aipw").fit(X, A, Y, clusters=family)
+    assert estimate(found) == estimate(again)
+    summed = found.influence_["outcome"].groupby(family).sum()
+    factor = len(summed) / (len(summed) - 1)
+    assert estimate(found)[1] == pytest.approx(np.sqrt((summed**2).sum() * factor))
+    assert found.effects_["errors"].iloc[0] == "influence function, cross-fitted, clustered"
+
+
+def test_outcomes_share_folds_and_have_joint_intervals():
+    outcomes = pd.DataFrame({"gain": Y, "ill": B, "visits": COUNT})
+    found = DoublyRobust(folds=2, method="aipw").fit(X, A, outcomes)
+    assert list(found.influence_) == ["gain", "ill", "visits"]
+    joint = found.joint_intervals(draws=500)
+    differences = found.effects_[found.effects_["measure"].str.endswith("difference")]
+    np.testing.assert_allclose(joint["estimate"], differences["estimate"])
+    assert (joint["lower"].to_numpy() < differences["lower"].to_numpy()).all()
+    assert ((joint["p"] >= differences["p"].to_numpy() - 0.02) & (joint["p"] <= 1)).all()
+
+
+def test_bounds_are_visible_and_their_effect_is_a_table():
+    found = DoublyRobust(bound=0.2, method="aipw").fit(X, A, Y, score=E, means=M)
+    assert found.overlap_["bounded"].sum() == ((E < 0.2) | (E > 0.8)).sum()
+    table = found.truncation([0.0, 0.2])
+    assert table["estimate"].iloc[1] == pytest.approx(estimate(found)[0])
+    assert table["bounded"].tolist() == [0.0, pytest.approx(((E < 0.2) | (E > 0.8)).mean())]
+    none = DoublyRobust(bound=0, method="aipw").fit(X, A, Y, score=E, means=M)
+    assert table["estimate"].iloc[0] == pytest.approx(estimate(none)[0])
+    assert DoublyRobust().fit(X, A, Y, score=E, means=M).bound_ == pytest.approx(
+        5 / (np.sqrt(N) * np.log(N))
+    )
+
+
+def test_weights_of_people_are_repeated_people():
+    times = np.arange(N) % 3
+    rows = np.repeat(np.arange(N), times)
+    for method in ("aipw", "tmle"):
+        model = DoublyRobust(method=method, folds=1, bound=0.01)
+        weighted = model.fit(X, A, B, sample_weight=times).effects_
+        repeated = clone(model).fit(X[rows], A[rows], B[rows]).effects_
+        np.testing.assert_allclose(weighted["estimate"], repeated["estimate"], rtol=1e-6)
+
+
+def test_modifiers_of_the_effect_are_found():
+    y = A * (1 + 2 * X[:, 1]) + rng.standard_normal(N)
+    found = DoublyRobust(method="aipw").fit(X, A, y)
+    table = found.modification(pd.DataFrame({"b": X[:, 1], "c": X[:, 2]}))
+    assert table.loc["b", "lower"] < 2 < table.loc["b", "upper"]
+    assert table.attrs["joint_p"] < 1e-6
+    assert table.loc["c", "p"] > 1e-3
+
+
+def test_missing_outcomes_need_a_model():
+    y = np.where(np.arange(N) % 9 == 0, np.nan, Y)
+    with pytest.raises(steropes.DataError, match=r"missing in 56 rows, first in row 0.*Logistic"):
+        DoublyRobust().fit(X, A, y)
+    model = DoublyRobust(missingness_model=steropes.LogisticRegression(), folds=2)
+    assert estimate(model.fit(X, A, y))[0] == pytest.approx(1.0, abs=0.35)
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "words"),
+    [
+        ({"method": "g"}, {}, "method must be one of 'aipw', 'tmle'"),
+        ({"estimand": "ATO"}, {}, "ato|ATO"),
+        ({"folds": 0}, {}, "folds must be a whole number"),
+        ({"folds": 1, "repeats": 2}, {}, "needs folds above 1"),
+        ({"bound": 0.5}, {}, "bound must be"),
+        ({}, {"score": np.full(N, 1.5)}, "score: row 0 .* no probability"),
+        ({}, {"means": np.zeros(N)}, "means has shape"),
+        ({}, {"fold": np.zeros(N, int)}, "two or more folds"),
+        ({}, {"fold": np.arange(N) % 2, "clusters": np.arange(N) // 2}, "divides a cluster"),
+        ({"outcome_model": steropes.CoxRegression()}, {}, "generalised linear model, not Cox"),
+        (
+            {"treatment_model": steropes.LogisticRegression(class_weight="balanced")},
+            {},
+            "class_weight",
+        ),
+    ],
+)
+def test_bad_settings_are_named(settings, given, words):
+    with pytest.raises(steropes.DataError, match=words):
+        DoublyRobust(**settings).fit(X, A, Y, **given)
+
+
+def test_separated_scores_name_the_remedy():
+    with pytest.raises(steropes.DataError, match=r"model of the treatment .*prior"):
+        DoublyRobust().fit(np.column_stack([X, A]), A, Y)
+    rare = np.zeros(N)
+    rare[np.flatnonzero(A == 1)[0]] = 1.0
+    with pytest.raises(steropes.DataError, match=r"outcome of the .* one class only"):
+        DoublyRobust().fit(X, A, rare)
+
+
+def test_an_error_keeps_the_earlier_fit():
+    found = DoublyRobust(folds=2).fit(X, A, Y)
+    before = estimate(found)
+    with pytest.raises(steropes.DataError, match="one value"):
+        found.fit(X, A, np.ones(N))
+    assert estimate(found) == before
+
+
+PEOPLE = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "drug": A, "ill": B, "gain": Y})
+
+
+def test_groups_are_compared_by_doubly_robust_methods():
+    found = steropes.compare_groups(
+        PEOPLE, treatment="drug", outcome="ill", covariates=["x", "z"], adjust=["aipw", "tmle"]
+    )
+    assert list(found.effects["method"].unique()) == ["unadjusted", "aipw", "tmle"]
+    own = DoublyRobust(method="tmle").fit(PEOPLE[["x", "z"]], A, B).effects_
+    rows = found.effects.query("method == 'tmle'")
+    np.testing.assert_allclose(rows["estimate"], own["estimate"])
+    assert isinstance(found.steps["tmle"], DoublyRobust)
+    assert "tmle" in set(found.balance["method"])
+    assert found.diagnostics.query("method == 'tmle'")["passed"].all()
+
+
+def test_own_objects_and_long_tables_are_compared():
+    own = DoublyRobust(method="aipw", folds=2, outcome_model=SkLinear())
+    found = steropes.compare_groups(
+        PEOPLE, treatment="drug", outcome="gain", covariates=["x", "z"], adjust=own,
+        estimand="ATT", level=0.9,
+    )  # fmt: skip
+    row = found.effects.iloc[-1]
+    assert row["upper"] - row["lower"] == pytest.approx(2 * 1.6448536 * row["se"])
+    assert found.steps["aipw"].estimand == "att"
+
+
+def test_times_are_refused_with_the_remedy():
+    people = PEOPLE.assign(time=np.arange(N) + 1.0)
+    with pytest.raises(steropes.DataError, match=r"tmle: .* need outcome="):
+        steropes.compare_groups(
+            people, treatment="drug", time="time", event="ill", covariates=["x"], adjust="tmle"
+        )
