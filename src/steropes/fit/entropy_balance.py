@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,8 +15,9 @@ from ..solve.certified_fit import certified_fit
 from ..solve.data_term import LocalTerm
 from ..solve.separation.separating_direction import unidentifiable_columns
 from .problem import Problem
+from .replicate_fits import Replicates, Weights, lanes_of_draws
 
-__all__ = ["EntropyFit", "balance_by_entropy"]
+__all__ = ["EntropyFit", "balance_by_entropy", "balance_draws"]
 
 # Half the digits of a sum, not a tuned number: a separation below this share of the range of the
 # linear predictor may be rounding.
@@ -100,6 +102,46 @@ def balance_by_entropy(
         return EntropyFit(problem, base, columns, _position(batch), np.inf, max_iter, True)
     apart = not fit.converged and _separates(batch, counted, target, tolerance[columns])
     return EntropyFit(problem, base, columns, fit.beta, fit.optimality, fit.n_iter, apart)
+
+
+def balance_draws(
+    fit: EntropyFit, tolerance: np.ndarray, weights: Weights, count: int, tol: float
+) -> Iterator[np.ndarray | None]:
+    """Fit the problem again under other row weights, as replicates.
+
+    Parameters
+    ----------
+    tolerance : (k,) array
+        Largest absolute differences of means of the fit's columns, in X's units.
+    weights : callable
+        Maps numbers of replicates to their row weights, (n, b).
+    count : int
+        Number of replicates.
+    tol : float
+        Largest violation of the optimality conditions.
+
+    Yields
+    ------
+    (n,) array or None
+        Linear predictors; None if a replicate has no certified optimum.
+    """
+    problem = fit.problem
+    nothing = np.zeros(len(fit.columns))
+    penalty = float(fit.base.sum()) * tolerance
+    start = (fit.beta * problem.design.scale)[:, None]
+    common = problem.common()
+    full = problem.batch(common=common)
+    full.start_at(start)
+    full.solve(penalty, nothing, tol=tol, look="after")  # only computes the Hessian
+    lanes = lanes_of_draws(problem)
+    replicates = Replicates(problem, common, count, weights, memory=0.0, lanes=lanes)
+    look = "during" if tolerance.any() else "after"
+    for group in replicates.solve(penalty, nothing, tol, lambda _: start, look):
+        term = group.batch.term
+        assert isinstance(term, LocalTerm)
+        eta = term.backend.to_host(term.eta)
+        for k, each in enumerate(group.fits):
+            yield eta[:, k] if each.converged else None
 
 
 def _separates(

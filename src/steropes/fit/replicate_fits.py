@@ -21,7 +21,7 @@ from .multi_fit_constants import REPLICATES
 from .problem import Problem
 from .solve_with_prior import solve_under_prior
 
-__all__ = ["Group", "Replicates", "lanes_of_draws", "lanes_together"]
+__all__ = ["Group", "Replicates", "Weights", "lanes_of_draws", "lanes_together"]
 
 # The number for at most SMALL_ROWS rows, where the fixed costs of a step dominate.
 SMALL_ROWS, SMALL_DATA_LANES = 2048, 40

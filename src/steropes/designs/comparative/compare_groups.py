@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from steropes.data.vector_checks import check_level
@@ -18,25 +19,37 @@ from steropes.designs.comparative.adjustments import (
     steps_of,
     unadjusted,
 )
+from steropes.designs.comparative.comparison_bootstrap import (
+    SeededDraws,
+    copies,
+    draws_of_people,
+    draws_of_sets,
+    refitted_values,
+    resampled_weights,
+    with_bootstrap_errors,
+)
 from steropes.designs.comparative.comparison_table import (
     ComparisonTable,
     Missing,
     people_to_compare,
 )
-from steropes.designs.comparative.effect_rows import EffectRow
+from steropes.designs.comparative.doubly_robust import DoublyRobust
+from steropes.designs.comparative.effect_rows import EffectRow, Values
 from steropes.designs.comparative.group_comparison import GroupComparison, comparison_of
 from steropes.designs.comparative.group_statistics import horizon_of
 from steropes.designs.comparative.marginal_effects import (
     Ties,
-    bootstrap_of_people,
-    bootstrap_of_sets,
     marginal_effects,
+    marginal_values,
 )
 from steropes.designs.comparative.matching import Matching
-from steropes.designs.comparative.standardization import standardized_effects
+from steropes.designs.comparative.standardization import (
+    StandardizedModel,
+    standardized_effects,
+)
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.designs.values.setting_values import check_names, check_real, check_whole
-from steropes.errors import DataError
+from steropes.errors import DataError, SeparationError
 
 __all__ = ["compare_groups"]
 
@@ -265,10 +278,14 @@ class _Settings:
     ) -> list[EffectRow]:
         """Estimate the effects without adjustment."""
         rows = marginal_effects(table, plain, at, self.ties, self.level)
-        return self._of_people(
-            table, rows,
-            lambda some: marginal_effects(some, unadjusted(some.n), at, self.ties, self.level),
-        )  # fmt: skip
+        if not self.bootstrap:
+            return rows
+        draws = self._draws_of_people(table)
+        parts = (
+            (drawn, np.ones(len(drawn)))
+            for drawn in (copies(draws, k) for k in range(self.bootstrap))
+        )
+        return self._with_errors(rows, self._effects_of(table, parts, rows, at), "people")
 
     def _adjusted(
         self, table: ComparisonTable, adjustment: Adjustment, at: float | None
@@ -278,18 +295,24 @@ class _Settings:
         step = adjustment.step
         if not self.bootstrap or step is None:
             return rows
+        if isinstance(step, DoublyRobust):
+
+            def again(some: ComparisonTable) -> list[EffectRow]:
+                refitted = adjust_groups(some, adjustment.method, clone(step))
+                return marginal_effects(some, refitted, at, self.ties, self.level)
+
+            drawn_people = self._draws_of_people(table)
+            return self._with_errors(rows, refitted_values(table, again, drawn_people), "people")
+        parts: Iterator[tuple[NDArray, NDArray] | None]
         if isinstance(step, Matching) and step.method != "strata":
-            return bootstrap_of_sets(
-                table, adjustment, rows,
-                lambda drawn: marginal_effects(table, drawn, at, self.ties, self.level),
-                self.bootstrap, self.random_state, self.level,
-            )  # fmt: skip
-
-        def again(some: ComparisonTable) -> list[EffectRow]:
-            refitted = adjust_groups(some, adjustment.method, clone(step))
-            return marginal_effects(some, refitted, at, self.ties, self.level)
-
-        return self._of_people(table, rows, again)
+            draws = draws_of_sets(adjustment, self.bootstrap, self.random_state)
+            drawn = (copies(draws, k) for k in range(self.bootstrap))
+            parts = ((some, adjustment.weights[some]) for some in drawn)
+            units = "matched sets"
+        else:
+            parts = resampled_weights(table, adjustment, self._draws_of_people(table))
+            units = "people"
+        return self._with_errors(rows, self._effects_of(table, parts, rows, at), units)
 
     def _model(self, table: ComparisonTable, at: float | None) -> list[EffectRow]:
         """Estimate the effects by an outcome model."""
@@ -299,17 +322,43 @@ class _Settings:
                 some, self.estimand, self.interactions, at, self.ties, self.level
             )
 
-        return self._of_people(table, again(table), again)
-
-    def _of_people(
-        self,
-        table: ComparisonTable,
-        rows: list[EffectRow],
-        again: Callable[[ComparisonTable], list[EffectRow]],
-    ) -> list[EffectRow]:
-        """Replace the errors by those of a bootstrap, if asked for."""
+        rows = again(table)
         if not self.bootstrap:
             return rows
-        return bootstrap_of_people(
-            table, rows, again, self.bootstrap, self.random_state, self.level
-        )
+        draws = self._draws_of_people(table)
+        if table.outcome.event is None:
+            model = StandardizedModel(table, self.estimand, self.interactions)
+            return self._with_errors(rows, model.values_of_draws(draws), "people")
+        return self._with_errors(rows, refitted_values(table, again, draws), "people")
+
+    def _draws_of_people(self, table: ComparisonTable) -> SeededDraws:
+        """Draw people with replacement."""
+        return draws_of_people(table.n, self.bootstrap, self.random_state)
+
+    def _effects_of(
+        self,
+        table: ComparisonTable,
+        parts: Iterable[tuple[NDArray, NDArray] | None],
+        rows: list[EffectRow],
+        at: float | None,
+    ) -> Iterator[Values | None]:
+        """Yield the effects of draws, given their rows and weights."""
+        near = next((row.value for row in rows if row.measure == "hazard ratio"), None)
+        target = table.target == 1
+        for part in parts:
+            if part is None:
+                yield None
+                continue
+            drawn, w = part
+            try:
+                yield marginal_values(
+                    table.outcome.take(drawn), target[drawn], w, at, self.ties, near
+                )
+            except (DataError, SeparationError):
+                yield None
+
+    def _with_errors(
+        self, rows: list[EffectRow], values: Iterator[Values | None], units: str
+    ) -> list[EffectRow]:
+        """Replace the errors by those of a bootstrap."""
+        return with_bootstrap_errors(rows, values, units, self.level)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,10 @@ from scipy.stats import norm
 from steropes.data.paper_tables import Interval
 from steropes.data.result_tables import ResultTable, present
 
-__all__ = ["EffectRow", "contrasts", "effects_table", "is_ratio"]
+__all__ = ["EffectRow", "Values", "contrasts", "effects_table", "is_ratio"]
+
+# Differences and logarithms of ratios by measure and scale.
+Values: TypeAlias = dict[tuple[str, str], float]
 
 # Names of the difference and of the ratio of a statistic; there is no ratio of means that may be
 # negative.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -25,11 +25,13 @@ from steropes.designs.values.estimands import SPREAD_OF_ESTIMAND, check_estimand
 from steropes.designs.values.input_checks import require_arms
 from steropes.designs.values.setting_values import check_real, check_whole
 from steropes.errors import DataError, listed
-from steropes.fit.entropy_balance import EntropyFit, balance_by_entropy
+from steropes.fit.entropy_balance import EntropyFit, balance_by_entropy, balance_draws
+from steropes.infer.bootstrap_draws import Draws
 from steropes.infer.estimated_weights import influence_through_predictor
+from steropes.infer.inference_constants import BOOTSTRAP
 from steropes.models.fitting.sklearn_base import BaseEstimator
 
-__all__ = ["EntropyBalancing"]
+__all__ = ["EntropyBalancing", "weights_of_draws"]
 
 # Names of columns that a message lists.
 NAMED = 5
@@ -187,6 +189,7 @@ class EntropyBalancing(BaseEstimator):
             draft[code] = fit
         self._check_all_columns(imbalance, delta, spread, draft, design.names)
         self._publish(draft, weights, design)
+        self._toward = toward
         self.tolerance_, self.imbalance_ = delta, imbalance
         self.effective_sample_size_ = effective_sample_sizes(
             weights, target.astype(int), ("comparator", "target")
@@ -333,6 +336,41 @@ def _tolerance(value: Any) -> float:
     """Return a tolerance."""
     wanted = "a finite number of 0 or more, or such numbers by column"
     return check_real("tolerance", value, lambda x: 0 <= x < np.inf, wanted)
+
+
+def weights_of_draws(step: EntropyBalancing, draws: Draws) -> Iterator[NDArray | None]:
+    """Balance the groups of bootstrap draws, as replicates of the fitted problems.
+
+    Tolerances are those of the fit, in units of X.
+
+    Yields
+    ------
+    ndarray or None, shape (n,)
+        Weights of all people, without their numbers of copies; None if the optimum of a draw is
+        not certified.
+    """
+    found = {
+        code: balance_draws(
+            fit, step.tolerance_[fit.columns], draws, len(draws.seeds), max(step.tol, BOOTSTRAP.tol)
+        )
+        for code, fit in step._fits.items()
+    }
+    group = {code: fit.base > 0 for code, fit in step._fits.items()}
+    for k in range(len(draws.seeds)):
+        times = draws.one(k)
+        total = float(times @ step._toward)
+        weights = step._toward.copy()
+        etas = {code: next(each) for code, each in found.items()}
+        if any(eta is None for eta in etas.values()):
+            yield None
+            continue
+        for code, eta in etas.items():
+            assert eta is not None
+            drawn = group[code] & (times > 0)
+            own = np.zeros(len(times))
+            own[drawn] = step._fits[code].base[drawn] * np.exp(eta[drawn] - eta[drawn].max())
+            weights[group[code]] = own[group[code]] * total / float(times @ own)
+        yield weights
 
 
 def _group(code: int) -> str:

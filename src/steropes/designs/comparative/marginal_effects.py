@@ -1,9 +1,7 @@
-"""Marginal effects of weighted or matched groups, with errors by influences or a bootstrap."""
+"""Marginal effects of weighted or matched groups, with errors by influences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -12,19 +10,15 @@ from numpy.typing import NDArray
 from steropes.data import Surv
 from steropes.designs.comparative.abadie_imbens import matching_estimate
 from steropes.designs.comparative.adjustments import Adjustment
-from steropes.designs.comparative.comparison_table import ComparisonTable
+from steropes.designs.comparative.comparison_table import ComparisonTable, Outcome
 from steropes.designs.comparative.doubly_robust import DoublyRobust
-from steropes.designs.comparative.effect_rows import EffectRow, contrasts
+from steropes.designs.comparative.effect_rows import EffectRow, Values, contrasts
 from steropes.designs.comparative.group_statistics import group_statistics
 from steropes.designs.comparative.matching import Matching
-from steropes.errors import DataError, SeparationError
+from steropes.designs.effects.two_group_cox import Ties, TwoGroupCox
 from steropes.models.estimators.cox_regression import CoxRegression
 
-__all__ = ["Ties", "bootstrap_of_people", "bootstrap_of_sets", "marginal_effects"]
-
-Ties = Literal["efron", "breslow"]
-# Largest share of bootstrap draws without an estimate.
-FAILED = 0.1
+__all__ = ["Ties", "marginal_effects", "marginal_values"]
 
 
 def marginal_effects(
@@ -60,6 +54,48 @@ def marginal_effects(
     return rows
 
 
+def marginal_values(
+    outcome: Outcome,
+    target: NDArray,
+    w: NDArray,
+    horizon: float | None,
+    ties: Ties,
+    near: float | None = None,
+) -> Values:
+    """Compute all measures of an outcome without their errors.
+
+    Parameters
+    ----------
+    target : ndarray of bool, shape (n,)
+    w : ndarray, shape (n,)
+        Weights, 0 for people left out.
+    near : float, optional
+        A log hazard ratio close to that of these people, at which the search starts.
+
+    Returns
+    -------
+    dict
+        Differences and logarithms of ratios; of ratios only those that the groups' events define.
+    """
+    nothing = np.zeros((2, 2))
+    values: Values = {}
+    for found in group_statistics(outcome, target, w, horizon):
+        for measure, value, _ in contrasts(found.name, found.values, nothing):
+            values[measure, "marginal"] = value
+    if outcome.event is None:
+        return values
+    had = outcome.event == 1
+    if outcome.entry is not None:
+        if len(np.unique(target[had & (w > 0)])) == 2:
+            fit = _cox(outcome, target, w, ties)
+            values["hazard ratio", "marginal"] = float(fit.coef_[0])
+        return values
+    ratio = TwoGroupCox.of(outcome.y, had, target, w, ties=ties).maximum(near)
+    if np.isfinite(ratio):
+        values["hazard ratio", "marginal"] = ratio
+    return values
+
+
 def _both_have_events(table: ComparisonTable, w: NDArray) -> bool:
     """Return whether both groups have events, without which they have no ratio of hazards."""
     had = (table.outcome.event == 1) & (w > 0)
@@ -87,10 +123,7 @@ def _hazard_ratio(
     assert outcome.event is not None
     clusters, model = adjustment.clusters, adjustment.weight_model
     used = w > 0 if model is None else np.ones(table.n, dtype=bool)
-    own = outcome.take(used)
-    assert own.event is not None
-    y = Surv(own.y, (own.event == 1).astype(int), own.entry)
-    fit = CoxRegression(ties=ties).fit(table.target[used, None], y, sample_weight=w[used])
+    fit = _cox(outcome.take(used), table.target[used], w[used], ties)
     labels = None if clusters is None else clusters[used]
     kind: Literal["robust", "HC1"] = "robust" if clusters is None else "HC1"
     V = fit.vcov(kind, labels, weight_model=model) if model else fit.vcov(kind, labels)
@@ -100,101 +133,8 @@ def _hazard_ratio(
     )  # fmt: skip
 
 
-# -- bootstrap ---------------------------------------------------------------------------------
-
-
-def bootstrap_of_people(
-    table: ComparisonTable,
-    rows: list[EffectRow],
-    again: Callable[[ComparisonTable], list[EffectRow]],
-    draws: int,
-    seed: int,
-    level: float,
-) -> list[EffectRow]:
-    """Repeat the whole procedure with people drawn with replacement.
-
-    Parameters
-    ----------
-    again : callable
-        The procedure, which maps people to effects.
-    draws : int
-        Number of draws.
-    """
-
-    def one(rng: np.random.Generator) -> list[EffectRow]:
-        return again(table.take(np.sort(rng.integers(0, table.n, table.n))))
-
-    return _with_errors(rows, one, draws, seed, level, "people")
-
-
-def bootstrap_of_sets(
-    table: ComparisonTable,
-    adjustment: Adjustment,
-    rows: list[EffectRow],
-    again: Callable[[Adjustment], list[EffectRow]],
-    draws: int,
-    seed: int,
-    level: float,
-) -> list[EffectRow]:
-    """Draw matched sets with replacement (Austin and Small 2014).
-
-    Parameters
-    ----------
-    again : callable
-        Maps an adjustment, whose weights are those of a draw, to effects.
-    """
-    sets = adjustment.clusters
-    if sets is None:
-        raise DataError(
-            "bootstrap= is not valid after matching with replacement (Abadie and Imbens 2008); "
-            "leave it out for their errors."
-        )
-    inside = sets >= 0
-    number = np.unique(sets[inside], return_inverse=True)[1]
-    size = int(number.max()) + 1
-
-    def one(rng: np.random.Generator) -> list[EffectRow]:
-        counts: NDArray = np.bincount(rng.integers(0, size, size), minlength=size)
-        weights = adjustment.weights.copy()
-        weights[inside] *= counts[number]
-        return again(replace(adjustment, weights=weights))
-
-    return _with_errors(rows, one, draws, seed, level, "matched sets")
-
-
-def _with_errors(
-    rows: list[EffectRow],
-    one: Callable[[np.random.Generator], list[EffectRow]],
-    draws: int,
-    seed: int,
-    level: float,
-    units: str,
-) -> list[EffectRow]:
-    """Replace the errors of effects by standard deviations over draws."""
-    values: dict[tuple[str, str], list[float]] = {(r.measure, r.scale): [] for r in rows}
-    failed = 0
-    for stream in np.random.SeedSequence(seed).spawn(draws):
-        try:
-            found = one(np.random.default_rng(stream))
-        except (DataError, SeparationError):
-            failed += 1
-            continue
-        for row in found:
-            values.setdefault((row.measure, row.scale), []).append(row.value)
-    if failed > FAILED * draws:
-        raise DataError(
-            f"{failed} of {draws} bootstrap draws have no estimate, because groups or levels of "
-            "covariates are too small; merge rare levels, or leave bootstrap out."
-        )
-    made = []
-    for row in rows:
-        own = np.array(values[row.measure, row.scale])
-        # The draws in which a ratio is defined are a biased sample if many of them are not.
-        known = len(own) > 1 and len(own) >= (1 - FAILED) * draws
-        se = float(np.std(own, ddof=1)) if known else float("nan")
-        how = f"bootstrap of {units}, {len(own)} draws"
-        made.append(
-            EffectRow.of(row.method, row.measure, row.value, se, how, level, scale=row.scale,
-                         groups=(row.target, row.comparator))
-        )  # fmt: skip
-    return made
+def _cox(outcome: Outcome, target: NDArray, w: NDArray, ties: Ties) -> CoxRegression:
+    """Fit a Cox model of the treatment alone; competing events count as censored."""
+    assert outcome.event is not None
+    y = Surv(outcome.y, (outcome.event == 1).astype(int), outcome.entry)
+    return CoxRegression(ties=ties).fit(target[:, None], y, sample_weight=w)

@@ -35,7 +35,7 @@ from steropes.models.multinomial.multinomial_logistic_regression import (
     MultinomialLogisticRegression,
 )
 
-__all__ = ["PropensityWeights"]
+__all__ = ["PropensityWeights", "weights_of_scores"]
 
 
 class PropensityWeights(BaseEstimator):
@@ -196,13 +196,9 @@ class PropensityWeights(BaseEstimator):
             )  # fmt: skip
         else:
             scores = _given_scores(score, design.n, len(classes))
-        plain = weights_of_arms(
-            scores, arm, estimand, stabilized=self.stabilized,
-            focal=focal_arm(estimand, list(classes), self.focal),
-        )  # fmt: skip
-        kept = self._kept(scores)
-        largest = self._largest(plain[kept & (before > 0)])
-        weights = np.where(kept, plain if largest is None else np.minimum(plain, largest), 0.0)
+        weights, largest = weights_of_scores(
+            self, scores, arm, before > 0, focal_arm(estimand, list(classes), self.focal)
+        )
         self._estimated, self._reason = self._weight_model(model, estimand, largest)
         self.model_, self.classes_ = model, classes
         self.score_ = scores[:, 1] if len(classes) == 2 else scores
@@ -243,16 +239,6 @@ class PropensityWeights(BaseEstimator):
         if self.model is not None:
             return self.model
         return LogisticRegression() if groups == 2 else MultinomialLogisticRegression()
-
-    def _kept(self, scores: NDArray) -> NDArray:
-        """Return who remains after trimming, (n,) bool."""
-        return np.asarray((scores >= self.trim).all(axis=1))
-
-    def _largest(self, weights: NDArray) -> float | None:
-        """Return the weight to which larger ones are reduced, if any."""
-        if self.truncate is None:
-            return None
-        return float(np.quantile(weights, self.truncate))
 
     def _weight_model(
         self, model: Any, estimand: AnyEstimand, largest: float | None
@@ -310,6 +296,41 @@ class PropensityWeights(BaseEstimator):
                 "the model is fitted in each draw."
             )
         return self._estimated.influences(np.asarray(outcome, dtype=float))
+
+
+def weights_of_scores(
+    settings: PropensityWeights,
+    scores: NDArray,
+    arm: NDArray,
+    counted: NDArray | None = None,
+    focal: int | None = None,
+) -> tuple[NDArray, float | None]:
+    """Compute weights with trimming and truncation.
+
+    Parameters
+    ----------
+    settings : PropensityWeights
+    scores : ndarray, shape (n, K)
+    arm : ndarray of int, shape (n,)
+    counted : ndarray of bool, shape (n,), optional
+        People of whom the quantile is taken. Default: all.
+    focal : int, optional
+        As in `weights_of_arms`.
+
+    Returns
+    -------
+    weights : ndarray, shape (n,)
+    largest : float or None
+        The weight to which larger ones are reduced.
+    """
+    estimand = check_estimand(settings.estimand)
+    plain = weights_of_arms(scores, arm, estimand, stabilized=settings.stabilized, focal=focal)
+    kept = (scores >= settings.trim).all(axis=1)
+    if settings.truncate is None:
+        return np.where(kept, plain, 0.0), None
+    used = kept if counted is None else kept & counted
+    largest = float(np.quantile(plain[used], settings.truncate))
+    return np.where(kept, np.minimum(plain, largest), 0.0), largest
 
 
 def _groups(treatment: ArrayLike, n: int) -> tuple[NDArray, NDArray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ from scipy import linalg
 from scipy.special import expit
 
 from steropes.data import Surv
+from steropes.designs.comparative.comparison_bootstrap import TOGETHER, SeededDraws
 from steropes.designs.comparative.comparison_table import ComparisonTable
 from steropes.designs.comparative.covariate_columns import CovariateColumns
-from steropes.designs.comparative.effect_rows import EffectRow, contrasts
+from steropes.designs.comparative.effect_rows import EffectRow, Values, contrasts
 from steropes.designs.comparative.group_statistics import GroupStatistics
 from steropes.designs.values.estimands import AnyEstimand
 from steropes.designs.values.normal_quantile import Z
@@ -24,7 +25,7 @@ from steropes.models.estimators.cox_regression import CoxRegression
 from steropes.models.estimators.linear_regression import LinearRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression
 
-__all__ = ["standardized_effects"]
+__all__ = ["StandardizedModel", "standardized_effects"]
 
 STACKED = "stacked equations (include the outcome model)"
 METHOD = "standardization"
@@ -57,7 +58,7 @@ def standardized_effects(
         )
     try:
         if table.outcome.event is None:
-            return _of_numbers(table, estimand, interactions, level)
+            return StandardizedModel(table, estimand, interactions).rows(level)
         return _of_times(table, estimand, interactions, horizon, ties, level)
     except SeparationError as error:
         raise DataError(f"standardization: the outcome model cannot be estimated. {error}") from (
@@ -71,49 +72,120 @@ def population_of(target: NDArray, estimand: AnyEstimand) -> NDArray:
     return inside / inside.sum()
 
 
-def _of_numbers(
-    table: ComparisonTable,
-    estimand: AnyEstimand,
-    interactions: bool | Sequence[str] | None,
-    level: float,
-) -> list[EffectRow]:
-    """Standardise a linear or a logistic model."""
-    binary = table.outcome.kind == "binary"
-    target, y = table.target == 1, table.outcome.y
-    X, names = _coded(table)
-    products = _products(table, names, interactions)
-    both = [_columns(X, np.full(table.n, t), products) for t in (1.0, 0.0)]
-    observed = np.where(target[:, None], both[0], both[1])
-    own_name = _name_of_treatment(names)
-    labels = [own_name, *names, *(f"{own_name} × {names[j]}" for j in products)]
-    model = LogisticRegression() if binary else LinearRegression()
-    model.fit(pd.DataFrame(observed, columns=labels), y)
-    beta = np.append(float(model.intercept_), model.coef_)
-    Z1, Z0, own = (np.column_stack([np.ones(table.n), x]) for x in (*both, observed))
-    mean = expit(own @ beta) if binary else own @ beta
-    slope = mean * (1 - mean) if binary else np.ones(table.n)
-    influence = _influences(own, slope, y - mean)
-    q = population_of(target, estimand)
-    values, on_means = np.empty(2), np.empty((table.n, 2))
-    for k, x in enumerate((Z1, Z0)):
-        there = expit(x @ beta) if binary else x @ beta
-        gradient = (q * (there * (1 - there) if binary else 1.0)) @ x
-        values[k] = q @ there
-        on_means[:, k] = q * (there - values[k]) + influence @ gradient
-    found = GroupStatistics("risk" if binary else "mean", values, on_means)
-    V = found.covariance()
-    rows = [
-        EffectRow.of(METHOD, measure, value, se, STACKED, level, groups=(values[0], values[1]))
-        for measure, value, se in contrasts(found.name, values, V)
-    ]
-    if not products:
-        se = float(np.sqrt((influence[:, 1] ** 2).sum()))
-        measure = "odds ratio" if binary else "mean difference"
-        rows.append(
-            EffectRow.of(METHOD, measure, float(beta[1]), se, "robust (HC0)", level,
-                         scale="conditional")
-        )  # fmt: skip
-    return rows
+class StandardizedModel:
+    """A linear or logistic outcome model whose predictions are averaged over a population.
+
+    Parameters
+    ----------
+    table : ComparisonTable
+        People with an outcome that is a number.
+    estimand : str
+        The population.
+    interactions : bool or sequence of str, optional
+        As in `standardized_effects`.
+    """
+
+    def __init__(
+        self,
+        table: ComparisonTable,
+        estimand: AnyEstimand,
+        interactions: bool | Sequence[str] | None,
+    ) -> None:
+        self.binary = table.outcome.kind == "binary"
+        self.target, self.y = table.target == 1, table.outcome.y
+        self.population = population_of(self.target, estimand)
+        self.X, names = _coded(table)
+        self.products = _products(table, names, interactions)
+        own_name = _name_of_treatment(names)
+        labels = [own_name, *names, *(f"{own_name} × {names[j]}" for j in self.products)]
+        t = self.target.astype(float)
+        observed = np.column_stack([t, self.X, t[:, None] * self.X[:, self.products]])
+        self.model = LogisticRegression() if self.binary else LinearRegression()
+        self.model.fit(pd.DataFrame(observed, columns=labels, copy=False), self.y)
+        self.beta = np.append(float(self.model.intercept_), self.model.coef_)
+        self.own = np.column_stack([np.ones(table.n), observed])
+
+    @property
+    def statistic(self) -> str:
+        """The name of the statistic of both groups."""
+        return "risk" if self.binary else "mean"
+
+    @property
+    def conditional(self) -> tuple[str, str] | None:
+        """Measure and scale of the coefficient of the treatment, without products only."""
+        if self.products:
+            return None
+        return ("odds ratio" if self.binary else "mean difference"), "conditional"
+
+    def means(self, beta: NDArray, treated: bool) -> NDArray:
+        """Predict the means of all people as if they were in one group, (n,) or (n, b)."""
+        slopes = beta[2 : 2 + self.X.shape[1]].copy()
+        if treated:
+            slopes[self.products] += beta[2 + self.X.shape[1] :]
+        eta = self.X @ slopes + (beta[0] + treated * beta[1])
+        return np.asarray(expit(eta)) if self.binary else np.asarray(eta)
+
+    def rows(self, level: float) -> list[EffectRow]:
+        """Estimate the effects with errors by stacked equations."""
+        both = [self.means(self.beta, treated) for treated in (True, False)]
+        mean = np.where(self.target, *both)
+        influence = _influences(self.own, self._slope(mean), self.y - mean)
+        q = self.population
+        values, on_means = np.empty(2), np.empty((len(q), 2))
+        for k, there in enumerate(both):
+            values[k] = q @ there
+            slope = q * self._slope(there)
+            along, treated = slope @ self.X, 1.0 - k
+            gradient = np.concatenate(
+                [slope.sum() * np.array([1.0, treated]), along, treated * along[self.products]]
+            )
+            on_means[:, k] = q * (there - values[k]) + influence @ gradient
+        V = GroupStatistics(self.statistic, values, on_means).covariance()
+        rows = [
+            EffectRow.of(METHOD, measure, value, se, STACKED, level, groups=(values[0], values[1]))
+            for measure, value, se in contrasts(self.statistic, values, V)
+        ]
+        if self.conditional:
+            se = float(np.sqrt((influence[:, 1] ** 2).sum()))
+            measure, scale = self.conditional
+            rows.append(
+                EffectRow.of(METHOD, measure, float(self.beta[1]), se, "robust (HC0)", level,
+                             scale=scale)
+            )  # fmt: skip
+        return rows
+
+    def values_of_draws(self, draws: SeededDraws) -> Iterator[Values | None]:
+        """Yield the effects of bootstrap draws, whose models are replicates of the fitted one."""
+        found = self.model.inference.bootstrap(
+            len(draws.seeds), draws.unit, random_state=draws.seed
+        ).coef
+        for a in range(0, len(found), TOGETHER):
+            numbers = list(range(a, min(a + TOGETHER, len(found))))
+            times = draws(numbers) * self.population[:, None]
+            usable = np.isfinite(found[numbers]).all(axis=1)
+            beta = np.where(usable[:, None], found[numbers], 0.0).T
+            means = np.stack(
+                [(times * self.means(beta, treated)).sum(axis=0) for treated in (True, False)]
+            )
+            with np.errstate(invalid="ignore"):
+                means = means / times.sum(axis=0)
+            for k, values in enumerate(means.T):
+                fine = usable[k] and np.isfinite(values).all()
+                yield self._values(values, float(beta[1, k])) if fine else None
+
+    def _values(self, means: NDArray, coefficient: float) -> Values:
+        """Return all measures of the means of one draw."""
+        values: Values = {
+            (measure, "marginal"): value
+            for measure, value, _ in contrasts(self.statistic, means, np.zeros((2, 2)))
+        }
+        if self.conditional:
+            values[self.conditional] = coefficient
+        return values
+
+    def _slope(self, mean: NDArray) -> NDArray:
+        """Return the derivative of means in the linear predictor."""
+        return mean * (1 - mean) if self.binary else np.ones(len(mean))
 
 
 def _name_of_treatment(names: list[str]) -> str:
@@ -151,11 +223,6 @@ def _products(
 def _is_of(column: str, variable: str) -> bool:
     """Return whether a column is a variable or one of its levels."""
     return column == variable or (column.startswith(f"{variable}[") and column.endswith("]"))
-
-
-def _columns(X: NDArray, treatment: NDArray, products: list[int]) -> NDArray:
-    """Return the columns of the outcome model, (n, 1 + p + k)."""
-    return np.column_stack([treatment, X, treatment[:, None] * X[:, products]])
 
 
 def _influences(Z: NDArray, slope: NDArray, residual: NDArray) -> NDArray:
