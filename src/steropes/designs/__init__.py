@@ -46,9 +46,15 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         score_strata,
         trim,
     )
+    from .target_trials.emulation_result import EmulatedTrial
+    from .target_trials.protocol import TargetTrial
+    from .target_trials.sequential_trials import sequential_trials
 
 # The package or module that defines each name.
 _HOMES = {
+    "target_trials.emulation_result": ["EmulatedTrial"],
+    "target_trials.protocol": ["TargetTrial"],
+    "target_trials.sequential_trials": ["sequential_trials"],
     "comparative.balance_table": ["balance_table"],
     "comparative.doubly_robust": ["DoublyRobust"],
     "comparative.entropy_balancing": ["EntropyBalancing"],
@@ -89,6 +95,7 @@ __all__ = [
     "Balance",
     "Covariates",
     "DoublyRobust",
+    "EmulatedTrial",
     "EntropyBalancing",
     "Estimate",
     "EstimatedWeights",
@@ -99,6 +106,7 @@ __all__ = [
     "PropensityScores",
     "PropensityWeights",
     "Stratify",
+    "TargetTrial",
     "Trim",
     "absolute_effect",
     "balance_table",
@@ -113,6 +121,7 @@ __all__ = [
     "matched_weights",
     "propensity_weights",
     "score_strata",
+    "sequential_trials",
     "table_one",
     "trim",
 ]

@@ -1,0 +1,187 @@
+"""Risks under each strategy, averaged over people, from a pooled logistic model.
+
+With hazards p_ik of interval k under a strategy, the survival of row i is
+S_i(t) = Π_{k≤t} (1 − p_ik), and its derivative in a coefficient of the column z_ik is
+−S_i(t) Σ_{k≤t} p_ik z_ik. The rows that the risks are standardised to are taken as given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import norm
+
+from steropes.design.time_basis import baseline_basis, channels
+
+__all__ = ["HazardModel", "StrategyRisks", "contrast_table", "risk_table"]
+
+# Hazards that are in memory at a time, which fit into the processor's cache.
+AT_ONCE = 100_000
+
+
+@dataclass(frozen=True)
+class HazardModel:
+    """Columns of a pooled logistic model, in the order of its coefficients.
+
+    Attributes
+    ----------
+    baseline : int
+        Degree of the polynomial of time.
+    changing : dict of str to int
+        Degrees of effects that change with time.
+    intervals : int
+        Number of intervals K.
+    """
+
+    baseline: int
+    changing: dict[str, int]
+    intervals: int
+
+    def risks(
+        self, X: pd.DataFrame, coef: NDArray, weights: NDArray | None = None, slopes: bool = True
+    ) -> tuple[NDArray, NDArray]:
+        """Compute average risks by the end of each interval, and their derivatives.
+
+        Parameters
+        ----------
+        X : DataFrame, shape (n, p)
+        coef : ndarray, shape (q,)
+        weights : ndarray, shape (n,), optional
+            Weights of rows in the average.
+        slopes : bool, default True
+            Whether to compute derivatives.
+
+        Returns
+        -------
+        risk : ndarray, shape (K,)
+        slope : ndarray, shape (K, q)
+            Zero without ``slopes``.
+        """
+        K = self.intervals
+        B = baseline_basis(self.baseline, K)[0]
+        functions, pairs = channels(self.changing or None, list(X.columns), K)
+        M, p = B.shape[1], X.shape[1]
+        b, beta, gamma = coef[:M], coef[M : M + p], coef[M + p :]
+        w = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
+        survival, slope = np.zeros(K), np.zeros((K, len(coef)))
+        values, step = X.to_numpy(np.float64), max(1, AT_ONCE // K)
+        for a in range(0, len(X), step):
+            x, own = values[a : a + step], w[a : a + step]
+            eta = (x @ beta)[:, None] + B @ b
+            for (j, q), g in zip(pairs, gamma, strict=True):
+                eta += g * x[:, j, None] * functions[q].values
+            hazard = expit(eta)
+            S = np.cumprod(1 - hazard, axis=1)
+            survival += own @ S
+            if not slopes:
+                continue
+            S *= own[:, None]
+            for m in range(M):
+                slope[:, m] += (S * np.cumsum(hazard * B[:, m], axis=1)).sum(axis=0)
+            slope[:, M : M + p] += (S * np.cumsum(hazard, axis=1)).T @ x
+            for i, (j, q) in enumerate(pairs):
+                moved = S * np.cumsum(hazard * functions[q].values, axis=1)
+                slope[:, M + p + i] += moved.T @ x[:, j]
+        return 1 - survival / w.sum(), slope / w.sum()
+
+
+@dataclass(frozen=True, repr=False)
+class StrategyRisks:
+    """Risks of strategies by time, with their joint covariance or with bootstrap draws.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the strategies; contrasts are of each against the last.
+    times : ndarray, shape (T,)
+    risk : ndarray, shape (S, T)
+    covariance : ndarray, shape (T, S, S), or None
+        Of the risks at each time.
+    draws : ndarray, shape (B, S, T), or None
+        Risks in bootstrap draws, from which percentile limits are computed if there are any.
+    """
+
+    names: Sequence[str]
+    times: NDArray
+    risk: NDArray
+    covariance: NDArray | None = None
+    draws: NDArray | None = None
+
+    def limits(
+        self, value: NDArray, slope: NDArray, drawn: NDArray | None, level: float, log: bool
+    ) -> tuple[NDArray, NDArray, NDArray]:
+        """Compute errors and limits of a function of the risks at each time, (T,) each.
+
+        Parameters
+        ----------
+        value : ndarray, shape (T,)
+            The function, a logarithm if ``log``.
+        slope : ndarray, shape (T, S)
+            Its derivatives in the risks.
+        drawn : ndarray, shape (B, T), or None
+            The function in bootstrap draws.
+        """
+        if drawn is not None:
+            se = np.std(drawn, axis=0, ddof=1)
+            lower, upper = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        elif self.covariance is None:
+            se = np.full(len(value), np.nan)
+            lower = upper = se
+        else:
+            variance = np.einsum("ts,tsr,tr->t", slope, self.covariance, slope)
+            se = np.sqrt(np.maximum(variance, 0))
+            q = norm.ppf(0.5 + level / 2)
+            lower, upper = value - q * se, value + q * se
+        return se, *((np.exp(lower), np.exp(upper)) if log else (lower, upper))
+
+
+def risk_table(found: StrategyRisks, level: float) -> pd.DataFrame:
+    """List the risk under each strategy by the end of each interval."""
+    parts = []
+    for s, name in enumerate(found.names):
+        slope = np.zeros((len(found.times), len(found.names)))
+        slope[:, s] = 1.0
+        drawn = None if found.draws is None else found.draws[:, s]
+        se, lower, upper = found.limits(found.risk[s], slope, drawn, level, log=False)
+        parts.append(
+            pd.DataFrame(
+                {"strategy": name, "time": found.times, "risk": found.risk[s],
+                 "lower": np.maximum(lower, 0), "upper": np.minimum(upper, 1), "se": se}
+            )
+        )  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
+
+
+def contrast_table(found: StrategyRisks, level: float) -> pd.DataFrame:
+    """List differences and ratios of risks, and differences of restricted means, by time."""
+    parts = []
+    last = len(found.names) - 1
+    for s, name in enumerate(found.names[:-1]):
+        label = f"{name} against {found.names[last]}"
+        one, other = found.risk[s], found.risk[last]
+        slope = np.zeros((len(found.times), len(found.names)))
+        slope[:, s], slope[:, last] = 1.0, -1.0
+        drawn = None if found.draws is None else found.draws[:, s] - found.draws[:, last]
+        own = found.limits(one - other, slope, drawn, level, log=False)
+        rows = {"risk difference": (one - other, *own)}
+        if (one > 0).all() and (other > 0).all():
+            slope = np.zeros_like(slope)
+            slope[:, s], slope[:, last] = 1 / one, -1 / other
+            logs = np.log(one / other)
+            drawn = None
+            if found.draws is not None and (found.draws[:, [s, last]] > 0).all():
+                drawn = np.log(found.draws[:, s] / found.draws[:, last])
+            rows["risk ratio"] = (one / other, *found.limits(logs, slope, drawn, level, True))
+        for measure, (estimate, se, lower, upper) in rows.items():
+            parts.append(
+                pd.DataFrame(
+                    {"contrast": label, "measure": measure, "time": found.times,
+                     "estimate": estimate, "lower": lower, "upper": upper, "se": se}
+                )
+            )  # fmt: skip
+    return pd.concat(parts, ignore_index=True)

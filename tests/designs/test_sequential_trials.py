@@ -1,0 +1,394 @@
+"""Sequences of trials equal analyses of expanded person-trial-periods, and R's TrialEmulation."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from designs.conftest import PUBLISHED
+from steropes import CoxRegression, DataError, LogisticRegression, SeparationError, Surv
+from steropes.designs import TargetTrial, sequential_trials
+from steropes.designs.target_trials.emulation_diagnostics import of_weights
+from steropes.designs.target_trials.person_time import read_person_time
+from steropes.designs.target_trials.sequence_estimates import Estimates, coefficients
+from steropes.designs.target_trials.sequential_trials import SequenceSettings
+from steropes.designs.target_trials.trial_sequence import (
+    quantile_of_weights,
+    start_trials,
+)
+
+ROLES = {"id": "id", "period": "period", "treatment": "treatment", "outcome": "outcome"}
+WEIGHTS = {
+    "treatment_weights": (["age"], ["age", "x"]),
+    "censored": "censored",
+    "censoring_weights": (["age"], ["age", "x"]),
+}
+
+
+def simulate(n=250, K=6, seed=0):
+    """Person-time with a confounder x that treatment changes, losses, and late eligibility."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(n):
+        age, x, a = rng.normal(), rng.normal(), 0
+        for t in range(K):
+            x = 0.5 * x - 0.4 * a + rng.normal()
+            a = int(rng.random() < expit(-0.8 + 1.8 * a + 0.5 * x))
+            y = int(rng.random() < expit(-2.6 + 0.5 * x + 0.3 * age - 0.4 * a))
+            c = int(not y and rng.random() < expit(-3 + 0.4 * x))
+            rows.append((i, t, a, y, c, int(t > 0 or i % 5 > 0), age, x))
+            if y or c:
+                break
+    names = ["id", "period", "treatment", "outcome", "censored", "eligible", "age", "x"]
+    return pd.DataFrame(rows, columns=names)
+
+
+@pytest.fixture(scope="module")
+def months():
+    return simulate()
+
+
+@pytest.fixture(scope="module")
+def shuffled(months):
+    """The same table in another order of rows."""
+    return months.sample(frac=1, random_state=1)
+
+
+def expand(d, per_protocol):
+    """Person-trial-periods with their weights, by loops over people and trials."""
+    d = d[d.groupby("id")["eligible"].cumsum() > 0].reset_index(drop=True)
+    before = d.groupby("id")["treatment"].shift().fillna(0).to_numpy()
+    used = np.ones(len(d), bool)
+    if per_protocol:
+        following = False
+        for r in range(len(d)):
+            same = r > 0 and d["id"][r] == d["id"][r - 1]
+            used[r] = d["eligible"][r] == 1 or (same and following)
+            kept = same and following and d["treatment"][r] == d["treatment"][r - 1]
+            following = d["eligible"][r] == 1 or kept
+    ratio = np.ones(len(d))
+    for name, y in (("a", d["treatment"].to_numpy()), ("c", 1 - d["censored"].to_numpy())):
+        for a in (0, 1):
+            own = used & (before == a)
+            p = [
+                LogisticRegression().fit(d.loc[own, c], y[own]).predict_proba(d.loc[own, c])[:, 1]
+                for c in (["age"], ["age", "x"])
+            ]
+            above, below = (np.where((y[own] == 1) | (name == "c"), q, 1 - q) for q in p)
+            ratio[own] *= above / below
+    rows = []
+    for m in np.flatnonzero(d["eligible"] == 1):
+        w = 1.0
+        for j in range(m, len(d)):
+            if d["id"][j] != d["id"][m]:
+                break
+            if per_protocol and d["treatment"][j] != d["treatment"][m]:
+                break
+            w *= ratio[j] if j > m else 1.0
+            rows.append((d["id"][m], d["period"][m], j - m, d["treatment"][m],
+                         d["treatment"][j], d["age"][m], d["outcome"][j], w))  # fmt: skip
+    names = ["id", "trial", "k", "assigned", "current", "age", "y", "w"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def columns(e, treatment):
+    """The columns of the outcome model."""
+    trial = e["trial"] - e["trial"].min()
+    return pd.DataFrame(
+        {"t": e["k"] + 1.0, "t^2": (e["k"] + 1.0) ** 2, "treatment": e[treatment] * 1.0,
+         "trial": trial * 1.0, "trial^2": trial**2.0, "age": e["age"]}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("effect", ["per-protocol", "as-treated"])
+def test_weighted_model_is_that_of_expanded_rows(months, shuffled, effect):
+    e = expand(months, effect == "per-protocol")
+    X = columns(e, "assigned" if effect == "per-protocol" else "current")
+    cap = np.quantile(e["w"], 0.95)
+    reference = LogisticRegression().fit(X, e["y"], sample_weight=np.minimum(e["w"], cap))
+    wanted = reference.summary(cluster=e["id"])
+    found = sequential_trials(
+        shuffled, **ROLES, eligible="eligible", covariates=["age"], effect=effect,
+        truncate=0.95, **WEIGHTS,
+    )  # fmt: skip
+    model = found.models["outcome"]
+    assert model.n_person_intervals_ == len(e)
+    np.testing.assert_allclose(coefficients(model), wanted["coef"], rtol=1e-6)
+    row = found.effects.iloc[0]
+    assert np.log(row["estimate"]) == pytest.approx(wanted.loc["treatment", "coef"], rel=1e-6)
+    assert row["se"] == pytest.approx(wanted.loc["treatment", "se"], rel=1e-6)
+    weights = found.weights
+    assert (weights["mean"] * weights["at_risk"]).sum() == pytest.approx(
+        np.minimum(e["w"], cap).sum(), rel=1e-9
+    )
+
+
+def test_weighted_cox_model_is_that_of_expanded_rows(months, shuffled):
+    e = expand(months, True)
+    X = columns(e, "assigned").drop(columns=["t", "t^2"])
+
+    y = Surv(e["k"] + 1, e["y"], e["k"])
+    wanted = CoxRegression().fit(X, y, sample_weight=e["w"]).summary(cluster=e["id"])
+    found = sequential_trials(
+        shuffled, **ROLES, eligible="eligible", covariates=["age"], effect="per-protocol",
+        model="cox", **WEIGHTS,
+    ).effects.iloc[0]  # fmt: skip
+    assert np.log(found["estimate"]) == pytest.approx(wanted.loc["treatment", "coef"], rel=1e-6)
+    assert found["se"] == pytest.approx(wanted.loc["treatment", "se"], rel=1e-6)
+
+
+def test_risks_are_averages_of_predictions_with_errors_by_the_delta_method(shuffled):
+    found = sequential_trials(
+        shuffled, **ROLES, eligible="eligible", covariates=["age"], effect_degree=1
+    )
+    settings = SequenceSettings(
+        "intention-to-treat", None, None, "none", None, None, "logistic", None, None, 2, 2, 1,
+        "all", 0, 0.95, 0, ("age",),
+    )  # fmt: skip
+    rows = read_person_time(
+        shuffled, **ROLES, eligible="eligible", censored=None, covariates=["age"], measured={}
+    )
+    estimates = Estimates(settings, start_trials(rows, "intention-to-treat", None, None), None)
+    model = found.models["outcome"]
+    coef = coefficients(model)
+    risk, slope = estimates.risks(coef)
+    every = np.arange(len(estimates.trials.start))
+    for s, a in enumerate((1.0, 0.0)):
+        X = estimates.columns(every, np.full(len(every), a))
+        np.testing.assert_allclose(risk[s], 1 - model.predict_survival(X).mean(axis=0), rtol=1e-12)
+    step = 1e-6
+    for q in range(len(coef)):
+        moved = coef + step * (np.arange(len(coef)) == q)
+        np.testing.assert_allclose(
+            slope[:, :, q], (estimates.risks(moved, False)[0] - risk) / step, rtol=1e-4, atol=1e-5
+        )
+    V = model.vcov("robust", estimates.trials.person).to_numpy()
+    g = slope[0, -1] - slope[1, -1]
+    last = found.contrasts.query("measure == 'risk difference'").iloc[-1]
+    assert last["se"] == pytest.approx(np.sqrt(g @ V @ g), rel=1e-9)
+
+
+def test_quantiles_of_weights_are_those_of_all_person_intervals(months):
+    e = expand(months, True)
+    settings = SequenceSettings(
+        "per-protocol", *(WEIGHTS[k] for k in ("treatment_weights", "censoring_weights")), "none",
+        None, None, "logistic", None, None, 2, 2, 0, "all", 0, 0.95, 0, ("age",),
+    )  # fmt: skip
+    rows = read_person_time(
+        months, **ROLES, eligible="eligible", censored="censored", covariates=["age", "x"],
+        measured={},
+    )  # fmt: skip
+    trials = start_trials(rows, "per-protocol", None, None)
+    weights = settings.weights(rows, trials)
+    for q in (0.0, 0.01, 0.37, 0.99, 1.0):
+        found = quantile_of_weights(trials, weights, q)
+        assert found == pytest.approx(np.quantile(e["w"], q), rel=1e-9)
+
+
+def test_intention_to_treat_has_the_numbers_of_trialemulation():
+    """22,710 rows in place of TrialEmulation's 1,939,053."""
+    d = pd.read_csv(PUBLISHED / "trial_example.csv.gz")
+    names = ["catvarA", "catvarB", "nvarA", "nvarB", "nvarC"]
+    settings = SequenceSettings(
+        "intention-to-treat", None, None, "none", None, None, "logistic", None, None, 2, 2, 0,
+        "all", 0, 0.95, 0, tuple(names),
+    )  # fmt: skip
+    rows = read_person_time(
+        d, **ROLES, eligible="eligible", censored=None, covariates=names, measured={}
+    )
+    trials = start_trials(rows, "intention-to-treat", None, None)
+    assert len(trials.start) == 22_710
+    assert trials.length.sum() == 1_939_053
+    estimates = Estimates(settings, trials, None)
+    model = estimates.fit()
+    # TrialEmulation counts trials from the first period of the data and follow-up from 0.
+    b, c = model.baseline_coef_, dict(zip(model.feature_names_in_, model.coef_, strict=True))
+    shift = float(trials.trial.min() - 0)
+    intercept = b.iloc[0] + b.iloc[1] + b.iloc[2] - shift * c["trial"] + shift**2 * c["trial^2"]
+    assert intercept == pytest.approx(-3.61020871, rel=1e-6)
+    assert c["treatment"] == pytest.approx(-0.28294506, abs=2e-8)
+    assert c["nvarC"] == pytest.approx(-0.0401085695, rel=1e-6)
+    # Its predict() with the times 0, 60 and 120 multiplies the survival of these intervals alone.
+    every = np.arange(len(trials.start))
+    risks = []
+    for a in (1.0, 0.0):
+        hazard = model.predict_hazard(estimates.columns(every, np.full(len(every), a)))
+        risks.append(1 - np.cumprod(1 - hazard[:, [0, 60, 120]], axis=1).mean(axis=0))
+    wanted = [-0.00110517, -0.00236555, -0.00373068]
+    np.testing.assert_allclose(risks[0] - risks[1], wanted, atol=2e-8)
+
+
+@pytest.fixture(scope="module")
+def censored():
+    return pd.read_csv(PUBLISHED / "data_censored.csv.gz")
+
+
+LOSSES = {
+    "eligible": "eligible", "censored": "censored", "covariates": ["x2"],
+    "censoring_weights": (["x2"], ["x2", "x1"]), "pool_censoring": "numerator",
+}  # fmt: skip
+
+
+def test_censoring_weights_have_the_numbers_of_trialemulation(censored):
+    """Nobody has the outcome in trials from 2 on, whose hazards R's glm drives towards zero."""
+    settings = SequenceSettings(
+        "intention-to-treat", None, LOSSES["censoring_weights"], "numerator", 0.99, None,
+        "logistic", None, None, 2, 2, 0, "all", 0, 0.95, 0, ("x2",),
+    )  # fmt: skip
+    rows = read_person_time(
+        censored, **ROLES, eligible="eligible", censored="censored", covariates=["x2", "x1"],
+        measured={},
+    )  # fmt: skip
+    trials = start_trials(rows, "intention-to-treat", None, None)
+    weights = settings.weights(rows, trials)
+    assert trials.length.sum() == 1_558
+    early = trials.trial <= 1
+    some = replace(
+        trials,
+        **{k: getattr(trials, k)[early] for k in ("start", "end", "event", "deviated")},
+    )
+    estimates = Estimates(settings, some, weights.rows(early))
+    risk, _ = estimates.risks(coefficients(estimates.fit()), False)
+    survival = -(risk[0] - risk[1])[10] * early.mean()
+    assert survival == pytest.approx(-0.15315301, rel=1e-6)
+
+
+def test_separated_models_are_refused_by_name(censored):
+    with pytest.raises(SeparationError, match="has the outcome"):
+        sequential_trials(censored.assign(outcome=0), **ROLES)
+    with pytest.raises(SeparationError, match="model of the outcome has no finite maximum"):
+        sequential_trials(censored, **ROLES, **LOSSES)
+    with pytest.raises(SeparationError, match="no finite"):
+        sequential_trials(
+            censored, **ROLES, eligible="eligible", covariates=["age"], effect="per-protocol",
+            treatment_weights=(["age"], ["age", "x1", "x3"]),
+        )  # fmt: skip
+
+
+def test_bootstrap_fits_the_weights_of_each_draw_again(months):
+    kwargs = {
+        **ROLES, "eligible": "eligible", "covariates": ["age"], "effect": "per-protocol", **WEIGHTS,
+        "bootstrap": 3, "random_state": 3,
+    }  # fmt: skip
+    one = sequential_trials(months, **kwargs)
+    people = months["id"].to_numpy()
+    ids = np.unique(people[months["eligible"] == 1])
+    logs = []
+    for stream in np.random.SeedSequence(3).spawn(3):
+        drawn = ids[np.random.default_rng(stream).integers(0, len(ids), len(ids))]
+        parts = [months[people == i].assign(id=j) for j, i in enumerate(drawn)]
+        kwargs["bootstrap"] = 0
+        found = sequential_trials(pd.concat(parts), **kwargs)
+        logs.append(np.log(found.effects["estimate"].iloc[0]))
+    assert one.effects["se"].iloc[0] == pytest.approx(np.std(logs, ddof=1), rel=1e-5)
+
+
+def test_bootstrap_without_weights_draws_people(months):
+    found = sequential_trials(
+        months, **ROLES, eligible="eligible", covariates=["age"], bootstrap=60, random_state=1
+    )
+    plain = sequential_trials(months, **ROLES, eligible="eligible", covariates=["age"])
+    assert found.effects["se"].iloc[0] == pytest.approx(plain.effects["se"].iloc[0], rel=0.3)
+    assert found.effects["errors"].iloc[0] == "bootstrap of people, 60 draws"
+
+
+def test_follow_up_and_trials_limit_the_person_trials(months):
+    found = sequential_trials(
+        months, **ROLES, eligible="eligible", covariates=["age"], follow_up=3, trials=(1, 2)
+    )
+    assert found.risks["time"].max() == 3
+    e = expand(months, False)
+    kept = e[(e["k"] < 3) & e["trial"].between(1, 2)]
+    assert found.weights["at_risk"].sum() == len(kept)
+    assert found.weights["events"].sum() == kept["y"].sum()
+
+
+def test_ends_of_follow_up_are_counted_by_reason(months):
+    found = sequential_trials(
+        months, **ROLES, eligible="eligible", covariates=["age"], effect="per-protocol", **WEIGHTS
+    )
+    table = found.censoring
+    reasons = ["outcome", "change of treatment", "lost", "end of follow-up"]
+    first = table[table["time"] == 1]["at_risk"].sum()
+    assert table[reasons].to_numpy().sum() == first
+    assert table["outcome"].sum() == found.weights["events"].sum()
+
+
+def test_specification_is_printed_as_a_table(months, tmp_path):
+    trial = TargetTrial(eligibility="Adults of the register", contrast="Per-protocol effect")
+    found = sequential_trials(
+        months, **ROLES, eligible="eligible", covariates=["age"], protocol=trial
+    )
+    assert list(found.protocol.columns) == ["target_trial", "emulation"]
+    assert found.protocol.loc["Eligibility criteria", "target_trial"] == "Adults of the register"
+    assert "Randomly assigned" in found.protocol.loc["Assignment procedures", "target_trial"]
+    assert "random given age" in found.protocol.loc["Assignment procedures", "emulation"]
+    assert "(per protocol) is not estimated" in repr(found)
+    page = tmp_path / "trial.html"
+    found.write_report(page)
+    text = page.read_text(encoding="utf-8")
+    assert "Adults of the register" in text
+    assert "Who is censored when" in text
+
+
+def test_extreme_weights_fail_by_name():
+    weights = pd.DataFrame(
+        {"at_risk": [10, 9], "mean": [1.0, 1.5], "largest": [1.0, 2000.0],
+         "effective_size": [10.0, 2.0]}
+    )  # fmt: skip
+    passed = {name: passed for name, _, _, passed, _ in of_weights(weights, True)}
+    assert passed == {
+        "distance of the mean weight from one": False,
+        "largest weight": False,
+        "least effective share of those at risk": False,
+    }
+
+
+def test_numerators_that_change_with_time_fail(months):
+    found = sequential_trials(
+        months, **ROLES, eligible="eligible", covariates=["x"], effect="per-protocol",
+        treatment_weights=(["x"], ["x", "age"]),
+    )  # fmt: skip
+    checks = found.diagnostics.set_index("diagnostic")
+    assert not checks.loc["numerators that change with time", "passed"]
+
+
+def broken(change):
+    """A table with one fault."""
+    d = simulate(n=40)
+    return change(d)
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "message"),
+    [
+        (lambda d: pd.concat([d, d.iloc[:1]]), {}, "same person and period"),
+        (lambda d: d.drop(index=d.index[d["period"] == 1][0]), {}, "between them is missing"),
+        (lambda d: d.assign(treatment=0), {}, "Nobody follows the strategy 'treatment'"),
+        (lambda d: d.assign(outcome=1), {}, "rows after outcome = 1"),
+        (lambda d: d.assign(treatment=d["treatment"] * 2), {}, "must be 0 or 1"),
+        (lambda d: d.assign(eligible=0), {"eligible": "eligible"}, "Nobody is ever eligible"),
+        (
+            lambda d: d.assign(when=d["period"] + 1),
+            {"covariates": ["x"], "measured": {"x": "when"}},
+            "measured after the treatment",
+        ),
+        (lambda d: d.assign(x=np.nan), {"covariates": ["x"]}, "'x' has missing values"),
+        (lambda d: d, {"effect": "per-protocol"}, "needs treatment_weights"),
+        (lambda d: d, {"treatment_weights": ([], ["x"])}, "intention-to-treat effect; leave it"),
+        (
+            lambda d: d,
+            {"effect": "per-protocol", "treatment_weights": (["age"], ["x"])},
+            "in the numerator of weights but not among covariates",
+        ),
+        (lambda d: d, {"censoring_weights": ([], ["x"])}, "needs censored="),
+        (lambda d: d, {"truncate": 0.99}, "no effect without weights"),
+        (lambda d: d, {"covariates": ["treatment"]}, "has another role"),
+        (lambda d: d, {"bootstrap": 1}, "a number of draws"),
+    ],
+)
+def test_faults_are_named(change, settings, message):
+    with pytest.raises(DataError, match=message):
+        sequential_trials(broken(change), **{**ROLES, **settings})
