@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.designs.comparative.table_reading import read_columns
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError
 
 __all__ = ["PersonTime", "coded_columns", "read_person_time"]

@@ -154,16 +154,17 @@ def sequential_trials(
     >>> import pandas as pd
     >>> import steropes
     >>> rng = np.random.default_rng(1)
-    >>> n, K = 300, 5
-    >>> months = pd.DataFrame({"id": np.repeat(np.arange(n), K), "month": np.tile(range(K), n)})
-    >>> months["age"] = np.repeat(rng.normal(size=n), K)
-    >>> months["drug"] = (rng.random(n * K) < 0.4) * 1
-    >>> months["ill"] = (months["month"] == K - 1) * (rng.random(n * K) < 0.3)
+    >>> months = pd.DataFrame({"id": np.repeat(range(200), [1 + i % 4 for i in range(200)])})
+    >>> months["month"] = months.groupby("id").cumcount()
+    >>> months["age"] = rng.normal(size=200)[months["id"]]
+    >>> months["drug"] = rng.integers(0, 2, len(months))
+    >>> last = ~months["id"].duplicated(keep="last")
+    >>> months["ill"] = last * rng.integers(0, 2, len(months))
     >>> found = steropes.designs.sequential_trials(
     ...     months, id="id", period="month", treatment="drug", outcome="ill", covariates=["age"],
     ...     trials=(0, 2),
     ... )
-    >>> found.contrasts.query("time == 5")["measure"].tolist()
+    >>> found.contrasts.query("time == 4")["measure"].tolist()
     ['risk difference', 'risk ratio']
     """
     settings = SequenceSettings(
