@@ -84,6 +84,9 @@ class DoublyRobust(DoublyRobustResults):
         differences, and ratios of risks, odds, or of means that are not negative.
     score_ : ndarray, shape (n,)
         Scores of the target group before the bound, averaged over repeats.
+    means_ : ndarray, shape (n, 2), or dict of them
+        Means under the target's treatment and the comparator's before targeting, averaged over
+        repeats; by name if several outcomes were given.
     weights_ : ndarray, shape (n,)
         Inverse probability weights of the bounded scores, times ``sample_weight``.
     influence_ : DataFrame, shape (n, K)
@@ -255,6 +258,11 @@ class DoublyRobust(DoublyRobustResults):
         }
         self._publish_effects()
         self.score_ = scores.mean(axis=1)
+        means = {
+            name: np.mean([x.means for x in own.nuisances], axis=0)
+            for name, own in self._repeats.items()
+        }
+        self.means_ = means if any(means) else means[""]
         bounded = np.clip(self.score_, self.bound_, 1 - self.bound_)
         plain = propensity_weights(bounded, target, settings.estimand, stabilized=False)
         self.weights_ = plain * weights
