@@ -259,7 +259,7 @@ def test_own_objects_and_long_tables_are_compared():
 
 def test_times_are_refused_with_the_remedy():
     people = PEOPLE.assign(time=np.arange(N) + 1.0)
-    with pytest.raises(steropes.DataError, match=r"tmle: .* need outcome="):
+    with pytest.raises(steropes.DataError, match=r"tmle: times .*Survival"):
         steropes.compare_groups(
             people, treatment="drug", time="time", event="ill", covariates=["x"], adjust="tmle"
         )

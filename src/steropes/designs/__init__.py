@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from . import case_series, controls, evidence
     from .comparative.balance_table import balance_table
     from .comparative.doubly_robust import DoublyRobust
+    from .comparative.doubly_robust_survival import DoublyRobustSurvival
     from .comparative.entropy_balancing import EntropyBalancing
     from .comparative.group_means import compare_means
     from .comparative.matching import Matching
@@ -57,6 +58,7 @@ _HOMES = {
     "target_trials.sequential_trials": ["sequential_trials"],
     "comparative.balance_table": ["balance_table"],
     "comparative.doubly_robust": ["DoublyRobust"],
+    "comparative.doubly_robust_survival": ["DoublyRobustSurvival"],
     "comparative.entropy_balancing": ["EntropyBalancing"],
     "comparative.group_means": ["compare_means"],
     "comparative.matching": ["Matching"],
@@ -95,6 +97,7 @@ __all__ = [
     "Balance",
     "Covariates",
     "DoublyRobust",
+    "DoublyRobustSurvival",
     "EmulatedTrial",
     "EntropyBalancing",
     "Estimate",

@@ -228,8 +228,8 @@ def _fit_doubly_robust(table: ComparisonTable, step: DoublyRobust) -> None:
     """Fit models of treatment and outcome; under a prior for a long table."""
     if table.outcome.event is not None:
         raise DataError(
-            "effects on times to events need outcome=, such as an event by a day at which nobody "
-            "is censored. For times take 'weights', 'matching' or 'standardization'."
+            "times to events need intervals: take DoublyRobustSurvival(interval=…), or outcome=, "
+            "such as an event by a day at which nobody is censored, or 'weights'."
         )
     if table.long and step.outcome_model is None:
         kind = LogisticRegression if table.outcome.kind == "binary" else LinearRegression
