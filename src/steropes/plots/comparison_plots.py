@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from ..data.diagnostic_limits import IMBALANCE
 from ..errors import DataError
 from .plot_style import (
     FAINT,
@@ -97,7 +98,7 @@ def score_overlap(
 
 
 def covariate_balance(
-    table: pd.DataFrame, *, threshold: float = 0.1, ax: Axes | None = None
+    table: pd.DataFrame, *, threshold: float = IMBALANCE, ax: Axes | None = None
 ) -> Axes:
     """Draw absolute standardised differences after adjustment against those before.
 
@@ -151,7 +152,7 @@ def covariate_balance(
 
 
 def love_plot(
-    table: pd.DataFrame, *, threshold: float = 0.1, most: int = 20, ax: Axes | None = None
+    table: pd.DataFrame, *, threshold: float = IMBALANCE, most: int = 20, ax: Axes | None = None
 ) -> Axes:
     """Draw the most unequal covariates with their differences before and after adjustment.
 

@@ -17,8 +17,9 @@ from .folds import Seed, random_generator
 from .prior_candidates import check_compared, choose_among
 from .variance_search import FoldScore, Progress, Selection
 
-__all__ = ["LIKELIHOOD_SCORES", "CrossValidation", "check_search"]
+__all__ = ["FOLDS", "LIKELIHOOD_SCORES", "CrossValidation", "check_search"]
 
+FOLDS = 10  # The default number of folds here and in designs.
 # The scores that are log-likelihoods, of which the search knows the slopes.
 LIKELIHOOD_SCORES = ("held_out", "difference")
 
@@ -144,7 +145,7 @@ callable
     [-0.85, -0.78]
     """
 
-    folds: int | Sequence[tuple[Any, Any]] = 10
+    folds: int | Sequence[tuple[Any, Any]] = FOLDS
     repeats: int = 1
     search: Literal["auto"] | Sequence[float] | np.ndarray | CyclopsSearch = "auto"
     rule: Literal["best", "one_standard_error"] = "best"

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from steropes.data.diagnostic_limits import IMBALANCE
 from steropes.designs.comparative.adjustments import Adjustment
 from steropes.designs.comparative.comparison_table import ComparisonTable
 from steropes.designs.comparative.covariate_columns import CovariateColumns
@@ -21,10 +22,8 @@ from steropes.designs.propensity.propensity_model import auc
 from steropes.designs.propensity.propensity_weights import Estimand
 from steropes.designs.values.estimands import check_estimand
 
-__all__ = ["SMD_LIMIT", "diagnostics_table"]
+__all__ = ["diagnostics_table"]
 
-# The largest absolute standardised difference that counts as balanced (Austin 2009).
-SMD_LIMIT = 0.1
 # People with the largest weights, who must not have more than half of a group's weight.
 HEAVIEST, HALF = 3, 0.5
 # Other orders of people with tied scores for which effects are computed again.
@@ -93,10 +92,10 @@ def _of_balance(balance: pd.DataFrame) -> Iterator[Row]:
     column = "smd_after" if "smd_after" in own else "smd_before"
     size = own[column].abs().to_numpy()
     worst = int(np.argmax(size))
-    over = int((size > SMD_LIMIT).sum())
+    over = int((size > IMBALANCE).sum())
     name = own["name"].iloc[worst]
-    note = "" if not over else f"{over:,} above {SMD_LIMIT:g}, most of all {name!r}"
-    yield "largest standardised difference", float(size[worst]), SMD_LIMIT, not over, note
+    note = "" if not over else f"{over:,} above {IMBALANCE:g}, most of all {name!r}"
+    yield "largest standardised difference", float(size[worst]), IMBALANCE, not over, note
 
 
 def _of_score(table: ComparisonTable, adjustment: Adjustment) -> Iterator[Row]:

@@ -36,8 +36,8 @@ __all__ = ["Distance", "Matcher", "MatchingRules", "Method", "weights_of_pairs",
 
 Method = Literal["nearest", "full", "coarsened", "cardinality", "strata"]
 Distance = Literal["logit", "score", "mahalanobis"]
-# The calliper of greedy matching on a score (Austin 2011), in standard deviations of its logit.
-CALIPER = 0.2
+# The calliper of greedy matching on a score, in standard deviations of its logit.
+CALIPER = Match.caliper
 # Decimals of distances, in standard deviations.
 DIGITS = 10
 

@@ -24,6 +24,7 @@ from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import Count, Folds, Listed, Number, Positive, Whole
 from steropes.designs.settings.value_checks import After
 from steropes.errors import DataError
+from steropes.select.crossvalidation import FOLDS
 
 __all__ = [
     "InjectedOutcomes",
@@ -84,7 +85,7 @@ class Synthesis(Settings):
     min_outcomes: Annotated[int, Whole(1)] = 25
     min_for_model: Annotated[int, Whole(1)] = 100
     variance: Positive | None = None
-    folds: Folds = 10
+    folds: Folds = FOLDS
     seed: Count = 1
     precision: Positive = 0.01
     tries: Tries = 100

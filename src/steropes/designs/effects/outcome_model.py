@@ -19,6 +19,7 @@ from steropes.designs.settings.validated_types import (
     YesNo,
 )
 from steropes.errors import DataError
+from steropes.select.crossvalidation import FOLDS
 
 __all__ = ["Interval", "OutcomeModel"]
 
@@ -92,7 +93,7 @@ class OutcomeModel(Settings):
     weighted: YesNo = False
     covariates: YesNo = False
     variance: Positive | None = None
-    folds: Folds = 10
+    folds: Folds = FOLDS
     repeats: Annotated[int, Whole(1)] = 1
     seed: Count = 1
     include: CovariateIds = ()

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.backends.thread_pool import balanced_chunks
+from steropes.data.diagnostic_limits import IMBALANCE
 from steropes.data.html_representations import TextInHtml
 from steropes.data.result_tables import drawn_by
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
@@ -164,7 +165,7 @@ def covariate_balance(
     *,
     before: ArrayLike | None = None,
     estimand: str | None = "ate",
-    threshold: float = 0.1,
+    threshold: float = IMBALANCE,
 ) -> Balance:
     """Compare the arms covariate by covariate.
 

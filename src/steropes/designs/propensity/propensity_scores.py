@@ -30,6 +30,7 @@ from steropes.designs.settings.validated_types import (
 )
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
+from steropes.select.crossvalidation import FOLDS
 
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression
@@ -77,7 +78,7 @@ class PropensityRules(Settings):
     """
 
     variance: Positive | None = None
-    folds: Folds = 10
+    folds: Folds = FOLDS
     repeats: Annotated[int, Whole(1)] = 1
     max_people: Count = 250_000
     high_correlation: Share = 0.5
@@ -267,7 +268,7 @@ def _refuse_definitions(fitted: Tidied, treated: NDArray, limit: float) -> None:
         raise DataError(
             f"covariate {line['covariate_id']} ({line['name']}) has a correlation of "
             f"{r[worst]:.2f} with the arm; it is probably part of the exposure's definition: "
-            "exclude its concept, or raise high_correlation"
+            "exclude it, or raise high_correlation"
         )
 
 

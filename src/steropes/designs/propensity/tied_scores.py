@@ -14,12 +14,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.diagnostic_limits import TIED
 from steropes.errors import DataError
 from steropes.models.fitting.progress import counted_steps
 
-__all__ = ["MANY_TIED", "TieOrders", "tie_keys", "tied_share", "try_tie_orders"]
-
-MANY_TIED = 0.1  # From this share of tied people on, other orders are tried.
+__all__ = ["TieOrders", "tie_keys", "tied_share", "try_tie_orders"]
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def try_tie_orders(
         Number of orders to try; none if fewer than a tenth of the people are tied.
     """
     distinct, share = tied_share(score)
-    seeds = np.random.SeedSequence(seed).generate_state(orders if share >= MANY_TIED else 0)
+    seeds = np.random.SeedSequence(seed).generate_state(orders if share >= TIED else 0)
     found = []
     with counted_steps(len(seeds)) as report:
         for ratio in estimates([int(s) for s in seeds]):

@@ -409,8 +409,9 @@ def balance_of(
     after[adjusted.kept] = weights
     if not (after[treated == 1].any() and after[treated == 0].any()):
         return None
-    limit = 0.1 if thresholds.balance is None else thresholds.balance
-    return balance_of_rows(covariates, people["row"].to_numpy(), treated, after, limit)
+    return balance_of_rows(
+        covariates, people["row"].to_numpy(), treated, after, thresholds.shown_balance
+    )
 
 
 def _curve_weights(compared: pd.DataFrame, adjusted: Adjusted) -> NDArray | None:

@@ -7,16 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from steropes.data.diagnostic_limits import (
+    DETECTABLE_RATIO,
+    EQUIPOISE,
+    IMBALANCE,
+    SYSTEMATIC_ERROR,
+    TIED,
+)
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import Positive
 from steropes.studies.diagnostics.diagnostic import Diagnostic, Guards, Verdict, Word, allows
 from steropes.studies.diagnostics.diagnostic_catalogue import Further, declared_diagnostics
 
-__all__ = ["IMBALANCE", "DiagnosticThresholds", "Diagnostics"]
-
-
-IMBALANCE = 0.1  # Standardised differences above it count as imbalance.
+__all__ = ["DiagnosticThresholds", "Diagnostics"]
 
 
 class DiagnosticThresholds(Settings):
@@ -57,15 +61,15 @@ class DiagnosticThresholds(Settings):
     0.2
     """
 
-    detectable: Positive | None = 10.0
-    systematic_error: Positive | None = 0.25
+    detectable: Positive | None = DETECTABLE_RATIO
+    systematic_error: Positive | None = SYSTEMATIC_ERROR
     balance: Positive | None = IMBALANCE
     balance_p: Positive | None = None
-    equipoise: Positive | None = 0.2
+    equipoise: Positive | None = EQUIPOISE
     generalizability: Positive | None = 999.0
     attrition: Positive | None = None
     outcomes: Positive | None = 5.0
-    tied: Positive | None = 0.1
+    tied: Positive | None = TIED
     further: Further = ()
 
     @property

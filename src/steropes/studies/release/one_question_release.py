@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from steropes.data.diagnostic_limits import IMBALANCE, TIED
 from steropes.designs.effects.e_values import E_VALUE_FORMS
 from steropes.designs.effects.outcome_summaries import informative_events
-from steropes.designs.propensity.tied_scores import MANY_TIED
 from steropes.studies.comparative.supplementary_results import e_values
 from steropes.studies.database.data_quality_notes import published_notes
-from steropes.studies.diagnostics.comparative_diagnostics import IMBALANCE
 from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.diagnostics.result_blinding import (
     redacted_results,
@@ -413,5 +412,5 @@ def _ties(study: ExactStudy, hidden: bool) -> dict[str, object] | None:
         unit = log_unit(min(inside), rules.least)
         logs = [to_unit(math.log(x), unit) for x in draws if 0 < x < math.inf]
         draws = tuple(significant(math.exp(x)) for x in logs if math.isfinite(x))
-    many = ties.share >= MANY_TIED
+    many = ties.share >= TIED
     return {"distinct": distinct, "share": share, "many": many, "draws": draws}

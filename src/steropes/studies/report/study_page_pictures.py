@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.data.diagnostic_limits import IMBALANCE
 from steropes.designs.controls.empirical_calibration import fit_systematic_error
 from steropes.designs.values.normal_quantile import Z
-from steropes.studies.diagnostics.comparative_diagnostics import IMBALANCE
 from steropes.studies.disclosure.released_table_rows import signed
 from steropes.studies.formatting.released_numbers import analysis_name, title_case
 from steropes.studies.one_question.question_tables import ARMS

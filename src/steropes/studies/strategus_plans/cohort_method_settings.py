@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import model_validator
 
+from steropes.data.diagnostic_limits import DETECTABLE_RATIO, EQUIPOISE, IMBALANCE, SYSTEMATIC_ERROR
 from steropes.studies.strategus_plans.cyclops_settings import CyclopsControl, CyclopsPrior
 from steropes.studies.strategus_plans.r_values import (
     Flag,
@@ -265,11 +266,11 @@ class CmQuestion(RModel):
 class CmThresholds(RModel):
     """Thresholds of the diagnostics."""
 
-    mdrr_threshold: MaybeNumber = 10.0
-    ease_threshold: MaybeNumber = 0.25
-    sdm_threshold: MaybeNumber = 0.1
+    mdrr_threshold: MaybeNumber = DETECTABLE_RATIO
+    ease_threshold: MaybeNumber = SYSTEMATIC_ERROR
+    sdm_threshold: MaybeNumber = IMBALANCE
     sdm_alpha: MaybeNumber = None
-    equipoise_threshold: MaybeNumber = 0.2
+    equipoise_threshold: MaybeNumber = EQUIPOISE
     generalizability_sdm_threshold: MaybeNumber = None
     attrition_fraction_threshold: MaybeNumber = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from steropes.data.diagnostic_limits import DETECTABLE_RATIO, SYSTEMATIC_ERROR
 from steropes.studies.strategus_plans.cyclops_settings import CyclopsControl, CyclopsPrior
 from steropes.studies.strategus_plans.r_values import (
     Flag,
@@ -148,8 +149,8 @@ class SccsQuestion(RModel):
 class SccsThresholds(RModel):
     """Thresholds of the diagnostics of both versions."""
 
-    mdrr_threshold: MaybeNumber = 10.0
-    ease_threshold: MaybeNumber = 0.25
+    mdrr_threshold: MaybeNumber = DETECTABLE_RATIO
+    ease_threshold: MaybeNumber = SYSTEMATIC_ERROR
     time_trend_max_ratio: MaybeNumber = None
     rare_outcome_max_prevalence: MaybeNumber = None
     event_exposure_dependence_null_bounds: Items[RNumber] = ()

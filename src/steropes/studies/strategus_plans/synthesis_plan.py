@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from steropes.data.diagnostic_limits import DETECTABLE_RATIO, SYSTEMATIC_ERROR
 from steropes.errors import DataError
 from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
 from steropes.studies.strategus_plans.r_values import (
@@ -73,8 +74,8 @@ class _Analysis(RModel):
 class SynthesisThresholds(RModel):
     """Limits of the diagnostics."""
 
-    mdrr_threshold: RNumber = 10.0
-    ease_threshold: RNumber = 0.25
+    mdrr_threshold: RNumber = DETECTABLE_RATIO
+    ease_threshold: RNumber = SYSTEMATIC_ERROR
     i2_threshold: RNumber = 0.4
     tau_threshold: RNumber = 0.6931
 

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from steropes.data.diagnostic_limits import IMBALANCE
 from steropes.errors import DataError
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.report.rendering import render
@@ -145,6 +146,7 @@ def results_page(views: Sequence[View], rules: DisclosureRules, *, unblind: bool
         data={record["name"]: encoded(record) for record in records},
         unblind=unblind,
         least=rules.least,
+        imbalance=IMBALANCE,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from steropes.data.diagnostic_limits import DETECTABLE_RATIO, SYSTEMATIC_ERROR
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import Number, Positive, Share
 from steropes.designs.settings.value_checks import After
@@ -58,6 +59,6 @@ class Thresholds(Settings):
     pre_exposure: Bounds = (0.8, 1.25)
     end_of_observation: Bounds = (0.5, 2.0)
     prevalence: Share = 0.1
-    detectable: AtLeastOne = 10.0
-    ease: Positive = 0.25
+    detectable: AtLeastOne = DETECTABLE_RATIO
+    ease: Positive = SYSTEMATIC_ERROR
     further: FurtherOfSeries = ()

@@ -4,6 +4,8 @@
 const Charts = (() => {
   const TARGET = "var(--target)";
   const COMPARATOR = "var(--comparator)";
+  // Standardised differences above it count as imbalance.
+  const IMBALANCE = Number(document.getElementById("views").dataset.imbalance);
   const MOST_LINES = 60;
   const MOST_DOTS = 4000;
   const ARMS = [["target", TARGET], ["comparator", COMPARATOR]];
@@ -154,22 +156,22 @@ const Charts = (() => {
     const drawn = known.filter((row) => Math.abs(row.std_diff_after) >= least).slice(0, MOST_DOTS)
       .map((row) => ({ covariate: row.covariate, before: Math.abs(row.std_diff_before),
         after: Math.abs(row.std_diff_after) }));
-    const most = drawn.reduce((x, d) => Math.max(x, d.before, d.after), 0.12) * 1.05;
-    const over = sizes.filter((x) => x > 0.1).length;
+    const most = drawn.reduce((x, d) => Math.max(x, d.before, d.after), 1.2 * IMBALANCE) * 1.05;
+    const over = sizes.filter((x) => x > IMBALANCE).length;
     const node = plot({
       width: 460, height: 420, ariaLabel: `Standardised differences of ${known.length} covariates`,
       x: { domain: [0, most], label: "difference before (absolute)", grid: true },
       y: { domain: [0, most], label: "difference after", grid: true },
       marks: [
         Plot.link([0], { x1: 0, y1: 0, x2: most, y2: most, stroke: "currentColor", strokeDasharray: "4 3" }),
-        Plot.ruleY([0.1], { stroke: "currentColor", strokeDasharray: "2 3" }),
+        Plot.ruleY([IMBALANCE], { stroke: "currentColor", strokeDasharray: "2 3" }),
         Plot.dot(drawn, { x: "before", y: "after", fill: TARGET, fillOpacity: 0.55, r: 3,
           title: (d) => d.covariate }),
       ],
     });
     const more = known.length > drawn.length ? ` Drawn: the ${MOST_DOTS.toLocaleString("en-US")} largest after.` : "";
     return { node, caption: `${known.length.toLocaleString("en-US")} covariates with both differences; `
-      + `${over.toLocaleString("en-US")} exceed 0.1 after adjustment.${more}` };
+      + `${over.toLocaleString("en-US")} exceed ${IMBALANCE} after adjustment.${more}` };
   }
 
   // Draw small multiples of the first results among rows.
