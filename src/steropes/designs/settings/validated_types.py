@@ -1,4 +1,4 @@
-"""Types of settings: numbers within limits, concept ids, dates and lists."""
+"""Types of settings: numbers within limits, dates and lists."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from steropes.designs.values.dates_and_ages import calendar_date, require_time_z
 from steropes.errors import DataError
 
 __all__ = [
-    "LARGEST", "LONGEST", "Age", "ById", "ConceptId", "ConceptIdNumber", "Count",
+    "LARGEST", "LONGEST", "Age", "ById", "Count",
     "CovariateIds", "Day", "Days", "Folds", "Listed", "Name", "Number", "Offset", "OneOrMore",
     "Positive", "RiskDays", "Share", "TimeZone", "TrueRatio", "Whole", "YesNo",
 ]  # fmt: skip
 
-LARGEST = 2**63 - 1  # The largest BIGINT of the database.
+LARGEST = 2**63 - 1  # The largest signed number of 64 bits, in which ids are stored.
 LONGEST = 100_000  # Days: longer than any life, and well within the range of dates.
 K = TypeVar("K")
 V = TypeVar("V")
@@ -77,26 +77,8 @@ class Whole(Number):
     words: ClassVar[str] = "whole number"
 
 
-class ConceptIdNumber(Whole):
-    """The id of a concept or of a cohort that stands in its place."""
-
-    def check(self, value: Any) -> int:
-        """Return a value as an int, or raise ValueError with the requirement."""
-        if isinstance(value, str):
-            raise ValueError(
-                f"must be a concept id, a whole number such as 1118084, not {value!r}; "
-                "look up the id of a name in the table concept, or by steropes concepts"
-            )
-        try:
-            return super().check(value)
-        except ValueError:
-            raise ValueError(
-                f"must be a concept id, a whole number from 1 to {LARGEST}, not {value!r}"
-            ) from None
-
-
 def _short(limit: float) -> str:
-    """Format a limit; empty if it is infinite or that of the database."""
+    """Format a limit; empty if it is infinite or the largest number of 64 bits."""
     unlimited = math.isinf(limit) or abs(limit) >= LARGEST
     return "" if unlimited else f"{limit:g}" if isinstance(limit, float) else str(limit)
 
@@ -154,7 +136,6 @@ Days = Annotated[int, Whole(0, LONGEST)]
 RiskDays = Annotated[int, Whole(1, LONGEST)]
 Offset = Annotated[int, Whole(-LONGEST, LONGEST)]
 Age = Annotated[int, Whole(0, 150)]
-ConceptId = Annotated[int, ConceptIdNumber(1)]
 YesNo = bool
 Name = Annotated[str, After(_name)]
 TimeZone = Annotated[str, After(require_time_zone)]

@@ -11,8 +11,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Protocol, Self, TypeGuard, Union, get_args, get_origin
 
-__all__ = ["After", "Before", "Check", "CheckedByItself", "Fault", "InvalidError", "Place",
-           "PlacedError", "check_of", "place_name"]  # fmt: skip
+__all__ = [
+    "After",
+    "Before",
+    "Check",
+    "CheckedByItself",
+    "Fault",
+    "InvalidError",
+    "Place",
+    "PlacedError",
+    "check_of",
+    "is_checked_by_itself",
+    "place_name",
+]  # fmt: skip
 
 Place = tuple[str | int, ...]
 # A function of a value, and of whether it is from a file, which returns the value to store.
@@ -145,7 +156,7 @@ def check_of(hint: Any) -> Check:
         return functools.partial(_checked_tuple, [check_of(p) for p in parts])
     if origin in (dict, Mapping):
         return functools.partial(_checked_mapping, check_of(parts[0]), check_of(parts[1]))
-    if _is_checked_by_itself(hint):
+    if is_checked_by_itself(hint):
         return hint._checked
     return functools.partial(_checked_kind, hint)
 
@@ -169,14 +180,14 @@ def _tried(function: Callable[..., Any], *arguments: Any) -> Any:
         raise InvalidError(Fault(place, str(error))) from None
 
 
-def _is_checked_by_itself(hint: Any) -> TypeGuard[type[CheckedByItself]]:
+def is_checked_by_itself(hint: Any) -> TypeGuard[type[CheckedByItself]]:
     """Check whether a type checks its values."""
     return isinstance(hint, type) and issubclass(hint, CheckedByItself)
 
 
 def _has_tables(hint: Any) -> bool:
     """Check whether values of a type are tables in files."""
-    return _is_checked_by_itself(hint) or any(_has_tables(part) for part in get_args(hint))
+    return is_checked_by_itself(hint) or any(_has_tables(part) for part in get_args(hint))
 
 
 def _checked_kind(kind: Any, value: Any, reading: bool) -> Any:

@@ -6,14 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from steropes.designs.settings.settings_classes import Settings
-from steropes.designs.settings.validated_types import (
-    ConceptId,
-    Days,
-    Listed,
-    OneOrMore,
-    Whole,
-    YesNo,
-)
+from steropes.designs.settings.validated_types import Days, Listed, OneOrMore, Whole, YesNo
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_id
 from steropes.studies.database.concept_descendants import Descendants, recorded_tables
@@ -21,6 +14,7 @@ from steropes.studies.database.concept_domain_hints import domain_hint
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.irregular_rows import irregular_eras, last_day
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
+from steropes.studies.settings.concept_ids import ConceptId
 
 __all__ = ["ConceptSet", "Indication", "condition_cohorts", "drug_era_cohorts", "read_cohorts"]
 

@@ -11,15 +11,7 @@ import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
 from steropes.designs.settings.settings_classes import Settings
-from steropes.designs.settings.validated_types import (
-    Age,
-    ConceptId,
-    Count,
-    Day,
-    Days,
-    Listed,
-    YesNo,
-)
+from steropes.designs.settings.validated_types import Age, Count, Day, Days, Listed, YesNo
 from steropes.designs.values.dates_and_ages import AgeRule
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
@@ -46,6 +38,7 @@ from steropes.studies.cohorts.private_people_frame import People, rules_of_run
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.observation_periods import DATED, WITH_PERSON
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.settings.concept_ids import ConceptId
 
 __all__ = ["Comparison", "ComparisonRules", "compare_cohorts"]
 

@@ -17,7 +17,6 @@ from steropes.designs.propensity.score_strata import Stratify
 from steropes.designs.propensity.score_trimming import Trim
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
-    ConceptId,
     Count,
     CovariateIds,
     Days,
@@ -33,6 +32,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import Anchor, PopulationRules, TimeAtRisk
 from steropes.studies.covariates.feature_extraction import FeatureRules
+from steropes.studies.settings.concept_ids import ConceptId
 
 __all__ = ["BalanceFilter", "Outcome", "Question", "StudyAnalysis"]
 

@@ -18,7 +18,6 @@ from steropes.designs.covariates.covariates_by_column import Covariates, with_st
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
     LONGEST,
-    ConceptId,
     CovariateIds,
     Days,
     Listed,
@@ -42,6 +41,7 @@ from steropes.studies.database.irregular_rows import (
     unknown_ages,
 )
 from steropes.studies.database.omop import OmopDatabase, Workspace
+from steropes.studies.settings.concept_ids import ConceptId
 
 __all__ = ["FeatureRules", "Features", "extract_features"]
 

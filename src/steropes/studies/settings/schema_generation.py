@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from steropes.designs.settings.validated_types import LARGEST, Number
+from steropes.designs.settings.value_checks import is_checked_by_itself
 from steropes.studies.settings.setting_fields import first_paragraph, setting_fields
 
 __all__ = ["schema_of"]
@@ -52,7 +53,7 @@ def _class_schema(cls: Any, definitions: dict[str, dict[str, object]]) -> dict[s
             made = made | {"description": field.description}
         properties[name] = made
     needed = {"required": required} if required else {}
-    known = {"additionalProperties": False} if hasattr(cls, "_checked") else {}
+    known = {"additionalProperties": False} if is_checked_by_itself(cls) else {}
     return {
         **known,
         "properties": properties,

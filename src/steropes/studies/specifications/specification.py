@@ -9,15 +9,7 @@ from dataclasses import asdict, field, replace
 from typing import Annotated
 
 from steropes.designs.settings.settings_classes import Settings
-from steropes.designs.settings.validated_types import (
-    ConceptId,
-    Count,
-    Day,
-    Listed,
-    Name,
-    TimeZone,
-    Whole,
-)
+from steropes.designs.settings.validated_types import Count, Day, Listed, Name, TimeZone, Whole
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet
 from steropes.studies.cohorts.cohort_sources import CohortSources, MadeCohorts
@@ -30,6 +22,7 @@ from steropes.studies.comparative.grid_questions_and_analyses import (
 )
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
+from steropes.studies.settings.concept_ids import ConceptId
 from steropes.studies.specifications.positive_controls import PositiveControls
 
 __all__ = ["CohortSources", "ControlSet", "Exclusion", "GridSpec", "RiskWindow"]

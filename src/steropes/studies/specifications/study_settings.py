@@ -13,7 +13,6 @@ from steropes.designs.propensity.propensity_scores import PropensityRules
 from steropes.designs.propensity.score_matching import Match
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
-    ConceptId,
     Count,
     Day,
     Days,
@@ -32,6 +31,7 @@ from steropes.studies.cohorts.cohort_sources import CohortSources, with_texts
 from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
+from steropes.studies.settings.concept_ids import ConceptId
 from steropes.studies.settings.schema_generation import schema_of
 from steropes.studies.settings.settings_reader import Source
 from steropes.studies.specifications.specification import ControlSet

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from steropes.designs.controls.signal_injection import Ratios, Synthesis, Tries
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
-    ConceptId,
     Count,
     Day,
     Listed,
@@ -33,6 +32,7 @@ from steropes.studies.sccs.specification.settings import (
     ExposureWindow,
     Spline,
 )
+from steropes.studies.settings.concept_ids import ConceptId
 
 __all__ = [
     "CaseSeriesGrid",

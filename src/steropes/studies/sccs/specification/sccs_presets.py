@@ -6,15 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from steropes.designs.settings.validated_types import (
-    LONGEST,
-    ConceptId,
-    ConceptIdNumber,
-    Days,
-    Offset,
-    Whole,
-    YesNo,
-)
+from steropes.designs.settings.validated_types import LONGEST, Days, Offset, Whole, YesNo
 from steropes.errors import DataError
 from steropes.studies.sccs.specification.settings import (
     Anchor,
@@ -23,6 +15,7 @@ from steropes.studies.sccs.specification.settings import (
     ExposureWindow,
     control_window,
 )
+from steropes.studies.settings.concept_ids import ConceptId, ConceptIdNumber
 from steropes.studies.settings.setting_fields import SettingField, setting_fields
 
 __all__ = [

@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from steropes.designs.settings.settings_classes import Settings
-from steropes.designs.settings.validated_types import (
-    ConceptId,
-    Count,
-    Day,
-    Listed,
-    Name,
-    TimeZone,
-)
+from steropes.designs.settings.validated_types import Count, Day, Listed, Name, TimeZone
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import CohortSources, with_texts
 from steropes.studies.sccs.specification.grid_settings import (
@@ -28,6 +21,7 @@ from steropes.studies.sccs.specification.grid_settings import (
 )
 from steropes.studies.sccs.specification.sccs_presets import analysis_fields
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
+from steropes.studies.settings.concept_ids import ConceptId
 from steropes.studies.settings.schema_generation import schema_of
 from steropes.studies.settings.settings_reader import Source
 

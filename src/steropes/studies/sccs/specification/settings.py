@@ -12,7 +12,6 @@ from steropes.designs.case_series.model_settings import Prior, Spline, Variance
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
     Age,
-    ConceptId,
     Count,
     Day,
     Days,
@@ -28,7 +27,9 @@ from steropes.designs.settings.validated_types import (
 from steropes.designs.settings.value_checks import Before
 from steropes.designs.values.dates_and_ages import AgeRule, calendar_date
 from steropes.errors import DataError
+from steropes.select.crossvalidation import FOLDS
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
+from steropes.studies.settings.concept_ids import ConceptId
 
 __all__ = ["CaseRules", "CaseSeriesSettings", "ExposureWindow", "control_window"]
 
@@ -339,7 +340,7 @@ class CaseSeriesSettings(Settings):
     variance: Variance | None = None
     group_variance: Variance = 1.0
     class_length: Literal[1, 3, 4, 5] = 4
-    folds: Folds = 10
+    folds: Folds = FOLDS
     seed: Count = 1
     bootstrap: Count = 0
     level: Annotated[float, Number(0.5, 0.9999)] = 0.95
