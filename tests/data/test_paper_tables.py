@@ -70,6 +70,11 @@ def test_word_has_the_labels_and_cells(table, tmp_path):
     assert rows[0] == ["", "Log ratio (95% CI)", "P value", "People", "Remark"]
     assert rows[1] == ["drug_a", "−0.20 (−0.36 to −0.04)", "0.013", "12,345", ""]
     assert len(rows) == 4
+    before = (tmp_path / "table.docx").read_bytes()
+    table.paper_table().to_word(tmp_path / "table.docx", caption="Table 1. Effects.")
+    assert (tmp_path / "table.docx").read_bytes() == before
+    table.paper_table().to_word(tmp_path / "rows.docx", index=False)
+    assert docx.Document(str(tmp_path / "rows.docx")).tables[0].cell(0, 0).text == rows[0][1]
 
 
 def test_excel_takes_no_label_for_a_formula(table, tmp_path):

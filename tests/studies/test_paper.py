@@ -7,13 +7,9 @@ import zipfile
 import pytest
 
 import steropes
+from steropes.data.paper_tables import latex_document, word_document
 from steropes.studies import DEMO, StudySettings, synthetic_database
-from steropes.studies.report.paper_tables import (
-    PaperTable,
-    latex_tables,
-    paper_tables,
-    word_tables,
-)
+from steropes.studies.report.paper_tables import paper_table, paper_tables
 from steropes.studies.report.record_pe import AUTHORS, ITEMS, checklist, checklist_text
 from steropes.studies.report.study_report import methods_text
 from steropes.studies.specifications import ControlSet
@@ -46,11 +42,11 @@ def test_word_and_latex_have_the_same_tables(study):
     assert [t.name for t in tables] == [
         "characteristics", "attrition", "rates", "estimates", "outcomes",
     ]  # fmt: skip
-    document = docx.Document(io.BytesIO(word_tables(tables)))
-    for made, table in zip(document.tables, tables, strict=True):
+    document = docx.Document(io.BytesIO(word_document(tables)))
+    for made, (_, _, table) in zip(document.tables, tables, strict=True):
         texts = [tuple(cell.text for cell in row.cells) for row in made.rows]
-        assert texts == [table.head, *table.rows]
-    text = latex_tables(tables)
+        assert texts == [tuple(table.columns), *table.itertuples(index=False, name=None)]
+    text = latex_document(tables)
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == len(tables)
     for line in text.splitlines():
         if line.endswith(r"\\"):
@@ -58,23 +54,26 @@ def test_word_and_latex_have_the_same_tables(study):
 
 
 def test_table_one_begins_with_demographics_and_has_the_page_s_numbers(study):
-    table = paper_tables(study.release)[0]
-    first = [row[0] for row in table.rows]
+    table = paper_tables(study.release)[0].table
+    first = table["Characteristic"].tolist()
     assert first[0].startswith(("Age", "Gender", "Index year"))
     assert any("osteoarthritis" in name.lower() for name in first)
-    assert {len(row) for row in table.rows} == {7}
+    assert table.shape[1] == 7
 
 
 def test_latex_escapes_what_vocabularies_contain():
-    table = PaperTable("x", "A & B", ("100%", "a_b"), (("$5 {\\x} ~ ^ #1", "<5"),))
-    text = latex_tables([table])
+    table = paper_table("x", "A & B", ("100%", "a_b"), [("$5 {\\x} ~ ^ #1", "<5")])
+    text = latex_document([table])
     assert r"A \& B" in text
     assert r"100\% & a\_b \\" in text
-    assert r"\$5 \{\textbackslash{}x\} \textasciitilde{} \textasciicircum{} \#1 & $<$5 \\" in text
+    assert (
+        r"\$5 \{\textbackslash{}x\} \textasciitilde{} \textasciicircum{} \#1 & \textless{}5 \\"
+        in text
+    )
 
 
 def test_archives_hold_no_time_of_day(study):
-    with zipfile.ZipFile(io.BytesIO(word_tables(paper_tables(study.release)))) as archive:
+    with zipfile.ZipFile(io.BytesIO(word_document(paper_tables(study.release)))) as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
@@ -103,9 +102,7 @@ def test_blinded_studies_have_blinded_tables():
         synthetic_database(400), StudySettings(**DEMO, folds=5, tie_orders=0)
     )
     assert not study.visible
-    tables = {t.name: t for t in paper_tables(study.release)}
-    assert tables["estimates"].head[-1] == "Hazard ratio"
-    assert {row[-1] for row in tables["estimates"].rows} <= {"not shown", "none"}
-    assert tables["rates"].head == ("Arm", "People")
-    for table in tables.values():
-        assert {len(row) for row in table.rows} == {len(table.head)}, table.name
+    tables = {t.name: t.table for t in paper_tables(study.release)}
+    assert tables["estimates"].columns[-1] == "Hazard ratio"
+    assert {*tables["estimates"]["Hazard ratio"]} <= {"not shown", "none"}
+    assert tables["rates"].columns.tolist() == ["Arm", "People"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import io
 import math
 import os
+import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from types import MappingProxyType, ModuleType
@@ -15,7 +17,14 @@ import pandas as pd
 from ..errors import DataError
 from .number_text import counted, deciding_p, decimals
 
-__all__ = ["Interval", "PaperTable", "format_table"]
+__all__ = [
+    "CaptionedTable",
+    "Interval",
+    "PaperTable",
+    "format_table",
+    "latex_document",
+    "word_document",
+]
 
 # Captions of columns whose names are short.
 CAPTIONS = {
@@ -24,6 +33,16 @@ CAPTIONS = {
 }  # fmt: skip
 # Columns that papers leave out: intervals and p-values show the same.
 HIDDEN = ("se", "z", "t", "converged")
+# Characters that LaTeX reads as commands, as text.
+LATEX = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+}  # fmt: skip
+# Characters that other fonts than T1 lack or print as punctuation of Spanish.
+SYMBOLS = {
+    "<": r"\textless{}", ">": r"\textgreater{}", "−": "$-$", "–": "--", "∞": r"$\infty$",
+    "χ²": r"$\chi^2$", "R²": "$R^2$", "α": r"$\alpha$", "\N{NO-BREAK SPACE}": "~",
+}  # fmt: skip
 # Estimates from here on have three digits and an exponent.
 HUGE = 1e6
 
@@ -99,11 +118,10 @@ class PaperTable(pd.DataFrame):
             If Jinja2 is not installed.
         """
         _need("jinja2", "Jinja2")
-        text = str(pd.DataFrame(self).to_latex(escape=escape, **options))
-        if escape:  # pandas leaves these, which other fonts than T1 print as punctuation of Spanish
-            text = text.replace("<", r"\textless{}").replace(">", r"\textgreater{}")
-            text = text.replace("−", "$-$").replace("–", "--").replace("∞", r"$\infty$")
-            text = text.replace("χ²", r"$\chi^2$").replace("R²", "$R^2$").replace("α", r"$\alpha$")
+        shown = _escaped(self) if escape else pd.DataFrame(self)
+        text = str(shown.to_latex(escape=False, **options))
+        if escape:
+            text = _with_symbols(text)
         if buf is None:
             return text
         if isinstance(buf, str | os.PathLike):
@@ -149,8 +167,10 @@ class PaperTable(pd.DataFrame):
                     if cell.data_type == "f":
                         cell.data_type = "s"
 
-    def to_word(self, path: str | os.PathLike[str] | IO[bytes], *, caption: str = "") -> None:
-        """Write the table as a Word document.
+    def to_word(
+        self, path: str | os.PathLike[str] | IO[bytes], *, caption: str = "", index: bool = True
+    ) -> None:
+        """Write the table as a Word document, the same bytes for the same table.
 
         Parameters
         ----------
@@ -158,23 +178,126 @@ class PaperTable(pd.DataFrame):
             Where to write.
         caption : str
             The caption above the table, default none.
+        index : bool
+            Whether to write the names of the rows, default True.
 
         Raises
         ------
         ImportError
             If python-docx is not installed.
         """
-        document = _need("docx", "python-docx").Document()
+        written = _word_document([(caption, self, index)])
+        if isinstance(path, str | os.PathLike):
+            with open(path, "wb") as file:
+                file.write(written)
+        else:
+            path.write(written)
+
+
+class CaptionedTable(NamedTuple):
+    """A table of a document, whose first column names the rows.
+
+    Attributes
+    ----------
+    name : str
+        The name by which the document refers to it.
+    caption : str
+    table : PaperTable
+        Its index is not written.
+    """
+
+    name: str
+    caption: str
+    table: PaperTable
+
+
+def latex_document(tables: Sequence[CaptionedTable]) -> str:
+    """Write tables one after the other in LaTeX, for the package booktabs.
+
+    Raises
+    ------
+    ImportError
+        If Jinja2 is not installed.
+    """
+    parts = ["% Tables of a study by steropes; \\usepackage{booktabs}"]
+    for name, caption, table in tables:
+        text = table.to_latex(
+            index=False,
+            caption=_as_latex(caption),
+            label=f"tab:{name}",
+            column_format="l" + "r" * (len(table.columns) - 1),
+        )
+        parts.append(str(text))
+    return "\n".join(parts)
+
+
+def word_document(tables: Sequence[CaptionedTable]) -> bytes:
+    """Write numbered tables as a Word document, the same bytes for the same tables.
+
+    Raises
+    ------
+    ImportError
+        If python-docx is not installed.
+    """
+    numbered = enumerate(tables, 1)
+    return _word_document([(f"Table {k}. {t.caption}", t.table, False) for k, t in numbered])
+
+
+def _word_document(parts: Sequence[tuple[str, PaperTable, bool]]) -> bytes:
+    """Write tables with their captions, and with or without their index."""
+    document = _need("docx", "python-docx").Document()
+    for caption, table, with_index in parts:
         if caption:
             document.add_paragraph(caption, style="Caption")
-        head = ["" if name is None else str(name) for name in (*self.index.names, *self.columns)]
+        names = table.index.names if with_index else []
+        head = ["" if name is None else str(name) for name in (*names, *table.columns)]
         made = document.add_table(rows=0, cols=len(head), style="Light List")
-        labels = [label if isinstance(label, tuple) else (label,) for label in self.index]
-        cells = pd.DataFrame(self).itertuples(index=False)
-        for row in (head, *(a + tuple(b) for a, b in zip(labels, cells, strict=True))):
+        labels = [label if isinstance(label, tuple) else (label,) for label in table.index]
+        cells = pd.DataFrame(table).itertuples(index=False)
+        rows = ((*(a if with_index else ()), *b) for a, b in zip(labels, cells, strict=True))
+        for row in (head, *rows):
             for cell, text in zip(made.add_row().cells, row, strict=True):
                 cell.text = str(text)
-        document.save(os.fspath(path) if isinstance(path, os.PathLike) else path)
+        if len(parts) > 1:
+            document.add_paragraph()
+    packed = io.BytesIO()
+    document.save(packed)
+    return _undated(packed.getvalue())
+
+
+def _undated(archive: bytes) -> bytes:
+    """Pack an archive again without times of day."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(packed, "w") as new:
+        for name in old.namelist():
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            new.writestr(entry, old.read(name))
+    return packed.getvalue()
+
+
+def _escaped(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of which LaTeX reads no character of cells, labels and names as a command."""
+    shown = pd.DataFrame(table).map(_as_latex)
+    names = [None if name is None else _as_latex(name) for name in table.index.names]
+    if isinstance(table.index, pd.MultiIndex):
+        labels = [tuple(map(_as_latex, label)) for label in table.index]
+        shown.index = pd.MultiIndex.from_tuples(labels, names=names)
+    else:
+        shown.index = pd.Index([_as_latex(label) for label in table.index], name=names[0])
+    return shown.set_axis([_as_latex(name) for name in table.columns], axis="columns")
+
+
+def _as_latex(value: object) -> str:
+    """Write a value so that LaTeX reads all its characters as text."""
+    return "".join(LATEX.get(character, character) for character in str(value))
+
+
+def _with_symbols(text: str) -> str:
+    """Replace the characters of `SYMBOLS` by commands."""
+    for character, command in SYMBOLS.items():
+        text = text.replace(character, command)
+    return text
 
 
 def _need(module: str, package: str) -> ModuleType:

@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steropes.data.paper_tables import latex_document, word_document
 from steropes.designs.values.estimands import estimand_name
+from steropes.studies._optional_packages import need
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.disclosure.release_folder import write_release
@@ -27,7 +29,7 @@ from steropes.studies.formatting.released_numbers import (
 )
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.page_parts import KeyNumber, Rows
-from steropes.studies.report.paper_tables import latex_tables, paper_tables, word_tables
+from steropes.studies.report.paper_tables import paper_tables
 from steropes.studies.report.record_pe import checklist_text
 from steropes.studies.report.rendering import render
 from steropes.studies.report.study_checks import checks, hidden
@@ -90,12 +92,13 @@ def write_paper(public: Published, folder: str | Path) -> list[Path]:
     Writes ``paper/methods.md``, ``paper/record_pe.md``, ``paper/tables.tex`` and
     ``paper/tables.docx``, from released numbers.
     """
+    need("docx", "paper")
     tables = paper_tables(public)
     files: dict[str, str | bytes] = {
         "paper/methods.md": methods_text(public),
         "paper/record_pe.md": checklist_text(public),
-        "paper/tables.tex": latex_tables(tables),
-        "paper/tables.docx": word_tables(tables),
+        "paper/tables.tex": latex_document(tables),
+        "paper/tables.docx": word_document(tables),
     }
     return write_release(folder, files, public.rules, add=True)[:4]
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steropes.data.paper_tables import CaptionedTable, latex_document, word_document
+from steropes.studies._optional_packages import need
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.released_numbers import count, p_value, title_case
 from steropes.studies.release.exposure_blinding import hidden_covariates, public_estimates
-from steropes.studies.report.paper_tables import PaperTable, latex_tables, paper_table, word_tables
+from steropes.studies.report.paper_tables import paper_table
 from steropes.studies.report.record_pe import checklist_table, filled
 from steropes.studies.sccs.results.sccs_diagnostics import findings_of
 from steropes.studies.series_report.estimate_text import ratio_text, shown_estimates
@@ -28,12 +30,13 @@ def write_series_paper(study: ReleasedSeries, folder: str | Path) -> list[Path]:
     Writes ``paper/methods.md``, ``paper/record_pe.md``, ``paper/tables.tex`` and
     ``paper/tables.docx``.
     """
+    need("docx", "paper")
     tables = series_tables(study)
     files: dict[str, str | bytes] = {
         "paper/methods.md": series_methods(study),
         "paper/record_pe.md": checklist_table(filled(series_answers(study))),
-        "paper/tables.tex": latex_tables(tables),
-        "paper/tables.docx": word_tables(tables),
+        "paper/tables.tex": latex_document(tables),
+        "paper/tables.docx": word_document(tables),
     }
     return write_release(folder, files, study.rules, add=True)[:4]
 
@@ -46,7 +49,7 @@ def series_methods(study: ReleasedSeries) -> str:
     return "\n\n".join(["# Methods", *paragraphs]) + "\n"
 
 
-def series_tables(study: ReleasedSeries) -> list[PaperTable]:
+def series_tables(study: ReleasedSeries) -> list[CaptionedTable]:
     """Return attrition and rate ratios."""
     hidden, public = hidden_covariates(study), public_estimates(study)
     rows = []
