@@ -19,6 +19,7 @@ from steropes.designs import (
     trim,
 )
 from steropes.designs.propensity.propensity_weights import set_weights
+from steropes.designs.propensity.score_adjustment import ScoreAdjustment
 from steropes.errors import DataError
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
@@ -275,3 +276,27 @@ def test_a_former_name_of_a_column_of_people_gives_the_new_one(former, now):
         with pytest.raises(KeyError, match=f"'{former}' is '{now}' now"):
             people[key]
     assert people.assign(**{former: 1})[former].tolist() == [1]
+
+
+def test_people_without_a_database_are_trimmed_and_then_weighted_or_matched():
+    [(rule, stays)] = trim(SCORE, TREATED, Trim(fraction=0.1))
+    rows = np.flatnonzero(stays)
+    weighted = ScoreAdjustment(Trim(fraction=0.1), weighted=True, estimand="ate", truncate=1.5)
+    found = weighted.apply(SCORE, TREATED, IDS)
+    assert [(name, kept.tolist()) for name, kept in found.steps] == [(rule, rows.tolist())]
+    wanted = np.minimum(propensity_weights(SCORE[rows], TREATED[rows], "ate"), 1.5)
+    np.testing.assert_allclose(found.weights, wanted)
+    assert (found.sets, found.estimand) == (None, "ate")
+    sets = match_scores(SCORE[rows], TREATED[rows], Match(), ids=IDS[rows])
+    found = ScoreAdjustment(Trim(fraction=0.1), Match()).apply(SCORE, TREATED, IDS)
+    np.testing.assert_array_equal(found.kept, rows[sets >= 0])
+    np.testing.assert_array_equal(found.sets, sets[sets >= 0])
+    assert [name for name, _ in found.steps] == [rule, "Matched on propensity score"]
+    assert (found.weights, found.estimand) == (None, "att")
+    assert found.balancing(TREATED[found.kept]) is not None
+
+
+def test_an_adjustment_that_empties_an_arm_ends_there():
+    high = ScoreAdjustment(Trim(max_weight=1e-9), Match()).apply(SCORE, TREATED, IDS)
+    assert len(high.kept) == 0
+    assert (high.sets, high.weights, high.balancing(TREATED[:0])) == (None, None, None)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.designs.propensity.propensity_scores import PropensityRules
 from steropes.designs.propensity.propensity_weights import Estimand
+from steropes.designs.propensity.score_adjustment import ScoreAdjustment
 from steropes.designs.propensity.score_matching import Match
 from steropes.designs.propensity.score_strata import Stratify
 from steropes.designs.propensity.score_trimming import Trim
@@ -293,6 +294,14 @@ class StudyAnalysis(Settings):
         by_score = self.outcome_model.weighted and not (self.match or self.stratify)
         return by_score and self.estimand != "ato"
 
+    @property
+    def adjustment(self) -> ScoreAdjustment:
+        """How people are adjusted by their scores."""
+        weighted = self.outcome_model.weighted
+        return ScoreAdjustment(
+            self.trim, self.match, self.stratify, weighted, self.estimand, self.truncate
+        )
+
     def estimates(self, reversed_match: bool = False) -> Estimand:
         """Return the estimand, the population whose effect is estimated.
 
@@ -306,9 +315,4 @@ class StudyAnalysis(Settings):
         str
             "att", "atu", "ate" or "ato".
         """
-        if self.match:
-            return "atu" if reversed_match else "att"
-        if self.stratify:
-            of: dict[str, Estimand] = {"all": "ate", "target": "att", "comparator": "atu"}
-            return of[self.stratify.base]
-        return self.estimand if self.outcome_model.weighted else "ate"
+        return self.adjustment.population(reversed_match)

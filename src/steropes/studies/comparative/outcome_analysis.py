@@ -38,7 +38,7 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.cohorts.study_population import StudyPopulation, study_population
-from steropes.studies.comparative.adjustment import Adjusted, adjust
+from steropes.studies.comparative.adjustment import AdjustedPopulation, adjust, unadjusted
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.database.data_quality_notes import DataNote
@@ -66,7 +66,7 @@ class Shared:
 
     population: StudyPopulation
     scores: PropensityScores | None
-    adjusted: Adjusted | None
+    adjusted: AdjustedPopulation | None
     balance: Balance | None
     features: Features | None
     note: str = ""
@@ -272,7 +272,7 @@ class Prepared:
         )
 
     def _estimate(
-        self, compared: pd.DataFrame, adjusted: Adjusted, outcome: int, note: str
+        self, compared: pd.DataFrame, adjusted: AdjustedPopulation, outcome: int, note: str
     ) -> Estimate:
         """Estimate the effect, unless a note gives the reason why it cannot be estimated."""
         analysis, features = self.analysis, self.shared.features
@@ -289,7 +289,7 @@ class Prepared:
             return replace(estimate, note=self._explained(estimate.note, outcome, adjusted))
         return estimate
 
-    def _explained(self, note: str, outcome: int, adjusted: Adjusted) -> str:
+    def _explained(self, note: str, outcome: int, adjusted: AdjustedPopulation) -> str:
         """Add to a reason without estimate the rule or the cohort that causes it."""
         reasons = []
         for arm in ("target", "comparator"):
@@ -312,7 +312,7 @@ class Prepared:
         people: pd.DataFrame,
         compared: pd.DataFrame,
         counts: dict[str, int],
-        adjusted: Adjusted,
+        adjusted: AdjustedPopulation,
         balance: Balance | None,
         estimate: Estimate,
     ) -> Diagnostics:
@@ -383,21 +383,20 @@ def _scored(population: StudyPopulation, shared: Shared) -> StudyPopulation:
 
 def adjusted_people(
     people: pd.DataFrame, attrition: pd.DataFrame, shared: Shared, analysis: StudyAnalysis
-) -> tuple[Adjusted, str]:
+) -> tuple[AdjustedPopulation, str]:
     """Adjust a population; return it and the reason if it could not be adjusted."""
     rows = shared.population.people["row"].to_numpy()
     place = np.searchsorted(rows, people["row"].to_numpy())
-    plain = Adjusted(np.arange(len(people)), None, None, attrition, analysis.estimates())
     try:
         return adjust(people, attrition, shared.scores, place, shared.features, analysis), ""
     except DataError as error:
-        return plain, str(error)
+        return unadjusted(people, attrition, analysis), str(error)
 
 
 def balance_of(
     covariates: CovariateSums,
     people: pd.DataFrame,
-    adjusted: Adjusted,
+    adjusted: AdjustedPopulation,
     thresholds: DiagnosticThresholds,
 ) -> Balance | None:
     """Compute the covariate balance of a population before and after its adjustment."""
@@ -414,7 +413,7 @@ def balance_of(
     )
 
 
-def _curve_weights(compared: pd.DataFrame, adjusted: Adjusted) -> NDArray | None:
+def _curve_weights(compared: pd.DataFrame, adjusted: AdjustedPopulation) -> NDArray | None:
     """Return the weights of curves and differences: the analysis's or those of matched sets."""
     if adjusted.weights is not None or adjusted.sets is None or not len(compared):
         return adjusted.weights
@@ -423,7 +422,9 @@ def _curve_weights(compared: pd.DataFrame, adjusted: Adjusted) -> NDArray | None
     return None if (weights == 1).all() else weights
 
 
-def _annotated(compared: pd.DataFrame, adjusted: Adjusted, shared: Shared) -> pd.DataFrame:
+def _annotated(
+    compared: pd.DataFrame, adjusted: AdjustedPopulation, shared: Shared
+) -> pd.DataFrame:
     """Add scores, matched sets and weights to the table of people."""
     added: dict[str, NDArray] = {}
     if shared.scores is not None:
