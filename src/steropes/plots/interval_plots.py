@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -262,27 +262,18 @@ def forest(
     pad = 0.06 * (high - low or 1.0)
     low, high = low - pad, high + pad
 
-    def place(v: np.ndarray) -> np.ndarray:
+    def place(v: Any) -> Any:
         return np.exp(v) if exponentiate else v
 
     from matplotlib import colormaps
 
     colours = [INK] * len(table) if share is None else colormaps["Greys"](0.2 + 0.8 * share)
-    for i in range(len(table)):
-        ends = np.clip([lower[i], upper[i]], low, high)
-        if np.isfinite(ends).all():
-            ax.plot(place(ends), [y[i], y[i]], color=colours[i], lw=2.2, solid_capstyle="butt")
-            for end, limit, mark in ((lower[i], low, "<"), (upper[i], high, ">")):
-                if np.isinf(end):
-                    at = place(np.array([limit]))
-                    ax.plot(at, [y[i]], mark, color=colours[i], ms=6, clip_on=False)
-        if np.isfinite(coef[i]):  # one without a finite estimate has its interval alone
-            at = place(coef[i : i + 1])
-            ax.plot(at, [y[i]], "o", ms=6, mfc=colours[i], mec=MUTED, mew=0.6, zorder=3)
+    for i, colour in enumerate(colours):
+        _draw_interval(ax, y[i], (coef[i], lower[i], upper[i]), (low, high), place, colour)
     ax.axvline(1.0 if exponentiate else 0.0, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
     if exponentiate:
         _ratio_axis(ax, high - low)
-    ax.set_xlim(place(np.array([low]))[0], place(np.array([high]))[0])
+    ax.set_xlim(place(low), place(high))
     ax.set_ylim(-0.7, len(table) - 0.3)
     ax.set_yticks(y, [shorten_label(name) for name in line_names(table, labels)])
     default = "exp(coefficient), log scale" if exponentiate else "Coefficient"
@@ -295,6 +286,26 @@ def forest(
     ax.tick_params(axis="y", length=0, pad=7)
     ax.spines["left"].set_visible(False)
     return ax
+
+
+def _draw_interval(
+    ax: Axes,
+    y: float,
+    line: tuple[float, float, float],
+    ends: tuple[float, float],
+    place: Callable[[Any], Any],
+    colour: Any,
+) -> None:
+    """Draw an estimate with its limits; arrows at the ends of the axis mark infinite limits."""
+    estimate, lower, upper = line
+    shown = np.clip([lower, upper], *ends)
+    if np.isfinite(shown).all():
+        ax.plot(place(shown), [y, y], color=colour, lw=2.2, solid_capstyle="butt")
+        for limit, end, mark in ((lower, ends[0], "<"), (upper, ends[1], ">")):
+            if np.isinf(limit):
+                ax.plot([place(end)], [y], mark, color=colour, ms=6, clip_on=False)
+    if np.isfinite(estimate):  # one without a finite estimate has its interval alone
+        ax.plot([place(estimate)], [y], "o", ms=6, mfc=colour, mec=MUTED, mew=0.6, zorder=3)
 
 
 def ratio_forest(

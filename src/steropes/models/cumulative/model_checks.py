@@ -181,17 +181,7 @@ def parallelism(
     outcome = read_new_outcome(y, n, model.categories_)
     if outcome.upper is not None:
         raise DataError("parallelism needs uncensored outcomes.")
-    places = check_vector(np.atleast_1d(quantiles), None, "quantiles")
-    if not ((places > 0) & (places < 1)).all():
-        raise DataError("quantiles must be between 0 and 1.")
-    order = np.argsort(outcome.lower, kind="stable")
-    order = order[weights[order] > 0]
-    used, mass = outcome.lower[order], np.cumsum(weights[order])
-    first = np.searchsorted(mass, places * mass[-1], side="right")
-    cuts = np.unique(used[np.minimum(first, len(used) - 1)])
-    cuts = cuts[cuts < used[-1]]
-    if len(cuts) < 2:
-        raise DataError("The quantiles leave fewer than two different cuts of y.")
+    cuts = _cuts(outcome.lower, weights, quantiles)
     beta, influences, se = [], [], []
     for cut in cuts:
         m = clone(model).set_params(
@@ -223,6 +213,22 @@ def parallelism(
         pd.DataFrame(np.array(beta), index, model._names),
         name_errors(pd.DataFrame(np.array(se), index, model._names), "robust"),
     )
+
+
+def _cuts(y: np.ndarray, weights: np.ndarray, quantiles: Sequence[float]) -> np.ndarray:
+    """Return the distinct weighted quantiles of y that are below its maximum, at least two."""
+    places = check_vector(np.atleast_1d(quantiles), None, "quantiles")
+    if not ((places > 0) & (places < 1)).all():
+        raise DataError("quantiles must be between 0 and 1.")
+    order = np.argsort(y, kind="stable")
+    order = order[weights[order] > 0]
+    used, mass = y[order], np.cumsum(weights[order])
+    first = np.searchsorted(mass, places * mass[-1], side="right")
+    cuts = np.unique(used[np.minimum(first, len(used) - 1)])
+    cuts = cuts[cuts < used[-1]]
+    if len(cuts) < 2:
+        raise DataError("The quantiles leave fewer than two different cuts of y.")
+    return cuts
 
 
 def plot_alpha(

@@ -115,22 +115,20 @@ def validate_by_group(
     if len(labels) < 2:
         raise DataError(f"A validation by group needs two groups; there is only {labels[0]}.")
     weight = check_weights(sample_weight, n)
-    several = family.has_class_predictors
+    classes: list[Any] = []
     if family.has_classes:
-        classes, class_of_row = check_classes(y, n)
-        _refuse_classes_of_one_group(classes.tolist(), class_of_row, codes, labels, weight)
-    if several:
-        add = read_class_offset(offset, classes.tolist(), n)
-    else:
-        add = check_offset(offset, n, False)
+        found, class_of_row = check_classes(y, n)
+        classes = found.tolist()
+        _refuse_classes_of_one_group(classes, class_of_row, codes, labels, weight)
+    several = family.has_class_predictors
+    add = read_class_offset(offset, classes, n) if several else check_offset(offset, n, False)
     stratum = None if strata is None else label_strata(strata, n)[0]
     outcome: Any = with_categories(y)
-    rows_of_all: dict[str, Any] = {"sample_weight": weight, "offset": add, "strata": stratum}
-    given = {name: x for name, x in rows_of_all.items() if x is not None}
+    rows: dict[str, Any] = {"sample_weight": weight, "offset": add, "strata": stratum}
+    given = {name: x for name, x in rows.items() if x is not None}
     lines, measures = [], []
     for k, label in enumerate(labels):
-        there = np.flatnonzero(codes == k)
-        others = np.flatnonzero(codes != k)
+        there, others = np.flatnonzero(codes == k), np.flatnonzero(codes != k)
         own_data = {q: x[others] for q, x in given.items()}
         fitted = _fit_without(label, model, _safe_indexing(X, others), outcome[others], own_data)
         predict = fitted._predictors if several else fitted.linear_predictor

@@ -28,6 +28,7 @@ from steropes.studies.sccs.specification.settings import Spline
 
 if TYPE_CHECKING:
     from steropes.studies.cohorts.cohort_sources import CohortSources
+    from steropes.studies.sccs.specification.sccs_specification import CaseSeriesGrid
 
 __all__ = ["sccs", "sccs_grid"]
 
@@ -128,18 +129,10 @@ def sccs_grid(
     quiet: Quiet = False,
 ) -> None:
     """Run many case series from one specification; an interrupted run can be resumed."""
-    from steropes.studies.cli.progress_display import Progress
-    from steropes.studies.database.omop import opened
-    from steropes.studies.grids.sccs_grid import run_case_series_grid
-    from steropes.studies.report.missing_estimates import missing_of_series, report_missing
-    from steropes.studies.result_files.atomic_files import output_folder
-    from steropes.studies.sccs.specification.sccs_cohorts import make_cohorts
     from steropes.studies.sccs.specification.sccs_specification import (
         case_series_grid_schema,
         read_case_series_grid,
     )
-    from steropes.studies.series_report.sccs_grid_page import write_case_series_grid
-    from steropes.studies.series_report.sccs_terminal import print_grid
 
     if schema:
         print(json.dumps(case_series_grid_schema(), indent=1))
@@ -149,12 +142,41 @@ def sccs_grid(
         return
     spec, database = _require_both(spec, database)
     grid = read_case_series_grid(spec)
+    cohorts = cohort_sources(cohort_table, None, None)
+    _run_grid(
+        database, grid, cohorts, output, disclosure, memory, quiet, jobs, protocol, by, unblind
+    )
+
+
+def _run_grid(
+    database: str,
+    grid: CaseSeriesGrid,
+    sources: CohortSources | None,
+    output: Path,
+    disclosure: str | None,
+    memory: str | None,
+    quiet: bool,
+    jobs: int,
+    protocol: Path | None,
+    by: str | None,
+    unblind: bool,
+) -> None:
+    """Run a grid of case series, write its report and print a summary."""
+    from steropes.studies.cli.progress_display import Progress
+    from steropes.studies.database.omop import opened
+    from steropes.studies.grids.sccs_grid import run_case_series_grid
+    from steropes.studies.report.missing_estimates import missing_of_series, report_missing
+    from steropes.studies.result_files.atomic_files import output_folder
+    from steropes.studies.sccs.specification.sccs_cohorts import make_cohorts
+    from steropes.studies.series_report.sccs_grid_page import write_case_series_grid
+    from steropes.studies.series_report.sccs_terminal import print_grid
+
     folder = output_folder(output)
     with (
         Progress(quiet) as progress,
         opened(database, grid.schema, grid.time_zone, memory, grid.observed_until) as db,
     ):
-        cohorts = make_cohorts(db, cohort_sources(cohort_table, None, None))
+        cohorts = make_cohorts(db, sources)
         results = run_case_series_grid(
             db, grid, folder, cohorts=cohorts, disclosure=disclosure, progress=progress,
             jobs=jobs, protocol=protocol, by=by,

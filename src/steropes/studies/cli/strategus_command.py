@@ -21,6 +21,30 @@ __all__ = ["INCOMPLETE", "strategus"]
 
 INCOMPLETE = 1  # The exit status if a part of the specification does not run.
 
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check",
+        help="Print which parts run, which differ from R and which do not run, and exit. With "
+        "--database also look up the concepts.",
+    ),
+]
+Results = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Folder of results of a database, with a folder for each module, for the "
+        "meta-analyses of EvidenceSynthesisModule. Repeatable."
+    ),
+]
+ObservedUntil = Annotated[
+    str | None,
+    typer.Option(
+        help="Last day of observation, such as 2023-12-31, on which all observation ends that "
+        "goes on.",
+        show_default=False,
+    ),
+]
+
 
 def strategus(
     spec: Annotated[Path, typer.Argument(help="Specification of Strategus or ATLAS, in JSON.")],
@@ -28,33 +52,13 @@ def strategus(
     output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
         "steropes-strategus"
     ),
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Print which parts run, which differ from R and which do not run, and exit. With "
-            "--database also look up the concepts.",
-        ),
-    ] = False,
-    results: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Folder of results of a database, with a folder for each module, for the "
-            "meta-analyses of EvidenceSynthesisModule. Repeatable."
-        ),
-    ] = None,
+    check: Check = False,
+    results: Results = None,
     database_id: Annotated[
         str | None, typer.Option(help="Name of the database in the results.", show_default=False)
     ] = None,
     schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
-    observed_until: Annotated[
-        str | None,
-        typer.Option(
-            help="Last day of observation, such as 2023-12-31, on which all observation ends that "
-            "goes on.",
-            show_default=False,
-        ),
-    ] = None,
+    observed_until: ObservedUntil = None,
     jobs: Jobs = 1,
     memory: Memory = None,
     disclosure: Disclosure = None,
@@ -89,17 +93,9 @@ def strategus(
     if database is None:
         raise DataError("give --database to run the specification, or --check to check it")
     require_database(database)
+    folder = output_folder(output)
     found = _run(
-        plan,
-        database,
-        output_folder(output),
-        database_id,
-        schema,
-        until,
-        jobs,
-        memory,
-        disclosure,
-        quiet,
+        plan, database, folder, database_id, schema, until, jobs, memory, disclosure, quiet
     )
     _print_summary(found, quiet)
     raise typer.Exit(0 if found.complete else INCOMPLETE)

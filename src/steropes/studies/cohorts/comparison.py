@@ -227,22 +227,11 @@ def compare_cohorts(
     """
     rules = rules or ComparisonRules()
     target, comparator = int(target), int(comparator)
-    if target == comparator:
-        raise DataError(f"target and comparator are the same cohort, {target}")
     if cohorts.database and cohorts.database != db.identity:
         raise DataError(f"the cohorts are of the database {cohorts.database}, not of {db.identity}")
     if nesting is not None:
         require_cohorts(cohorts, [nesting], "nesting cohort")
-    both = cohorts.only([target, comparator])
-    order = np.lexsort((both.end, both.definition == comparator, both.start, both.subject))
-    rows, repeated = distinct_rows(
-        Rows.of(
-            both.subject[order],
-            (both.definition[order] == target).astype(np.int8),
-            days(both.start[order]),
-            days(both.end[order]),
-        )
-    )
+    rows, repeated = _both_cohorts(cohorts, target, comparator)
     # All people in either cohort, so that the notes of two analyses are the same.
     persons = PersonData(db, np.sort(pd.unique(rows.person)))
     attrition = Attrition()
@@ -278,6 +267,24 @@ def compare_cohorts(
         db.identity,
         None if nesting is None else int(nesting),
         (*persons.notes, *repeated),
+    )
+
+
+def _both_cohorts(
+    cohorts: CohortTable, target: int, comparator: int
+) -> tuple[Rows, tuple[DataNote, ...]]:
+    """Return the entries of two cohorts in order, and notes on entries that are repeated."""
+    if target == comparator:
+        raise DataError(f"target and comparator are the same cohort, {target}")
+    both = cohorts.only([target, comparator])
+    order = np.lexsort((both.end, both.definition == comparator, both.start, both.subject))
+    return distinct_rows(
+        Rows.of(
+            both.subject[order],
+            (both.definition[order] == target).astype(np.int8),
+            days(both.start[order]),
+            days(both.end[order]),
+        )
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -218,25 +219,7 @@ def _of_interest(source: NamedTables) -> dict[str, pd.DataFrame]:
 
 def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) -> View | None:
     """Return the meta-analyses in the tables of Strategus."""
-
-    def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
-        """Add diagnostics and the name of the meta-analysis."""
-        checked = source.tables.get(f"es_{design}_diagnostics_summary")
-        keys = ["target_id", "comparator_id", "outcome_id", "exposures_outcome_set_id",
-                "covariate_id", "analysis_id", "evidence_synthesis_analysis_id"]  # fmt: skip
-        key = [c for c in keys if c in found and checked is not None and c in checked]
-        if checked is not None:
-            wanted = [c for c in checked if c not in found or c in key]
-            found = found.merge(checked[wanted].drop_duplicates(key), on=key, how="left")
-        described = source.tables.get("es_analysis")
-        if described is not None:
-            names = described.drop_duplicates("evidence_synthesis_analysis_id").set_index(
-                "evidence_synthesis_analysis_id"
-            )["evidence_synthesis_description"]
-            found["method"] = found["evidence_synthesis_analysis_id"].map(names)
-        return found.assign(note=_reasons(source, found, design))
-
-    table = gathered(sources, f"es_{design}_result", more)
+    table = gathered(sources, f"es_{design}_result", partial(_explained, design=design))
     if not len(table):
         return None
     having = [s.flagged for s in sources if f"{design}_result" in s]
@@ -281,6 +264,24 @@ def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) ->
         table,
         "forest",
     )
+
+
+def _explained(source: NamedTables, found: pd.DataFrame, design: str) -> pd.DataFrame:
+    """Add diagnostics, the name of the meta-analysis, and reasons of missing estimates."""
+    checked = source.tables.get(f"es_{design}_diagnostics_summary")
+    keys = ["target_id", "comparator_id", "outcome_id", "exposures_outcome_set_id",
+            "covariate_id", "analysis_id", "evidence_synthesis_analysis_id"]  # fmt: skip
+    key = [c for c in keys if c in found and checked is not None and c in checked]
+    if checked is not None:
+        wanted = [c for c in checked if c not in found or c in key]
+        found = found.merge(checked[wanted].drop_duplicates(key), on=key, how="left")
+    described = source.tables.get("es_analysis")
+    if described is not None:
+        names = described.drop_duplicates("evidence_synthesis_analysis_id").set_index(
+            "evidence_synthesis_analysis_id"
+        )["evidence_synthesis_description"]
+        found["method"] = found["evidence_synthesis_analysis_id"].map(names)
+    return found.assign(note=_reasons(source, found, design))
 
 
 def _reasons(source: NamedTables, found: pd.DataFrame, design: str) -> NDArray | str:
