@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from steropes.designs.propensity.tied_scores import tie_keys
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR, AgeRule, birthday
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.age_sql import birth_day_sql
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.observation_periods import (
     joined_periods,
@@ -92,7 +93,7 @@ class PersonData:
             work.connection.register("wanted", pd.DataFrame({"person_id": ids}))
             self.born = work.frame(
                 "SELECT p.person_id::BIGINT AS person_id, min(gender_concept_id)::BIGINT AS sex, "
-                f"{db.birth_day()} AS born "
+                f"{birth_day_sql(db.columns('person'))} AS born "
                 f"FROM {db.table('person')} p JOIN wanted w ON p.person_id = w.person_id GROUP BY 1"
             )
             periods = joined_periods(db, "SELECT person_id FROM wanted")

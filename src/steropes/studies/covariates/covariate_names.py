@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.covariate_sql import OTHER_UNIT
-from steropes.studies.database.omop import UNNAMED, OmopDatabase
+from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.database.vocabulary import UNNAMED
 
 __all__ = ["CUSTOM", "covariate_table"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -280,3 +281,15 @@ def _literal(value: int | str) -> str:
 def _line(error: Exception) -> str:
     """Return the first line of an error's message."""
     return str(error).strip().splitlines()[0]
+
+
+def require_memory(memory: object) -> None:
+    """Raise unless a memory limit is written correctly and large enough."""
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?([KMGT])i?B", str(memory))
+    megabytes = 0.0
+    if found is not None:
+        megabytes = float(found[1]) * 1000.0 ** ("KMGT".index(found[2]) - 1)
+    if not 1 <= megabytes <= 1e9:  # DuckDB cannot work with less, nor parse more.
+        raise DataError(
+            f'memory must be an amount from 1MB to 1000TB, such as "500MB" or "2GB", not {memory!r}'
+        )

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from steropes.studies.database.age_sql import birth_day_sql
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
@@ -71,7 +72,7 @@ def distinct_people(db: OmopDatabase, people: str) -> str:
     """Return the table ``person`` with one row for each of some people, for use after FROM.
 
     Of several rows the smallest value of each column counts. The columns are ``person_id``,
-    ``born`` (the day of birth, see `OmopDatabase.birth_day`), ``year_of_birth``, and those of
+    ``born`` (the day of birth, see `birth_day_sql`), ``year_of_birth``, and those of
     gender, race and ethnicity that the database has.
 
     Parameters
@@ -83,8 +84,9 @@ def distinct_people(db: OmopDatabase, people: str) -> str:
     concepts = ("gender_concept_id", "race_concept_id", "ethnicity_concept_id")
     have = db.columns("person")
     listed = "".join(f", min({c}) AS {c}" for c in concepts if c in have)
+    born = birth_day_sql(have)
     return (
-        f"(SELECT *, year(born) AS year_of_birth FROM (SELECT person_id, {db.birth_day()} AS born"
+        f"(SELECT *, year(born) AS year_of_birth FROM (SELECT person_id, {born} AS born"
         f"{listed} FROM {db.table('person')} WHERE person_id IN ({people}) GROUP BY person_id))"
     )
 

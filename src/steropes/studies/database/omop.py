@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,41 +17,18 @@ from typing import Any
 from steropes.data.html_representations import TextInHtml
 from steropes.designs.values.dates_and_ages import require_time_zone
 from steropes.errors import DataError
+from steropes.studies.database.cdm_layout import require_cdm_tables
+from steropes.studies.database.duckdb_tables import require_memory
 from steropes.studies.database.open_database import open_source
 from steropes.studies.database.sources.protocols import (
-    MARK,
     Condition,
-    Layout,
     Naming,
     RecordsOf,
     Workspace,
 )
-from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.database.vocabulary import UNNAMED, descendants_of, names_of, some_concepts
 
 __all__ = ["Naming", "OmopDatabase", "RecordsOf", "Workspace", "opened"]
-
-# The CDM tables (v5.x) and columns that a study reads.
-REQUIRED = {
-    "person": ("person_id", "gender_concept_id", "year_of_birth"),
-    "observation_period": (
-        "person_id",
-        "observation_period_start_date",
-        "observation_period_end_date",
-    ),
-    "drug_era": ("person_id", "drug_concept_id", "drug_era_start_date", "drug_era_end_date"),
-    "condition_occurrence": ("person_id", "condition_concept_id", "condition_start_date"),
-    "concept": ("concept_id", "concept_name"),
-}
-OPTIONAL = {
-    "procedure_occurrence": ("person_id", "procedure_concept_id", "procedure_date"),
-    "measurement": ("person_id", "measurement_concept_id", "measurement_date"),
-    "observation": ("person_id", "observation_concept_id", "observation_date"),
-    "concept_ancestor": ("ancestor_concept_id", "descendant_concept_id"),
-    "cdm_source": ("cdm_source_name",),
-}
-# Vocabulary extracts often lack these two although person refers to them.
-WELL_KNOWN = {8507: "Male", 8532: "Female"}
-UNNAMED = "unnamed concept"
 
 
 class OmopDatabase(TextInHtml):
@@ -126,7 +102,7 @@ class OmopDatabase(TextInHtml):
         if not isinstance(schema, str) or not schema:
             raise DataError(f"schema must be the name of a schema, not {schema!r}")
         if memory is not None:
-            _refuse_amount(memory)
+            require_memory(memory)
         if memory is not None and not isinstance(database, str | Path):
             raise DataError("the memory of an open connection is set where it is opened")
         self.time_zone = require_time_zone(time_zone)
@@ -134,7 +110,8 @@ class OmopDatabase(TextInHtml):
         self._source = open_source(database, self.time_zone)
         try:
             self.schema = self._source.schema(schema)
-            self.tables = self._check_tables()
+            found = self._source.layout(self.schema)
+            self.tables = require_cdm_tables(found, self.schema, self.name)
             self._source.confine(memory)
         except BaseException:
             self.close()
@@ -367,7 +344,7 @@ class OmopDatabase(TextInHtml):
             SQL for use after FROM; see `holding`.
         """
         return self.holding(
-            "concept_ancestor", lambda: _some("concept_ancestor", column, concepts())
+            "concept_ancestor", lambda: some_concepts("concept_ancestor", column, concepts())
         )
 
     def concepts(self, concepts: Callable[[], Iterable[int]]) -> str:
@@ -383,7 +360,7 @@ class OmopDatabase(TextInHtml):
         str
             SQL for use after FROM; see `holding`.
         """
-        return self.holding("concept", lambda: _some("concept", "concept_id", concepts()))
+        return self.holding("concept", lambda: some_concepts("concept", "concept_id", concepts()))
 
     def recorded_concepts(self, table: str, column: str) -> list[int]:
         """Return the distinct concepts in a column of a table.
@@ -422,36 +399,6 @@ class OmopDatabase(TextInHtml):
         """
         self._check_open()
         return self._source.columns(self.schema if schema is None else schema, table)
-
-    def birth_day(self) -> str:
-        """Return SQL of the day of birth, for a SELECT from ``person`` grouped by person.
-
-        A missing or invalid month or day (0, the 30th of February) is taken as the first. Of
-        several rows of a person the smallest values count.
-
-        Returns
-        -------
-        str
-            SQL of a date.
-        """
-        have = self.columns("person")
-        month, day = (
-            f"min({c})::BIGINT" if c in have else "1" for c in ("month_of_birth", "day_of_birth")
-        )
-        # make_date raises for an invalid day, which would stop the whole query.
-        message = (
-            f"{MARK}person: year_of_birth lies outside the years 1 to 9999; correct it, or write "
-            "NULL where it is not known"
-        )
-        year = (
-            "CASE WHEN min(year_of_birth) IS NULL OR min(year_of_birth) BETWEEN 1 AND 9999 "
-            f"THEN min(year_of_birth)::BIGINT ELSE error('{message}') END"
-        )
-        first = f"make_date({year}, CASE WHEN {month} BETWEEN 1 AND 12 THEN {month} ELSE 1 END, 1)"
-        return (
-            f"{first} + CASE WHEN {day} BETWEEN 1 AND day(last_day({first})) "
-            f"THEN ({day} - 1)::INTEGER ELSE 0 END"
-        )
 
     # -- concepts --------------------------------------------------------------------------------
 
@@ -495,14 +442,7 @@ class OmopDatabase(TextInHtml):
         dict of int to str
             Names of known concepts, "unnamed concept" for those without a name.
         """
-        wanted = [int(c) for c in concept_ids]
-        found = self.rows(
-            "SELECT concept_id::BIGINT, min(nullif(trim(concept_name), '')) "
-            f"FROM {self.records(_some('concept', 'concept_id', wanted))} GROUP BY 1"
-        )
-        known = {c: WELL_KNOWN[c] for c in wanted if c in WELL_KNOWN}
-        named = {c: plain_text(name).strip() for c, name in found if name}
-        return known | {c: named.get(c) or known.get(c, UNNAMED) for c, _ in found}
+        return names_of(self, concept_ids)
 
     def descendants(self, concept_ids: Iterable[int]) -> list[int]:
         """Return the concepts and all their descendants by ``concept_ancestor``.
@@ -520,15 +460,7 @@ class OmopDatabase(TextInHtml):
         list of int
             Concept ids, ascending.
         """
-        ids = sorted({int(c) for c in concept_ids})
-        if "concept_ancestor" not in self.tables or not ids:
-            return ids
-        below = self.records(_some("concept_ancestor", "ancestor_concept_id", ids))
-        found = self.rows(
-            f"SELECT DISTINCT descendant_concept_id::BIGINT FROM {below} AS below "
-            "WHERE descendant_concept_id IS NOT NULL"
-        )
-        return sorted({*ids, *(c for (c,) in found)})
+        return descendants_of(self, concept_ids)
 
     def source_name(self) -> str | None:
         """Return the name of the database in ``cdm_source``.
@@ -576,30 +508,6 @@ class OmopDatabase(TextInHtml):
         if self.closed:
             raise DataError(f"the database {self.name} is closed; open it again")
 
-    def _check_tables(self) -> frozenset[str]:
-        """Check that the required tables and columns exist, and return the names of all tables."""
-        found = self._source.layout(self.schema)
-        if self.schema.lower() not in found:
-            others = ", ".join(sorted(found)) or "no tables at all"
-            raise DataError(
-                f"{self.name} has no tables in schema {self.schema!r} (it has: {others})"
-            )
-        tables = found[self.schema.lower()]
-        absent = [name for name in REQUIRED if name not in tables]
-        if absent:
-            raise DataError(
-                f"{self.name} is not an OMOP database: schema {self.schema!r} "
-                f"lacks the tables {', '.join(absent)}{_hint(found)}"
-            )
-        for name, columns in {**REQUIRED, **OPTIONAL}.items():
-            gone = [c for c in columns if name in tables and c not in tables[name]]
-            if gone:
-                raise DataError(
-                    f"{self.name} is not an OMOP database: "
-                    f"table {name} lacks the columns {', '.join(gone)}"
-                )
-        return frozenset(tables)
-
 
 @contextmanager
 def opened(
@@ -618,26 +526,3 @@ def opened(
         return
     with OmopDatabase(database, schema, memory, time_zone) as db:
         yield db.until(observed_until)
-
-
-def _refuse_amount(memory: object) -> None:
-    """Raise unless a memory limit is written correctly and large enough."""
-    found = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?([KMGT])i?B", str(memory))
-    megabytes = 0.0
-    if found is not None:
-        megabytes = float(found[1]) * 1000.0 ** ("KMGT".index(found[2]) - 1)
-    if not 1 <= megabytes <= 1e9:  # DuckDB cannot work with less, nor parse more.
-        raise DataError(
-            f'memory must be an amount from 1MB to 1000TB, such as "500MB" or "2GB", not {memory!r}'
-        )
-
-
-def _some(table: str, column: str, concepts: Iterable[int]) -> RecordsOf:
-    """Select records with one of some concepts."""
-    return RecordsOf(table, column, tuple(sorted({*concepts})))
-
-
-def _hint(found: Layout) -> str:
-    """Name another schema that contains the tables, if there is one."""
-    whole = [s for s, t in sorted(found.items()) if all(name in t for name in REQUIRED)]
-    return f"; schema {whole[0]!r} has them" if whole else ""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from steropes.designs.controls.signal_injection import InjectedOutcomes, closest_draw
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.database.age_sql import age_sql
+from steropes.studies.database.age_sql import age_sql, birth_day_sql
 from steropes.studies.database.observation_periods import joined_periods, joined_spells
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.sccs.cases.era_sources import EraSources
@@ -118,7 +118,8 @@ def _exposed(
         SELECT person_id, first AS lo, last AS hi
         FROM ({joined_spells("SELECT * FROM windows WHERE first <= last")})),
     people AS (  -- repeated rows of a person would repeat the outcomes
-        SELECT person_id, min(gender_concept_id) AS sex, {db.birth_day()} AS born
+        SELECT person_id, min(gender_concept_id) AS sex,
+               {birth_day_sql(db.columns("person"))} AS born
         FROM {db.table("person")} GROUP BY 1)
     SELECT j.person_id::BIGINT AS person_id, (lo - DATE '1970-01-01')::BIGINT AS lo,
            (hi - DATE '1970-01-01')::BIGINT AS hi,

@@ -15,7 +15,7 @@ import pandas as pd
 from steropes.designs.case_series.cases import Cases
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.errors import DataError
-from steropes.studies.database.age_sql import birthday_sql
+from steropes.studies.database.age_sql import birth_day_sql, birthday_sql
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.observation_periods import (
     DATED,
@@ -122,7 +122,7 @@ def _first_cases(db: OmopDatabase, work: Workspace) -> None:
     WITH ends AS (SELECT max(last) AS latest FROM periods),
     people AS (
         SELECT person_id::BIGINT AS person_id, min(gender_concept_id)::BIGINT AS sex,
-               {db.birth_day()} AS born
+               {birth_day_sql(db.columns("person"))} AS born
         FROM {db.table("person")} WHERE person_id IN (SELECT person_id FROM outcomes) GROUP BY 1)
     SELECT row_number() OVER (ORDER BY person_id, o.first) AS case_id, person_id,
            o.first AS observed, o.first, o.last, o.last AS until, o.last = latest AS end_known,

@@ -1,0 +1,48 @@
+"""Names and descendants of concepts in the vocabulary of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from steropes.studies.database.sources.protocols import RecordsOf
+from steropes.studies.formatting.plain_text import plain_text
+
+if TYPE_CHECKING:
+    from steropes.studies.database.omop import OmopDatabase
+
+__all__ = ["UNNAMED", "descendants_of", "names_of", "some_concepts"]
+
+# Vocabulary extracts often lack these two although person refers to them.
+WELL_KNOWN = {8507: "Male", 8532: "Female"}
+UNNAMED = "unnamed concept"
+
+
+def some_concepts(table: str, column: str, concepts: Iterable[int]) -> RecordsOf:
+    """Select records with one of some concepts."""
+    return RecordsOf(table, column, tuple(sorted({*concepts})))
+
+
+def names_of(db: OmopDatabase, concept_ids: Iterable[int]) -> dict[int, str]:
+    """Return the names of known concepts; see `OmopDatabase.concept_names`."""
+    wanted = [int(c) for c in concept_ids]
+    found = db.rows(
+        "SELECT concept_id::BIGINT, min(nullif(trim(concept_name), '')) "
+        f"FROM {db.records(some_concepts('concept', 'concept_id', wanted))} GROUP BY 1"
+    )
+    known = {c: WELL_KNOWN[c] for c in wanted if c in WELL_KNOWN}
+    named = {c: plain_text(name).strip() for c, name in found if name}
+    return known | {c: named.get(c) or known.get(c, UNNAMED) for c, _ in found}
+
+
+def descendants_of(db: OmopDatabase, concept_ids: Iterable[int]) -> list[int]:
+    """Return concepts and all their descendants; see `OmopDatabase.descendants`."""
+    ids = sorted({int(c) for c in concept_ids})
+    if "concept_ancestor" not in db.tables or not ids:
+        return ids
+    below = db.records(some_concepts("concept_ancestor", "ancestor_concept_id", ids))
+    found = db.rows(
+        f"SELECT DISTINCT descendant_concept_id::BIGINT FROM {below} AS below "
+        "WHERE descendant_concept_id IS NOT NULL"
+    )
+    return sorted({*ids, *(c for (c,) in found)})
