@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.studies.conftest import START, TinyOmop
+from tests.studies.strategus.prediction_designs import design as prediction_design
+from tests.studies.strategus.prediction_designs import plan as prediction
 from tests.studies.strategus.small_specification import (
     CELECOXIB,
     CHARACTERIZATION,
@@ -19,8 +21,6 @@ from tests.studies.strategus.small_specification import (
 from tests.studies.strategus.test_characterization import plan as characterization
 from tests.studies.strategus.test_characterization import settings
 from tests.studies.strategus.test_incidence import KNOWN, design
-from tests.studies.strategus.test_prediction import design as prediction_design
-from tests.studies.strategus.test_prediction import plan as prediction
 
 from steropes.studies import OmopDatabase
 from steropes.studies.cli.command_line import run
