@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .design import Design, as_design
     from .designs.comparative.compare_groups import compare_groups
     from .designs.comparative.group_comparison import GroupComparison
+    from .designs.series_tables.case_series_result import CaseSeriesResult
+    from .designs.series_tables.self_controlled_case_series import self_controlled_case_series
     from .fit.shards import ShardedDesign
     from .infer.brier_score import brier_score, integrated_brier_score
     from .infer.calibration_table import calibration_table
@@ -105,6 +107,8 @@ _HOMES = {
     "design": ["Design", "as_design"],
     "designs.comparative.compare_groups": ["compare_groups"],
     "designs.comparative.group_comparison": ["GroupComparison"],
+    "designs.series_tables.case_series_result": ["CaseSeriesResult"],
+    "designs.series_tables.self_controlled_case_series": ["self_controlled_case_series"],
     "infer.brier_score": ["brier_score", "integrated_brier_score"],
     "infer.calibration_table": ["calibration_table"],
     "infer.decision_curve": ["decision_curve"],
@@ -174,6 +178,7 @@ __all__ = [
     "AalenJohansen",
     "AssumptionCheck",
     "BrokenAdaptiveRidge",
+    "CaseSeriesResult",
     "Censored",
     "ConditionalLogisticRegression",
     "ConditionalPoissonRegression",
@@ -235,6 +240,7 @@ __all__ = [
     "pairwise_logrank_test",
     "plots",
     "restricted_mean_test",
+    "self_controlled_case_series",
     "studies",
     "time_dependent_auc",
     "validate_by_group",

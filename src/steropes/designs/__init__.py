@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         score_strata,
         trim,
     )
+    from .series_tables.risk_periods import RiskPeriod
     from .target_trials.emulation_result import EmulatedTrial
     from .target_trials.protocol import TargetTrial
     from .target_trials.sequential_trials import sequential_trials
@@ -65,6 +66,7 @@ _HOMES = {
     "comparative.propensity_weights": ["PropensityWeights"],
     "comparative.table_one": ["table_one"],
     "covariates": ["Covariates"],
+    "series_tables.risk_periods": ["RiskPeriod"],
     "effects": [
         "AbsoluteEffect",
         "Estimate",
@@ -108,6 +110,7 @@ __all__ = [
     "PropensityRules",
     "PropensityScores",
     "PropensityWeights",
+    "RiskPeriod",
     "Stratify",
     "TargetTrial",
     "Trim",

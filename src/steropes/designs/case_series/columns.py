@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 
-__all__ = ["CONTROL", "Column", "distinct_names", "require_windows"]
+__all__ = ["CONTROL", "GROUP", "Column", "distinct_names", "require_windows"]
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,15 @@ class Column:
     ----------
     window : int
         Number of its exposure window in the settings; −1 for the end-of-observation probe, −2 for
-        splines, −3 for the control interval.
+        splines, −3 for the control interval, −4 for groups of age, season or calendar time.
     eras : tuple of int
         Requested ids: one with ``by_concept``, those of the window, or none for all.
     penalized, of_interest, profile, pre_exposure : bool
         As in `ExposureWindow`.
     group : str or None
         ATC class of the drug, under a hierarchical prior.
+    interval : bool
+        Whether an unpenalised covariate gets an interval.
     """
 
     name: str
@@ -37,10 +39,13 @@ class Column:
     profile: bool = False
     pre_exposure: bool = False
     group: str | None = None
+    interval: bool = True
 
 
 # The number of the control interval, in the place of that of a window.
 CONTROL = -3
+# The number of groups of time, in the same place.
+GROUP = -4
 
 
 def distinct_names(columns: list[Column]) -> list[str]:

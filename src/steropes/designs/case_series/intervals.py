@@ -346,7 +346,9 @@ def _assemble(
     cases = case[np.concatenate([[True], case[1:] != case[:-1]])] if len(case) else case
     extra = [] if effects is None else effects.names
     flags = [] if effects is None else [e.penalized for e in effects.effects for _ in e.names]
-    columns = columns + [Column(n, -2, penalized=f) for n, f in zip(extra, flags, strict=True)]
+    columns = columns + [
+        Column(n, -2, penalized=f, interval=False) for n, f in zip(extra, flags, strict=True)
+    ]
     names = distinct_names(columns)
     statistics = pd.DataFrame(tally.table, columns=list(STATISTICS), index=names[:p])
     comparable = None

@@ -141,7 +141,7 @@ def fit_model(
     fitted = np.array(intervals.names)[finite]
     estimates.loc[fitted, "log_rr"] = best.beta[finite]
     estimates.loc[fitted, "rr"] = np.exp(best.beta[finite])
-    read = [int(j) for j in np.flatnonzero(free & present) if columns[j].window != -2]
+    read = [int(j) for j in np.flatnonzero(free & present) if columns[j].interval]
     _limits_of_finite(estimates, profile, [j for j in read if finite[j]], settings)
     held = {
         k: _limits_of_infinite(estimates, profile, k, infinite, settings)

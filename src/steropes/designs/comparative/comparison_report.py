@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Protocol
 
@@ -17,19 +15,11 @@ from steropes.data.result_tables import ResultTable
 from steropes.designs.effects.e_values import COMMON, e_value, e_value_of_limit
 from steropes.designs.effects.outcome_families import Kind
 from steropes.designs.values.estimands import estimand_name
-from steropes.errors import DataError
+from steropes.designs.values.html_page import call_text, figures, page, table_html
 
 __all__ = ["report_page"]
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-       color: #222; background: #fff; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 2rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: 0.9rem; }
-th, td { border-bottom: 1px solid #ddd; padding: 0.25rem 0.6rem; text-align: left; }
-.wide { overflow-x: auto; } .failed { color: #a11; } pre { background: #f5f5f5; padding: 1rem;
-       overflow-x: auto; } svg { max-width: 100%; height: auto; }
-"""
+FIGURES = {"balance": "Balance of covariates", "overlap": "Overlap of scores"}
 # Rows of a table on the page; long tables of covariates have tens of thousands.
 MAX_ROWS = 200
 # The kind of ratio that each measure is, for its E-value; risk and rate ratios are not converted.
@@ -69,28 +59,14 @@ def report_page(comparison: Comparison, call: Mapping[str, Any], common: bool) -
     common : bool
         Whether at least 15 % of the people had the outcome.
     """
-    title = f"{comparison.names[0]} against {comparison.names[1]}"
     parts = [
-        f"<h1>{escape(title)}</h1>", *_summary(comparison), *_checks(comparison),
-        "<h2>Characteristics before adjustment</h2>", _html(comparison.table_one),
-        *_figures(comparison), *_errors(comparison), *_e_values(comparison, common),
+        *_summary(comparison), *_checks(comparison),
+        "<h2>Characteristics before adjustment</h2>", table_html(comparison.table_one),
+        *figures(comparison.plot, FIGURES), *_errors(comparison), *_e_values(comparison, common),
         "<h2>The code that repeats this comparison</h2>",
-        f"<pre>{escape(call_text(call))}</pre>",
+        f"<pre>{escape(call_text('compare_groups', ['data'], call))}</pre>",
     ]  # fmt: skip
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
-    body = "\n".join(parts)
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
-
-
-def call_text(call: Mapping[str, Any]) -> str:
-    """Write a call of `compare_groups`, with the names of tables in place of tables."""
-    lines = ["steropes.compare_groups(", "    data,"]
-    for name, value in call.items():
-        text = repr(value.tolist() if isinstance(value, pd.Index | np.ndarray) else value)
-        if name == "covariates" and not isinstance(value, str | Sequence | pd.Index | np.ndarray):
-            text = "covariates"
-        lines.append(f"    {name}={text},")
-    return "\n".join([*lines, ")"])
+    return page(f"{comparison.names[0]} against {comparison.names[1]}", parts)
 
 
 def _summary(comparison: Comparison) -> Iterator[str]:
@@ -108,7 +84,7 @@ def _summary(comparison: Comparison) -> Iterator[str]:
         text = f"{method}: {counted(remain)} of {counted(len(w))} people remain"
         yield f"<li>{escape(text)}, as informative as {size:,.0f} with equal weights</li>"
     yield "</ul><h2>Effects</h2>"
-    yield _html(comparison.effects.paper_table(digits=3).reset_index())
+    yield table_html(comparison.effects.paper_table(digits=3).reset_index())
     yield (
         "<p>Marginal effects are those of a population; conditional ones compare people with the "
         "same covariates. Odds and hazard ratios of the two kinds differ even without "
@@ -137,36 +113,15 @@ def _checks(comparison: Comparison) -> Iterator[str]:
     )
     yield "<details><summary>All diagnostics: overlap, effective sample sizes, largest weights,"
     yield " balance, ties and certificates of optima</summary>"
-    yield _html(shown)
+    yield table_html(shown)
     yield "</details>"
-
-
-def _figures(comparison: Comparison) -> Iterator[str]:
-    """Yield figures, if Matplotlib is installed and the comparison has them."""
-    try:
-        figure = importlib.import_module("matplotlib.figure")
-        settings = importlib.import_module("matplotlib").rc_context
-    except ModuleNotFoundError:
-        yield '<p>Figures need Matplotlib: pip install "steropes[plots]".</p>'
-        return
-    for what, title in (("balance", "Balance of covariates"), ("overlap", "Overlap of scores")):
-        with settings({"svg.hashsalt": what, "svg.fonttype": "path"}):
-            drawn = figure.Figure(figsize=(8, 5), layout="constrained")
-            try:
-                comparison.plot(what, ax=drawn.subplots())
-            except DataError:  # no method has scores
-                continue
-            buffer = io.StringIO()
-            drawn.savefig(buffer, format="svg", metadata={"Date": None})
-        picture = buffer.getvalue()
-        yield f"<h2>{title}</h2>{picture[picture.index('<svg') :]}"
 
 
 def _errors(comparison: Comparison) -> Iterator[str]:
     """Yield what the errors of each method account for."""
     yield "<h2>Which variance</h2>"
     columns = ["method", "scale", "errors"]
-    yield _html(pd.DataFrame(comparison.effects)[columns].drop_duplicates())
+    yield table_html(pd.DataFrame(comparison.effects)[columns].drop_duplicates())
 
 
 def _e_values(comparison: Comparison, common: bool) -> Iterator[str]:
@@ -192,12 +147,4 @@ def _e_values(comparison: Comparison, common: bool) -> Iterator[str]:
         "the treatment and with the outcome both reach the E-value (VanderWeele and Ding 2017). "
         f"{form.capitalize()} {100 * COMMON:g} % of the people had the outcome.</p>"
     )
-    yield _html(pd.DataFrame(rows, columns=names))
-
-
-def _html(table: pd.DataFrame) -> str:
-    """Write a table."""
-    text = pd.DataFrame(table).to_html(
-        index=False, border=0, na_rep="", float_format="{:.3g}".format
-    )
-    return f'<div class="wide">{text}</div>'
+    yield table_html(pd.DataFrame(rows, columns=names))

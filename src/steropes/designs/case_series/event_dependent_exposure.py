@@ -1,0 +1,271 @@
+"""Event-dependent exposure: estimating equations of Farrington, Whitaker and Hocine (2009).
+
+An event may prevent, delay or cause later exposure, and a case series that takes exposure as given
+is then biased. Farrington, Whitaker and Hocine (2009, Biostatistics 10:3–16) use only exposures
+before the event. Each case has a stack of time from the start of observation, as if never exposed,
+and one from each exposure on, as if it were the last. An event under a later exposure, which the
+stack does not have, is weighted by the inverse of its rate ratio; the weighted events of a stack
+then follow its time, and the equations have mean zero:
+
+    Σ_s w_s(β) (x_s(event) − Σ_j π_sj x_sj) = 0,  π_sj ∝ days_sj exp(x_sj'β).
+
+Exposure lasts for a time that the event does not change, observation has an end that is known also
+without the event, and a person has one event. Errors are those of the sandwich over cases, which
+includes the derivative of the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from steropes.designs.case_series.interval_splitting import split_time
+from steropes.errors import SeparationError
+
+__all__ = ["EventDependentExposure", "ExposureHistory", "fit_event_dependent_exposure"]
+
+MAX_ITER = 100
+# Largest step of a coefficient, in its standard error, at which the equations count as solved.
+NEAR = 1e-9
+FARTHEST = 20.0  # Log rate ratios beyond this value count as infinite.
+
+
+@dataclass(frozen=True)
+class ExposureHistory:
+    """Cases with one event each, and their exposures up to the event.
+
+    Attributes
+    ----------
+    end, event : (n,) int arrays
+        Last day of observation and day of the event, from day 0.
+    era_case, era_first : (m,) int arrays
+        First day of each exposure, sorted by case and day.
+    span_era, span_column, span_first, span_last : (k,) int arrays
+        Days of risk periods of each exposure, which do not overlap within a case.
+    group_case, group_column, group_first, group_last : (g,) int arrays
+        Days of groups of time.
+    names : list of str
+        Names of the columns: risk periods, then groups.
+    """
+
+    end: NDArray
+    event: NDArray
+    era_case: NDArray
+    era_first: NDArray
+    span_era: NDArray
+    span_column: NDArray
+    span_first: NDArray
+    span_last: NDArray
+    group_case: NDArray
+    group_column: NDArray
+    group_first: NDArray
+    group_last: NDArray
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class EventDependentExposure:
+    """Solution of the estimating equations.
+
+    Attributes
+    ----------
+    coef : (p,) array
+        Log rate ratios.
+    covariance : (p, p) array
+        The sandwich.
+    converged : bool
+    stacks : int
+        Number of stacks of time.
+    """
+
+    coef: NDArray
+    covariance: NDArray
+    converged: bool
+    stacks: int
+
+
+def fit_event_dependent_exposure(history: ExposureHistory) -> EventDependentExposure:
+    """Solve the estimating equations.
+
+    Raises
+    ------
+    SeparationError
+        A column has no event or all events that are compared with it; the message names it.
+    """
+    equations = _Equations.of(history)
+    beta = np.zeros(len(history.names))
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = equations.value(beta)
+        converged = False
+        for _ in range(MAX_ITER):
+            step = _solved(value, value.total, history.names)
+            size = 1.0
+            while size > 1e-6:
+                ahead = equations.value(beta + size * step)
+                # The step that is left is a measure of the distance that no scale changes.
+                left = np.linalg.norm(_solved(value, ahead.total, history.names))
+                if np.isfinite(left) and left < np.linalg.norm(step):
+                    break
+                size /= 2
+            else:
+                converged = bool(np.abs(step).max(initial=0) < np.sqrt(NEAR))
+                break
+            beta, value = beta + size * step, ahead
+            if np.abs(beta).max(initial=0) > FARTHEST:
+                raise _infinite([history.names[j] for j in np.flatnonzero(np.abs(beta) > FARTHEST)])
+            if np.abs(size * step).max(initial=0) < NEAR:
+                converged = True
+                break
+    inverse = np.linalg.inv(value.slope)
+    per_case = value.per_case
+    covariance = inverse @ (per_case.T @ per_case) @ inverse.T
+    return EventDependentExposure(
+        beta, 0.5 * (covariance + covariance.T), converged, len(equations.weight_of)
+    )
+
+
+@dataclass(frozen=True)
+class _Value:
+    """The equations at some coefficients: by case and in total, with their derivative."""
+
+    per_case: NDArray
+    slope: NDArray
+
+    @property
+    def total(self) -> NDArray:
+        """The sum over cases."""
+        return np.asarray(self.per_case.sum(0))
+
+
+@dataclass(frozen=True)
+class _Equations:
+    """Rows of all stacks.
+
+    Attributes
+    ----------
+    X : csr array (rows, p)
+    log_days : (rows,) array
+    head : (stacks,) int array
+        First row of each stack.
+    at : (stacks,) int array
+        Row of the event.
+    weight_of : (stacks,) int array
+        Column of the later exposure at the event, or −1.
+    case : (stacks,) int array
+    n : int
+        Number of cases.
+    """
+
+    X: sparse.csr_array
+    log_days: NDArray
+    head: NDArray
+    at: NDArray
+    weight_of: NDArray
+    case: NDArray
+    n: int
+
+    @classmethod
+    def of(cls, history: ExposureHistory) -> _Equations:
+        """Make the stacks: one without exposure, and one from each exposure on."""
+        h = history
+        used = np.unique(h.span_era)
+        # Under exposure from the first day on, nobody is seen as if never exposed.
+        at_start = np.zeros(len(h.end), bool)
+        at_start[h.era_case[used[h.era_first[used] <= 0]]] = True
+        without = np.flatnonzero(~at_start)
+        case = np.concatenate([without, h.era_case[used]])
+        era = np.concatenate([np.full(len(without), -1), used])
+        start = np.concatenate([np.zeros(len(without), np.int64), np.maximum(h.era_first[used], 0)])
+        stack_of_era = np.full(len(h.era_case), -1)
+        stack_of_era[used] = len(without) + np.arange(len(used))
+        spans = _spans_of_stacks(h, case, start, stack_of_era)
+        event = h.event[case]
+        rows = split_time(start, h.end[case], spans, (np.arange(len(case)), event))
+        ones = np.ones(len(rows.columns))
+        X = sparse.csr_array((ones, rows.columns, rows.indptr), (len(rows), len(h.names)))
+        head = np.searchsorted(rows.case, np.arange(len(case)))
+        days = (rows.last - rows.first + 1).astype(float)
+        return cls(
+            X, np.log(days), head, np.flatnonzero(rows.events), _weights(h, case, era), case,
+            len(h.end),
+        )  # fmt: skip
+
+    def value(self, beta: NDArray) -> _Value:
+        """Evaluate the equations."""
+        eta = self.X @ beta + self.log_days
+        sizes = np.diff(self.head, append=len(eta))
+        top = np.repeat(np.maximum.reduceat(eta, self.head), sizes)
+        share = np.exp(eta - top)
+        share /= np.repeat(np.add.reduceat(share, self.head), sizes)
+        weighted = sparse.csr_array(self.X.multiply(share[:, None]))
+        stack = np.repeat(np.arange(len(self.head)), sizes)
+        sums = sparse.csr_array((np.ones(len(eta)), (stack, np.arange(len(eta)))))
+        mean = (sums @ weighted).toarray()
+        later = self.weight_of >= 0
+        w = np.ones(len(self.head))
+        w[later] = np.exp(-beta[self.weight_of[later]])
+        own = w[:, None] * (self.X[self.at].toarray() - mean)
+        second = (self.X.T @ weighted.multiply(np.repeat(w, sizes)[:, None])).toarray()
+        slope = (mean * w[:, None]).T @ mean - second
+        np.subtract.at(slope.T, self.weight_of[later], own[later])
+        per_case = np.zeros((self.n, len(beta)))
+        np.add.at(per_case, self.case, own)
+        return _Value(per_case, slope)
+
+
+def _spans_of_stacks(
+    h: ExposureHistory, case: NDArray, start: NDArray, stack_of_era: NDArray
+) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Return the days of a stack's own exposure, and those of groups of time."""
+    own = stack_of_era[h.span_era]
+    order = np.argsort(h.group_case, kind="stable")
+    group_case = h.group_case[order]
+    low = np.searchsorted(group_case, case, side="left")
+    counts = np.searchsorted(group_case, case, side="right") - low
+    stack = np.repeat(np.arange(len(case)), counts)
+    begins = np.concatenate([[0], np.cumsum(counts)])[:-1]
+    row = order[np.arange(len(stack)) - np.repeat(begins - low, counts)]
+    first = np.maximum(h.group_first[row], start[stack])
+    last = h.group_last[row]
+    kept = first <= last
+    return (
+        np.concatenate([own, stack[kept]]),
+        np.concatenate([h.span_column, h.group_column[row][kept]]),
+        np.concatenate([h.span_first, first[kept]]),
+        np.concatenate([h.span_last, last[kept]]),
+    )
+
+
+def _weights(h: ExposureHistory, case: NDArray, era: NDArray) -> NDArray:
+    """Return the column of the risk period at the event of each stack, if it is a later one's."""
+    on = (h.span_first <= h.event[h.era_case[h.span_era]]) & (
+        h.span_last >= h.event[h.era_case[h.span_era]]
+    )
+    column, of = np.full(len(h.end), -1), np.full(len(h.end), -1)
+    column[h.era_case[h.span_era[on]]] = h.span_column[on]
+    of[h.era_case[h.span_era[on]]] = h.span_era[on]
+    return np.where(of[case] > era, column[case], -1)
+
+
+def _solved(value: _Value, total: NDArray, names: list[str]) -> NDArray:
+    """Return the Newton step; raise if the data do not determine a column."""
+    scale = np.sqrt(np.abs(np.diag(value.slope)))
+    if not (scale > 0).all():
+        raise _infinite([names[j] for j in np.flatnonzero(~(scale > 0))])
+    try:
+        return np.asarray(-np.linalg.solve(value.slope, total))
+    except np.linalg.LinAlgError:
+        raise _infinite(names) from None
+
+
+def _infinite(names: list[str]) -> SeparationError:
+    """Describe columns without a finite estimate."""
+    return SeparationError(
+        "The equations of event-dependent exposure have no finite solution for "
+        f"{', '.join(map(repr, names))}: it has no event, all events, or no days to compare. Join "
+        "periods or groups, or leave it out.",
+        names,
+    )

@@ -1,0 +1,1 @@
+"""Case series from tables of events, exposures and observation."""
