@@ -71,7 +71,10 @@ def test_the_equations_are_those_of_a_loop_over_days():
 
     def by_case(at):
         return np.array(
-            [equations(at, e, doses.get(i, [])) for i, e in zip(events["id"], events["day"], strict=True)]
+            [
+                equations(at, e, doses.get(i, []))
+                for i, e in zip(events["id"], events["day"], strict=True)
+            ]
         )
 
     at = by_case(beta)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from steropes.designs.case_series.interval_splitting import split_time
+from steropes.designs.case_series.spans import Spans
 from steropes.errors import SeparationError
 
 __all__ = ["EventDependentExposure", "ExposureHistory", "fit_event_dependent_exposure"]
@@ -45,8 +46,8 @@ class ExposureHistory:
         First day of each exposure, sorted by case and day.
     span_era, span_column, span_first, span_last : (k,) int arrays
         Days of risk periods of each exposure, which do not overlap within a case.
-    group_case, group_column, group_first, group_last : (g,) int arrays
-        Days of groups of time.
+    groups : Spans
+        Days of groups of time, sorted by case.
     names : list of str
         Names of the columns: risk periods, then groups.
     """
@@ -59,10 +60,7 @@ class ExposureHistory:
     span_column: NDArray
     span_first: NDArray
     span_last: NDArray
-    group_case: NDArray
-    group_column: NDArray
-    group_first: NDArray
-    group_last: NDArray
+    groups: Spans
     names: list[str]
 
 
@@ -220,20 +218,17 @@ def _spans_of_stacks(
     h: ExposureHistory, case: NDArray, start: NDArray, stack_of_era: NDArray
 ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
     """Return the days of a stack's own exposure, and those of groups of time."""
-    own = stack_of_era[h.span_era]
-    order = np.argsort(h.group_case, kind="stable")
-    group_case = h.group_case[order]
-    low = np.searchsorted(group_case, case, side="left")
-    counts = np.searchsorted(group_case, case, side="right") - low
+    own, of_time = stack_of_era[h.span_era], h.groups
+    low = np.searchsorted(of_time.case, case, side="left")
+    counts = np.searchsorted(of_time.case, case, side="right") - low
     stack = np.repeat(np.arange(len(case)), counts)
     begins = np.concatenate([[0], np.cumsum(counts)])[:-1]
-    row = order[np.arange(len(stack)) - np.repeat(begins - low, counts)]
-    first = np.maximum(h.group_first[row], start[stack])
-    last = h.group_last[row]
+    row = np.arange(len(stack)) - np.repeat(begins - low, counts)
+    first, last = np.maximum(of_time.first[row], start[stack]), of_time.last[row]
     kept = first <= last
     return (
         np.concatenate([own, stack[kept]]),
-        np.concatenate([h.span_column, h.group_column[row][kept]]),
+        np.concatenate([h.span_column, of_time.column[row][kept]]),
         np.concatenate([h.span_first, first[kept]]),
         np.concatenate([h.span_last, last[kept]]),
     )

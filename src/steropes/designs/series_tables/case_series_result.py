@@ -72,8 +72,8 @@ class CaseSeriesResult(TextInHtml):
     >>> doses = pd.DataFrame({"id": range(6), "start": 10})
     >>> result = steropes.self_controlled_case_series(events, doses, people, risk_periods=(0, 9))
     >>> result.estimates[["events", "days"]]
-                  events  days
-    days 0 to 9        3    60
+                 events  days
+    days 0 to 9       3    60
     """
 
     estimates: ResultTable
@@ -185,7 +185,7 @@ def _estimates(fitted: FittedSeries, level: float) -> pd.DataFrame:
         (BEFORE if c.pre_exposure else RISK) if c.window >= 0 else END if name == PROBE else TIME
         for name, c in zip(made.names, made.columns, strict=True)
     ]
-    table = pd.DataFrame({"kind": kinds}, index=pd.Index(made.names, name="covariate"))
+    table = pd.DataFrame({"kind": kinds}, index=made.names)
     counts = made.statistics[["events", "days"]].reindex(made.names).astype("Int64")
     if fitted.model is not None:
         found = fitted.model.estimates.loc[made.names]

@@ -81,16 +81,13 @@ def period_spans(data: SeriesData, periods: list[RiskPeriod], gap: int | None) -
             columns += _columns(name, k, period, _most(own) if period.by_dose else 0)
             parts.append((some.group[era], number * len(periods) + k, at, first, last))
     group, rank, at, first, last = (np.concatenate(x) for x in zip(*parts, strict=True))
-    own = _without_overlap(group, rank, first, last, end, kinds)
-    column = np.zeros(0, np.int64)
-    if len(group):
-        key = group * (int(rank.max()) + 1) + rank
-        order = np.argsort(key, kind="stable")
-        place = order[np.searchsorted(key[order], own[0] * (int(rank.max()) + 1) + own[1])]
-        column = at[place]
-    return PeriodSpans(
-        columns, own[0] // kinds, column, own[2], own[3], own[1] // len(periods), eras
-    )
+    most = int(rank.max(initial=0)) + 1
+    own, winner, low, high = _without_overlap(group, rank, first, last, end, kinds)
+    # Each group and rank is one span before the overlap is removed.
+    order = np.argsort(group * most + rank, kind="stable")
+    place = np.searchsorted((group * most + rank)[order], own * most + winner)
+    column = at[order[place]]
+    return PeriodSpans(columns, own // kinds, column, low, high, winner // len(periods), eras)
 
 
 def _most(doses: NDArray) -> int:

@@ -30,10 +30,10 @@ def self_controlled_case_series(
     risk_periods: Any = None,
     id: str = "id",
     event_day: str = "day",
-    exposure: str | None = None,
-    dose: str | None = None,
     start: str = "start",
     end: str = "end",
+    exposure: str | None = None,
+    dose: str | None = None,
     birth: str | None = None,
     ended_early: str | None = None,
     age: Any = None,
@@ -158,10 +158,9 @@ def self_controlled_case_series(
     ...     age=[183],
     ... )
     >>> series.summary()[["rr", "lower", "upper"]].round(2)
-                  rr  lower  upper
-    covariate
-    two weeks  13.92  10.02  19.28
-    to week 6   0.99   0.51   1.75
+                 rr  lower  upper
+    two weeks  8.81   6.36  12.01
+    to week 6  0.74   0.35   1.37
     """
     check_level(level)
     probe = Whole(0).require("end_of_observation_days", end_of_observation_days)
@@ -173,8 +172,8 @@ def self_controlled_case_series(
     periods = risk_periods_of(risk_periods)
     names = ColumnNames(id, event_day, exposure, dose, start, end, birth, ended_early)
     call = {
-        "risk_periods": risk_periods, "id": id, "event_day": event_day, "exposure": exposure,
-        "dose": dose, "start": start, "end": end, "birth": birth, "ended_early": ended_early,
+        "risk_periods": risk_periods, "id": id, "event_day": event_day, "start": start,
+        "end": end, "exposure": exposure, "dose": dose, "birth": birth, "ended_early": ended_early,
         "age": age, "season": season, "calendar": calendar, "first_event_only": first_event_only,
         "gap": gap, "event_dependent": event_dependent,
         "end_of_observation_days": end_of_observation_days, "level": level,

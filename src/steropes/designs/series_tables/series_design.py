@@ -164,7 +164,7 @@ def fit_series(
     censoring = fit_censoring(cases) if dependence == "observation" else None
     intervals = make_intervals([spans], cases, rules, columns, effects, censoring)
     if dependence == "exposure":
-        solved = fit_event_dependent_exposure(_history(data, risk, groups, columns))
+        solved = fit_event_dependent_exposure(_history(data, risk, spans, columns))
         return FittedSeries(intervals, None, solved, None, None, risk, groups)
     if terms.semiparametric:
         made, own, columns = on_event_ages(cases, spans, columns)
@@ -262,21 +262,16 @@ def _all_spans(
 
 
 def _history(
-    data: SeriesData, risk: PeriodSpans, groups: list[TimeGroups], columns: list[Column]
+    data: SeriesData, risk: PeriodSpans, spans: Spans, columns: list[Column]
 ) -> ExposureHistory:
-    """Return the exposures before events."""
+    """Return the exposures before events, of which there is one kind."""
     cases, eras = data.cases, risk.eras
     event = np.empty(len(cases), np.int64)
     event[cases.outcome_case] = cases.outcome_day
-    head = np.searchsorted(eras.group, risk.case)  # One exposure: groups are cases.
-    at, parts = len(risk.columns), []
-    for group in groups:
-        case, column, first, last = group.spans(cases)
-        parts.append((case, column + at, first, last))
-        at += len(group.columns(cases))
-    none = np.zeros(0, np.int64)
-    joined = [np.concatenate([none, *x]) for x in zip(*parts, strict=True)] or [none] * 4
+    head = np.searchsorted(eras.group, risk.case)  # Groups of eras are cases.
+    of_time = np.flatnonzero(spans.column >= len(risk.columns))
+    parts = (x[of_time] for x in (spans.case, spans.column, spans.first, spans.last))
     return ExposureHistory(
         cases.end, event, eras.group, eras.first, head + risk.era, risk.column, risk.first,
-        risk.last, *joined, distinct_names(columns),
+        risk.last, Spans(spans.a, spans.b, *parts), distinct_names(columns),
     )  # fmt: skip

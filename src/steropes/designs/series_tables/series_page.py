@@ -64,7 +64,7 @@ def _estimates(series: Series) -> Iterator[str]:
         "<p>Rates of events on days in a risk period relative to the other days of the same "
         "person, so that nothing that is constant in a person confounds them.</p>"
     )
-    yield table_html(series.estimates.paper_table(digits=3).reset_index())
+    yield table_html(series.estimates.paper_table(digits=3).rename_axis("Covariate").reset_index())
     for kind in dict.fromkeys(series.estimates["interval"]):
         if kind in ERRORS:
             yield f"<p>{ERRORS[kind]}</p>"

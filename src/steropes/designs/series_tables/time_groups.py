@@ -80,11 +80,12 @@ def age_groups(cuts: Any, cases: Cases) -> TimeGroups:
     """Make groups of age from the first days of later groups, or a number of quantile groups."""
     ages = np.floor(cases.age).astype(np.int64)
     if isinstance(cuts, Integral) and not isinstance(cuts, bool):
-        if cuts < 2:
+        count = int(cuts)
+        if count < 2:
             raise DataError(f"age must be two groups or more, or a list of ages, not {cuts!r}.")
         _, first = np.unique(cases.person[cases.outcome_case], return_index=True)
         at = ages[cases.outcome_case[first]] + cases.outcome_day[first]
-        found = np.floor(np.quantile(at, np.arange(1, cuts) / cuts)).astype(np.int64)
+        found = np.floor(np.quantile(at, np.arange(1, count) / count)).astype(np.int64)
         bounds = np.unique(found)
     else:
         bounds = _ascending("age", cuts, "ages in days, such as [427, 488]")
@@ -104,10 +105,10 @@ def season_groups(firsts: Any, cases: Cases) -> TimeGroups:
         )
     low = int((cases.observed + cases.start).min())
     high = int((cases.observed + cases.end).max())
-    years = np.arange(month_of(np.array(low)) // 12, month_of(np.array(high)) // 12 + 1)
-    bounds = np.concatenate(
-        [[first_day(12 * y + m - 1) + d - 1 for m, d in found] for y in years]
-    ).astype(np.int64)
+    first, last = (int(m) // 12 for m in month_of(np.array([low, high])))
+    years = range(first, last + 1)
+    months = np.array([12 * year + month - 1 for year in years for month, _ in found])
+    bounds = first_day(months) + np.array([day - 1 for _, day in found] * len(years))
     group = np.arange(len(bounds)) % len(found)
     names = [f"season from {m:02d}-{d:02d}" for m, d in found]
     return TimeGroups("season", names, bounds, np.append(len(found) - 1, group), cases.observed)
@@ -145,7 +146,7 @@ def _sequence(name: str, values: Any, what: str) -> list[Any]:
 
 def _month_and_day(value: Any) -> tuple[int, int]:
     """Convert a month, or text "month-day"."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and 1 <= value <= 12:
+    if isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) <= 12:
         return int(value), 1
     match = MONTH_AND_DAY.fullmatch(value) if isinstance(value, str) else None
     if match is not None:
