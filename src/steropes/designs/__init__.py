@@ -48,12 +48,14 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         trim,
     )
     from .series_tables.risk_periods import RiskPeriod
+    from .target_trials.clone_censor_weight import clone_censor_weight
     from .target_trials.emulation_result import EmulatedTrial
     from .target_trials.protocol import TargetTrial
     from .target_trials.sequential_trials import sequential_trials
 
 # The package or module that defines each name.
 _HOMES = {
+    "target_trials.clone_censor_weight": ["clone_censor_weight"],
     "target_trials.emulation_result": ["EmulatedTrial"],
     "target_trials.protocol": ["TargetTrial"],
     "target_trials.sequential_trials": ["sequential_trials"],
@@ -117,6 +119,7 @@ __all__ = [
     "absolute_effect",
     "balance_table",
     "case_series",
+    "clone_censor_weight",
     "compare_means",
     "controls",
     "covariate_balance",

@@ -308,7 +308,7 @@ def effect_table(
         else:
             se = float(drawn[name].std(ddof=1))
             how = f"bootstrap of people, {len(drawn)} draws"
-        limits = np.exp(value + q * se * np.array([0.0, -1.0, 1.0]))
+        limits = np.exp([value, value - q * se, value + q * se])
         p = 2 * float(norm.sf(abs(value) / se)) if se > 0 else float("nan")
         rows.append((measure, name, *limits, se, p, how))
     names = ["measure", "term", "estimate", "lower", "upper", "se", "p", "errors"]
