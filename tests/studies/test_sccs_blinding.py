@@ -92,7 +92,10 @@ def test_what_fails_is_in_no_output(one, tmp_path, capsys):
         assert "Not shown: the rate ratio and the outcomes" in found[name]
         assert "pre-exposure" in found[name]
         assert "--unblind (in Python, CaseSeriesSettings(…, unblind=True))" in found[name]
-    assert repr(one).endswith("exposure: not shown: a diagnostic failed)")
+    names = "(time stability, pre-exposure, rarity)"
+    assert repr(one).endswith(f"exposure: not shown: a diagnostic failed {names})")
+    assert f">not shown {names}<" in found["report.html"]
+    assert f"rate ratio: a diagnostic failed {names}" in found["report.html"]
 
 
 def test_what_is_asked_for_is_in_all_of_them(one, tmp_path, capsys):
@@ -183,7 +186,7 @@ def test_a_window_without_outcomes_does_not_say_so(omop):
     page = study.page()
     assert "no event in it" not in page
     assert "<b>Not shown</b>" in page
-    assert "a diagnostic failed)" in repr(study)
+    assert "a diagnostic failed (time stability, rarity, detectable ratio))" in repr(study)
 
 
 def test_an_exposure_that_passes_has_no_word_on_hiding(both):

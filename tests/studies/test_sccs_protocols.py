@@ -74,7 +74,7 @@ def test_a_blinded_series_shows_nobody_an_estimate(database, tmp_path):
     assert not any(d.unblind for d in study.diagnostics)
     assert study.protocol.unblinded is None
     table = series_tables(study)[1]
-    assert table.table.iloc[0, 2:5].tolist() == ["–", "not shown", "–"]
+    assert table.table.iloc[0, 2:5].tolist() == ["–", "not shown (detectable ratio)", "–"]
 
 
 def test_the_paper_has_the_page_s_numbers(shown, tmp_path):

@@ -326,14 +326,12 @@ def _from_counts(
     lower, upper = groups.interval()
     profile = _profile(groups, model, best, (lower, upper))
     if math.isinf(best):
-        arm = "comparator" if best > 0 else "target"
         return Estimate(
             lower=lower,
             upper=upper,
             interval="profile",
             profile=profile,
-            note=f"nobody in the {arm} arm had the outcome during the time at risk, "
-            "so there is no finite hazard ratio",
+            note=_infinite_because(people, "comparator" if best > 0 else "target", strata),
         )
     happened = (people["event"] == 1).to_numpy()
     if model.interval_used == "profile":
@@ -357,6 +355,16 @@ def _from_counts(
         profile=profile,
         proportional_p=proportionality_p(groups, best, people["time"], happened, w),
     )
+
+
+def _infinite_because(people: pd.DataFrame, arm: str, strata: NDArray | None) -> str:
+    """Return why the hazard ratio is infinite or zero: in which arm nobody had the outcome."""
+    value, other = (1, "comparator") if arm == "target" else (0, "target")
+    when = "during the time at risk"
+    if ((people["event"] == 1) & (people["treated"] == value)).any():
+        same = "" if strata is None else " of the same set or stratum"
+        when = f"while people of the {other} arm{same} were at risk"
+    return f"nobody in the {arm} arm had the outcome {when}, so there is no finite hazard ratio"
 
 
 def _profile(

@@ -19,6 +19,7 @@ from steropes.studies.diagnostics.result_blinding import (
     OF_EFFECT,
     OUTCOMES,
     tells_of_outcomes,
+    tells_the_arm,
     without_effects,
 )
 
@@ -174,7 +175,9 @@ def _notes(notes: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
     tells = results[(none.sum(axis=1) == 1) & some & results[HIDDEN]]
     places = pd.MultiIndex.from_frame(notes[_COMPARATIVE])
     reveals = places.isin(pd.MultiIndex.from_frame(tells[_COMPARATIVE]))
-    found.loc[reveals & found["note"].fillna("").map(tells_of_outcomes), "note"] = NO_NOTE
+    texts = found["note"].fillna("")
+    reveals = (reveals & texts.map(tells_of_outcomes)) | (hidden & texts.map(tells_the_arm))
+    found.loc[reveals, "note"] = NO_NOTE
     return found
 
 

@@ -13,12 +13,13 @@ from steropes.studies.diagnostics.diagnostic_catalogue import (
     Limits,
     declared_diagnostics,
 )
-from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
+from steropes.studies.diagnostics.result_blinding import NO_NOTE, NOT_SHOWN
 
 if TYPE_CHECKING:
     from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 
-__all__ = ["FAILED", "comparative_names", "failing", "not_shown", "series_names", "with_failing"]
+__all__ = ["FAILED", "comparative_names", "failing", "not_shown", "series_names",
+           "with_failing", "with_names"]  # fmt: skip
 
 FAILED = "failed"  # The column with the names of the diagnostics that a result fails.
 KEYS = {
@@ -32,7 +33,21 @@ Tables = Mapping[str, pd.DataFrame]
 
 def not_shown(failed: object) -> str:
     """Return the reason why a result is not shown, with the names of what it fails if known."""
-    return f"{NOT_SHOWN} ({failed})" if isinstance(failed, str) and failed else NOT_SHOWN
+    return with_names(NOT_SHOWN, failed)
+
+
+def with_names(note: object, failed: object) -> str:
+    """Return a note; one that says that a diagnostic failed has the names of what the result fails.
+
+    Parameters
+    ----------
+    note : str or None
+    failed : str or None
+        The names, if they are known.
+    """
+    text = note if isinstance(note, str) else ""
+    known = isinstance(failed, str) and failed
+    return f"{text} ({failed})" if known and text in (NOT_SHOWN, NO_NOTE) else text
 
 
 def comparative_names(thresholds: DiagnosticThresholds | None = None) -> dict[str, str]:

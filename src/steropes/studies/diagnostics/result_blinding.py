@@ -17,10 +17,12 @@ __all__ = [
     "NOT_SHOWN",
     "NO_NOTE",
     "blinded",
+    "is_not_shown",
     "redacted_results",
     "redacted_study",
     "redacted_tables",
     "tells_of_outcomes",
+    "tells_the_arm",
     "without_effects",
     "without_lone_crude",
 ]
@@ -48,6 +50,11 @@ OF_EFFECT = (
     "absolute_effect", "cm_kaplan_meier_dist", "cm_follow_up_dist", "subgroup", "effect_by_period",
 )  # fmt: skip
 NOTES = ("e_value", "e_value_limit", "limit_ratio", "proportional_p")
+
+
+def is_not_shown(note: object) -> bool:
+    """Check whether a note says that a diagnostic failed, with or without the names of those."""
+    return str(note).startswith(NOT_SHOWN)
 
 
 def without_effects(results: pd.DataFrame, outcomes: tuple[str, ...]) -> pd.DataFrame:
@@ -81,8 +88,9 @@ def blinded(results: pd.DataFrame) -> pd.DataFrame:
     if "note" in found:
         in_one_arm = (results["target_outcomes"] == 0) != (results["comparator_outcomes"] == 0)
         in_one_arm &= (results["target_subjects"] != 0) & (results["comparator_subjects"] != 0)
-        hidden = (results["unblind"] == 0) & in_one_arm & results["note"].map(tells_of_outcomes)
-        found.loc[hidden, "note"] = NO_NOTE
+        tells = in_one_arm & results["note"].map(tells_of_outcomes)
+        tells |= results["note"].map(tells_the_arm)
+        found.loc[(results["unblind"] == 0) & tells, "note"] = NO_NOTE
     return found
 
 
@@ -97,6 +105,14 @@ def tells_of_outcomes(note: object) -> bool:
         return False
     of_covariates = text.startswith(("covariate ", "no covariate"))
     return not of_covariates or OF_OUTCOMES.search(text) is not None
+
+
+def tells_the_arm(note: object) -> bool:
+    """Check whether a note says in which arm nobody had the outcome, from which the effect follows.
+
+    The other arm may have outcomes too, at times when nobody of this one is at risk.
+    """
+    return " arm had the outcome" in str(note or "")
 
 
 def redacted_tables(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -15,10 +15,10 @@ from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.diagnostics.failing_diagnostics import (
     FAILED,
     comparative_names,
-    not_shown,
     with_failing,
+    with_names,
 )
-from steropes.studies.diagnostics.result_blinding import blinded
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, blinded
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.study_run import DesignResults, run_design
 from steropes.studies.grids.grid_steps import ComparativeDesign
@@ -99,7 +99,8 @@ class GridResults(DesignResults[GridSpec]):
         names = comparative_names(self.spec.thresholds)
         found = with_failing(blinded(found), self.tables, "cm", names)
         bare = (found["unblind"] == 0) & found["note"].eq("")
-        found.loc[bare, "note"] = found.loc[bare, FAILED].map(not_shown)
+        pairs = zip(found["note"].mask(bare, NOT_SHOWN), found[FAILED], strict=True)
+        found["note"] = [with_names(note, failed) for note, failed in pairs]
         return _drawn(found.drop(columns=FAILED))
 
 

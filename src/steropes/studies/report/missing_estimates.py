@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from steropes.studies.diagnostics.failing_diagnostics import with_names
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.formatting.plain_text import plain_text
 from steropes.studies.formatting.released_numbers import analysis_name, title_case
@@ -59,8 +60,7 @@ def missing_of_study(public: Published) -> Missing:
     lines = [(analysis_name(line["analysis"]), line["note"]) for line in public.hazard_ratios]
     lines += [(str(line["analysis"]), line["note"]) for line in public.adjustments]
     lines += [(title_case(str(line["outcome"])), line["note"]) for line in public.outcomes[1:]]
-    hidden = f"{NOT_SHOWN} ({failed})"
-    return [(name, hidden if note == NOT_SHOWN else str(note)) for name, note in lines if note]
+    return [(name, with_names(note, failed)) for name, note in lines if note]
 
 
 def missing_of_comparisons(tables: Tables, estimates: pd.DataFrame) -> Missing:

@@ -11,7 +11,8 @@ from steropes.data.number_text import decimals, limit_text
 from steropes.designs.values.estimands import estimand_name
 from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.diagnostics.diagnostic_catalogue import further_diagnostics
-from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
+from steropes.studies.diagnostics.failing_diagnostics import with_names
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, is_not_shown
 from steropes.studies.disclosure.small_cell_suppression import Bound, largest_count
 from steropes.studies.formatting.released_numbers import (
     analysis_name,
@@ -122,7 +123,10 @@ def failure(v: Verdict) -> str:
 
 def _no_estimates(public: Published) -> list[Check]:
     """Report each reason of missing estimates, with the analyses that it concerns."""
-    notes = {str(line["analysis"]): str(line["note"]) for line in public.hazard_ratios}
+    failed = ", ".join(v.name for v in public.failed)
+    notes = {
+        str(line["analysis"]): with_names(line["note"], failed) for line in public.hazard_ratios
+    }
     return [
         Check(
             False,
@@ -130,7 +134,7 @@ def _no_estimates(public: Published) -> list[Check]:
             f"{note.rstrip('.')}.",
         )
         for note in dict.fromkeys(notes.values())
-        if note and note != NOT_SHOWN
+        if note and not is_not_shown(note)
     ]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from steropes.data.paper_tables import latex_document, word_document
 from steropes.designs.values.estimands import estimand_name
 from steropes.studies._optional_packages import need
+from steropes.studies.diagnostics.failing_diagnostics import with_names
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.disclosure.release_folder import write_release
@@ -218,7 +219,8 @@ def _key_numbers(public: Published) -> Iterator[KeyNumber]:
     elif line["note"] == WITHHELD:
         yield "Not released", "the hazard ratio, which would give away a count of few people"
     elif line["note"]:
-        yield "No estimate", line["note"]
+        failed = ", ".join(v.name for v in public.failed)
+        yield "No estimate", with_names(line["note"], failed)
     else:
         yield (
             decimals(line["hr"]),

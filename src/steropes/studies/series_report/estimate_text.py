@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from steropes.studies.diagnostics.diagnostic import FAIL
-from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, is_not_shown
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.formatting.released_numbers import decimals, title_case
 from steropes.studies.release.exposure_blinding import hidden_covariates, public_estimates
@@ -62,9 +62,12 @@ def missing_estimates(study: ReleasedSeries, names: Iterable[str]) -> Missing:
 
 
 def ratio_text(line: pd.Series) -> tuple[str, str]:
-    """Format a rate ratio of `public_estimates` and its interval, with a dash if missing."""
-    if line["note"] == NOT_SHOWN:
-        return "not shown", "–"
+    """Format a rate ratio of `public_estimates` and its interval, with a dash if missing.
+
+    One that is not shown has the names of the diagnostics that it fails.
+    """
+    if is_not_shown(line["note"]):
+        return f"not shown{line['note'].removeprefix(NOT_SHOWN)}", "–"
     if line["note"] == WITHHELD:
         return "not released", "–"
     rr = "–" if math.isnan(line["rr"]) else "∞" if math.isinf(line["rr"]) else decimals(line["rr"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
+from steropes.studies.diagnostics.result_blinding import is_not_shown
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.plain_text import csv_text
@@ -130,11 +130,7 @@ def _key_numbers(study: ReleasedSeries) -> Iterator[KeyNumber]:
     one = study.of_interest[0] if len(study.of_interest) == 1 else None
     public, hidden = public_estimates(study), hidden_covariates(study)
     if one is not None:
-        rr, interval = ratio_text(public.loc[one])
-        of = {NOT_SHOWN: ": a diagnostic failed", WITHHELD: ": it would reveal a small count"}.get(
-            str(public.loc[one, "note"]), f", {_level(study)} interval {interval}"
-        )
-        yield rr.capitalize(), f"rate ratio{of}"
+        yield _key_ratio(study, public.loc[one])
     cases, events = (study.release.attrition[c].iloc[-1] for c in ("subjects", "events"))
     yield count(cases), f"people with {count(events)} outcomes"
     if one is not None:
@@ -152,6 +148,17 @@ def _key_numbers(study: ReleasedSeries) -> Iterator[KeyNumber]:
             return
         counted = "covariates in the model" if penalized else "exposures have an estimate"
         yield f"{kept:,}", f"of {len(study.of_interest):,} {counted}"
+
+
+def _key_ratio(study: ReleasedSeries, line: pd.Series) -> KeyNumber:
+    """Return the rate ratio with its interval, or why there is none."""
+    note = str(line["note"])
+    if is_not_shown(note):
+        return "Not shown", f"rate ratio{note.removeprefix('not shown')}"
+    rr, interval = ratio_text(line)
+    if note == WITHHELD:
+        return rr.capitalize(), "rate ratio: it would reveal a small count"
+    return rr, f"rate ratio, {_level(study)} interval {interval}"
 
 
 def _level(study: ReleasedSeries) -> str:
@@ -192,7 +199,7 @@ def _estimate_notes(study: ReleasedSeries) -> list[str]:
     return [
         f"{title_case(str(name))}: {note}."
         for name, note in notes.items()
-        if note and note != NOT_SHOWN
+        if note and not is_not_shown(note)
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steropes.studies.database.data_quality_notes import table_sentences
-from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, is_not_shown
 from steropes.studies.execution.study_run import ARCHIVE
 from steropes.studies.formatting.released_numbers import count, p_value, title_case
 from steropes.studies.release.exposure_blinding import blinding_text, public_estimates
@@ -63,7 +63,7 @@ def print_series(study: ReleasedSeries, paths: list[Path]) -> None:
         rr += unconverged_mark(study) if math.isfinite(line["rr"]) else ""
         table.add_row(escape(title_case(name)), rr, interval, p_value(line["p"]))
     console.print(table)
-    shown = [n for n in shown_estimates(study) if public.loc[n, "note"] != NOT_SHOWN]
+    shown = [n for n in shown_estimates(study) if not is_not_shown(public.loc[n, "note"])]
     for sentence in missing_sentences(missing_estimates(study, shown)):
         console.print(f"[yellow]![/] {escape(sentence)}", soft_wrap=True)
     if words := interval_text(study):

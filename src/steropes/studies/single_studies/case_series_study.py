@@ -12,7 +12,7 @@ from steropes.data.html_representations import TextInHtml
 from steropes.designs.settings.validated_types import Whole
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase, opened
-from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
+from steropes.studies.diagnostics.result_blinding import is_not_shown
 from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
 from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.release.exposure_blinding import public_estimates
@@ -84,7 +84,8 @@ class CaseSeries(ReleasedSeries, TextInHtml):
         found = []
         for name in self.of_interest[:1]:
             line = public_estimates(self).loc[name]
-            text = line["note"] if line["note"] in (NOT_SHOWN, WITHHELD) else "no estimate"
+            told = is_not_shown(line["note"]) or line["note"] == WITHHELD
+            text = line["note"] if told else "no estimate"
             if math.isfinite(line["lower"]) or math.isfinite(line["upper"]):
                 rr, lower, upper = (decimals(line[c]) for c in ("rr", "lower", "upper"))
                 text = f"rate ratio {rr} ({lower} to {upper})"

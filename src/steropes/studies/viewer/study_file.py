@@ -11,6 +11,7 @@ import pandas as pd
 from steropes.designs.values.arm_names import ARMS
 from steropes.errors import DataError
 from steropes.studies.diagnostics.diagnostic_catalogue import COMPARATIVE
+from steropes.studies.diagnostics.failing_diagnostics import with_names
 from steropes.studies.formatting.released_numbers import analysis_name
 from steropes.studies.result_files.hashed_ids import hashed_id
 
@@ -74,6 +75,12 @@ class _StudyFile:
         failing = any(check["hides"] and check["verdict"] == "FAIL" for check in checks)
         return not (self.numbers["blinded"] or failing)
 
+    def _note(self, line: dict[str, Any]) -> str:
+        """Return the note of an analysis, with the names of the diagnostics that hide it."""
+        checks = self.numbers["diagnostics"]
+        failed = [c.get("name", c["key"]) for c in checks if c["hides"] and c["verdict"] == "FAIL"]
+        return with_names(line["note"], ", ".join(failed))
+
     def key(self, analysis: int, outcome: bool = True) -> dict[str, Any]:
         """Return the columns that identify a result."""
         found = {"target_comparator_id": self.comparison, "analysis_id": analysis, **self.database}
@@ -108,7 +115,7 @@ class _StudyFile:
             "further_diagnostic": self._further_diagnostics(),
             "note": [
                 *(
-                    {**self.key(self.analyses[line["analysis"]]), "note": line["note"]}
+                    {**self.key(self.analyses[line["analysis"]]), "note": self._note(line)}
                     for line in self.lines
                 ),
                 *(

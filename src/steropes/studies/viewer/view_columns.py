@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
-from steropes.studies.diagnostics.failing_diagnostics import FAILED, not_shown
+from steropes.studies.diagnostics.failing_diagnostics import FAILED, with_names
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.viewer.views import column, ids, texts
 
@@ -68,7 +68,8 @@ def shown_of(results: pd.DataFrame) -> pd.Series:
     """State whether each estimate is shown; the note of a missing one is kept."""
     note = results["note"].fillna("") if "note" in results else pd.Series("", results.index)
     failed = results[FAILED] if FAILED in results else pd.Series("", results.index)
-    reason = note.where(note.ne("") & note.ne(NOT_SHOWN), failed.map(not_shown))
+    pairs = zip(note.mask(note.eq(""), NOT_SHOWN), failed, strict=True)
+    reason = pd.Series([with_names(*pair) for pair in pairs], results.index, dtype=object)
     return reason.where(results[HIDDEN].astype(bool), note.where(results["rr"].isna(), "shown"))
 
 

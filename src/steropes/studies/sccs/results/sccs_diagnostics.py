@@ -98,6 +98,11 @@ class Diagnostics:
         """Whether no diagnostic failed; one that was not evaluated does not count as failed."""
         return allows("viewing", ((v.guards, v.verdict) for v in self.verdicts.values()))
 
+    @property
+    def failed(self) -> list[str]:
+        """The keys of the diagnostics because of which the estimate is not shown."""
+        return [k for k, v in self.verdicts.items() if v.verdict == FAIL and v.hides]
+
     def table(self) -> pd.DataFrame:
         """Return one row per diagnostic."""
         columns = ["verdict", "finding", "value", "lower", "upper", "p", "limits"]
