@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .comparative.entropy_balancing import EntropyBalancing
     from .comparative.group_means import compare_means
     from .comparative.matching import Matching
+    from .comparative.outcome_adaptive_lasso import OutcomeAdaptiveLasso
     from .comparative.propensity_weights import PropensityWeights
     from .comparative.table_one import table_one
     from .covariates import Covariates
@@ -65,6 +66,7 @@ _HOMES = {
     "comparative.entropy_balancing": ["EntropyBalancing"],
     "comparative.group_means": ["compare_means"],
     "comparative.matching": ["Matching"],
+    "comparative.outcome_adaptive_lasso": ["OutcomeAdaptiveLasso"],
     "comparative.propensity_weights": ["PropensityWeights"],
     "comparative.table_one": ["table_one"],
     "covariates": ["Covariates"],
@@ -108,6 +110,7 @@ __all__ = [
     "EstimatedWeights",
     "Match",
     "Matching",
+    "OutcomeAdaptiveLasso",
     "OutcomeModel",
     "PropensityRules",
     "PropensityScores",
