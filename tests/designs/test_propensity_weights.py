@@ -15,8 +15,16 @@ from statsmodels.tools import add_constant
 
 import steropes
 from steropes import CoxRegression, DataError, LinearRegression, Surv
-from steropes.designs import PropensityWeights, balance_table, compare_means
+from steropes.designs import (
+    PropensityWeights,
+    balance_table,
+    compare_means,
+    covariate_balance,
+    propensity_weights,
+)
 from steropes.designs.propensity.estimated_propensity_weights import EstimatedWeights
+from steropes.designs.propensity.propensity_weights import set_weights
+from steropes.studies.comparative import StudyAnalysis
 
 
 @pytest.fixture(scope="module")
@@ -324,3 +332,31 @@ def test_birth_weights_with_probit_scores_are_those_of_stata(estimand, estimate)
     weights = PropensityWeights(estimand=estimand).fit(X, data.mbsmoke_, score=score)
     table = compare_means(data.bweight, data.mbsmoke_, weights.weights_)
     assert table.estimate[2] == pytest.approx(estimate, abs=6e-6)
+
+
+@pytest.mark.parametrize("spelling", ["atc", "ATC", "atu", "ATU"])
+def test_all_spellings_of_an_estimand_mean_the_same(lalonde, spelling):
+    """In functions, objects, one call, and settings of studies."""
+    score, treated = np.array([0.2, 0.7, 0.5, 0.4]), [1, 1, 0, 0]
+    assert set_weights([0, 0, 0, 0], treated, spelling).tolist() == [1, 1, 1, 1]
+    expected = propensity_weights(score, treated, "atu").tolist()
+    assert propensity_weights(score, treated, spelling).tolist() == expected
+    assert StudyAnalysis(1, estimand=spelling).estimand == "atu"
+    X = lalonde[["age", "married"]]
+    tables = [
+        balance_table(X, lalonde["treat"], estimand=each)["smd_before"].tolist()
+        for each in (spelling, "atc")
+    ]
+    assert tables[0] == tables[1]
+    balance = covariate_balance(X, lalonde["treat"], np.ones(len(X)), estimand=spelling)
+    assert balance.generalizability(spelling) == balance.generalizability("atu")
+
+
+def test_other_names_of_estimands_are_refused():
+    for refused in (
+        lambda: set_weights([0, 0], [1, 0], "atx"),
+        lambda: StudyAnalysis(1, estimand="atx"),
+        lambda: PropensityWeights(estimand="atx").fit(np.ones((4, 1)), [1, 1, 0, 0]),
+    ):
+        with pytest.raises(DataError, match=r"must be one of .*atc.*, not 'atx'"):
+            refused()

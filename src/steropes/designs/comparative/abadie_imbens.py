@@ -22,7 +22,7 @@ def matching_estimate(
     target : ndarray of bool, shape (n,)
     pairs : (rows, others, weight)
         From `match_with_replacement`, of the people of the estimand's population.
-    estimand : {"att", "atu", "ate"}
+    estimand : {"att", "atc", "ate"}
 
     Returns
     -------

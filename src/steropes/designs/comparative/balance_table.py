@@ -58,7 +58,7 @@ def balance_table(
 
     Differences of means are divided by standard deviations of the sample *before* adjustment,
     which weights do not change: that of the target under "att", that of the comparator under
-    "atu", and otherwise the root of the mean of both groups' variances. Variances have n − 1 in
+    "atc", and otherwise the root of the mean of both groups' variances. Variances have n − 1 in
     the denominator, and p (1 − p) for columns of 0 and 1. Where this spread is zero, that of both
     groups together is taken.
 
@@ -71,8 +71,8 @@ def balance_table(
     weights : array_like, shape (n,), optional
         Weights after adjustment, from any source; 0 for people left out. Default: only the
         columns ``_before``.
-    estimand : {"ate", "att", "atu", "ato", "atm", "entropy"}, default "ate"
-        Population of the effect, which determines the denominator; "atc" is "atu".
+    estimand : {"ate", "att", "atc", "ato", "atm", "entropy"}, default "ate"
+        Population of the effect, which determines the denominator.
     denominator : {"target", "comparator", "pooled", "all"}, optional
         Another group whose spread is the denominator.
     before : array_like, shape (n,), optional

@@ -63,7 +63,7 @@ def compare_groups(
     time: str | None = None,
     event: str | None = None,
     entry: str | None = None,
-    estimand: str = "ATE",
+    estimand: str = "ate",
     adjust: Adjust = "weights",
     target: object = None,
     id: str | None = None,
@@ -96,9 +96,10 @@ def compare_groups(
         end (0 none, 1 the event, 2 a competing event).
     entry : str, optional
         Column of the start of the time at risk, for people who came under observation late.
-    estimand : {"ATE", "ATT", "ATC", "ATO", "ATM", "entropy"}, default "ATE"
+    estimand : {"ate", "att", "atc", "ato", "atm", "entropy"}, default "ate"
         Population of the effect: everybody, the target group, the comparator group, or those who
-        could have had either treatment; see `PropensityWeights`. "matching" has "ATT" and "ATC".
+        could have had either treatment; see `PropensityWeights`. "matching" has "att" and "atc".
+        Capitals do not matter, and "atu" is "atc".
     adjust : str, object or list of them, default "weights"
         "matching" (pairs), "strata", "weights", "entropy" (balancing), "standardization" (an
         outcome model), "aipw" or "tmle" (both models, doubly robust), or unfitted `Matching`,

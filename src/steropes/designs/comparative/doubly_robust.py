@@ -53,7 +53,7 @@ class DoublyRobust(DoublyRobustResults):
     ----------
     method : {"tmle", "aipw"}, default "tmle"
         Targeted means, or augmented inverse probability weights.
-    estimand : {"ATE", "ATT", "ATC"}, default "ATE"
+    estimand : {"ate", "att", "atc"}, default "ate"
         The effect in everybody, in the target group, or in the comparator.
     treatment_model, outcome_model, missingness_model : estimator, optional
         Unfitted models, which are cloned: of steropes, such as
@@ -141,7 +141,7 @@ class DoublyRobust(DoublyRobustResults):
         self,
         *,
         method: str = "tmle",
-        estimand: str = "ATE",
+        estimand: str = "ate",
         treatment_model: Any = None,
         outcome_model: Any = None,
         missingness_model: Any = None,

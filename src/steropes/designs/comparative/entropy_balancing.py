@@ -51,7 +51,7 @@ class EntropyBalancing(BaseEstimator):
 
     Parameters
     ----------
-    estimand : {"att", "atu", "ate"}, default "ate"
+    estimand : {"att", "atc", "ate"}, default "ate"
         Population of the effect: the treated, the untreated ("atc" is the same) or everybody.
     tolerance : float or mapping of str to float, default 0.0
         Largest absolute standardised difference between the groups that may remain, with the

@@ -53,7 +53,7 @@ def compare_means(
         The ``pairs_`` of a `Matching` with replacement. The errors of the difference are those of
         Abadie and Imbens (2006), with a conditional variance of outcomes that is the same for
         everybody, and other measures have none.
-    estimand : {"att", "atu", "ate"}, default "att"
+    estimand : {"att", "atc", "ate"}, default "att"
         That of the matching, with ``pairs``.
     kind : {"HC0", "HC1"}, default "HC1"
         Without a weight model, "HC1" multiplies variances by n / (n − 2), or by G / (G − 1) ·

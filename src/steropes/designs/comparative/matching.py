@@ -62,8 +62,8 @@ class Matching(BaseEstimator):
         several of the other group, of which the total distance is least and which include
         everybody. "coarsened": people in the same cells of coarsened covariates. "cardinality":
         the largest groups whose means are within ``tolerance``. "strata": strata of the score.
-    estimand : {"att", "atu", "ate"}, default "att"
-        Population of the effect; "atc" is "atu". "nearest" without replacement and "cardinality"
+    estimand : {"att", "atc", "ate"}, default "att"
+        Population of the effect. "nearest" without replacement and "cardinality"
         have no "ate".
     distance : {"logit", "score", "mahalanobis"}, default "logit"
         Distance of two people: that of the logits of their propensity scores, of the scores, or

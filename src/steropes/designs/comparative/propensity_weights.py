@@ -48,7 +48,7 @@ class PropensityWeights(BaseEstimator):
     ==========  ======================  =========================================================
     "ate"       1                       everybody
     "att"       e of the treated        the treated, or with several groups those of ``focal``
-    "atu"       1 − e                   the untreated; "atc" is the same
+    "atc"       1 − e                   the untreated; "atu" is the same
     "ato"       1 / Σ 1/e_k             overlap: people who might have had any treatment
     "atm"       min e_k                 people like those of matched pairs
     "entropy"   −Σ e_k log e_k          people whose treatment was uncertain
@@ -64,7 +64,7 @@ class PropensityWeights(BaseEstimator):
         several groups, `MultinomialLogisticRegression`, both by maximum likelihood.
     stabilized : bool, default False
         Multiply the weights of each group by its share of the people; under "ate", "att" and
-        "atu". Means of groups do not change, but weighted hazard ratios do.
+        "atc". Means of groups do not change, but weighted hazard ratios do.
     trim : float, default 0.0
         Leave out people of whom any score is below this number (weight 0). Scores are not
         estimated again.

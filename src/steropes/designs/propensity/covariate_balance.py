@@ -146,15 +146,16 @@ class Balance(TextInHtml):
 
         Parameters
         ----------
-        estimand : {"att", "atu", "ate", "ato"}
-            The population: the target for "att", the comparator for "atu", otherwise both arms.
+        estimand : {"att", "atc", "ate", "ato", "atm", "entropy"}
+            The population: the target for "att", the comparator for "atc", otherwise both arms.
 
         Returns
         -------
         float
             Largest absolute standardised difference between before and after.
         """
-        column = {"att": "target_smd", "atu": "comparator_smd"}.get(estimand, "both_smd")
+        name = check_estimand(estimand)
+        column = {"att": "target_smd", "atu": "comparator_smd"}.get(name, "both_smd")
         return float(self.table[column].abs().max())
 
 
@@ -171,7 +172,7 @@ def covariate_balance(
 
     Differences of means are divided by standard deviations before adjustment, as in
     `balance_table`, so that adjustment changes the differences only: those of the target under
-    "att", of the comparator under "atu", and otherwise the root of the mean of both variances.
+    "att", of the comparator under "atc", and otherwise the root of the mean of both variances.
     ``estimand=None`` gives the definition of R's CohortMethod, which OMOP studies report: the mean
     of both arms' variances at the same stage (before or after) as the difference, with the
     denominator n without weights and Σw(x − m)² / (1 − Σw²) with weights that sum to one.
@@ -186,7 +187,7 @@ def covariate_balance(
         Weights after adjustment; 0 for people left out.
     before : array_like, shape (n,), optional
         Weights before adjustment; default 1.
-    estimand : {"ate", "att", "atu", "ato", "atm", "entropy"} or None, default "ate"
+    estimand : {"ate", "att", "atc", "ato", "atm", "entropy"} or None, default "ate"
         Population of the effect, which determines the denominator; None is CohortMethod's.
     threshold : float, default 0.1
         The largest difference under the null hypothesis of the p-values.

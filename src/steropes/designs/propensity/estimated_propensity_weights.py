@@ -36,7 +36,7 @@ class EstimatedWeights(TextInHtml):
     model : LogisticRegression or MultinomialLogisticRegression
         Propensity model of two or of several arms, fitted without a prior to all rows. Penalised
         estimates have a bias of the order of their errors, which influences do not include.
-    estimand : {"att", "ate", "atu", "ato", "atm", "entropy"}, default "att"
+    estimand : {"att", "ate", "atc", "ato", "atm", "entropy"}, default "att"
         As in `propensity_weights`. With several arms "ate", "att" (in the arm ``focal``), "ato"
         (Li and Li 2019), "atm" or "entropy".
     stabilized : bool, default True

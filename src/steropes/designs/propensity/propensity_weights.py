@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.designs.propensity.balancing_weights import balancing_weights
+from steropes.designs.settings.value_checks import Before
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError, listed
@@ -16,6 +17,7 @@ from steropes.errors import DataError, listed
 __all__ = [
     "STABILISED",
     "Estimand",
+    "EstimandOfStudies",
     "focal_arm",
     "propensity_weights",
     "set_weights",
@@ -26,6 +28,20 @@ __all__ = [
 STABILISED = ("ate", "att", "atu")
 # The estimands of studies.
 Estimand = Literal["att", "ate", "atu", "ato"]
+
+
+def _code(value: object) -> str:
+    """Return the code of an estimand of studies; raise ValueError for other texts."""
+    known = get_args(Estimand)
+    try:
+        return check_estimand(str(value), known)
+    except DataError:
+        shown = ", ".join("atc" if each == "atu" else each for each in known)
+        raise ValueError(f"must be one of {shown}, not {value!r}") from None
+
+
+# The same as a setting, which has capitals and "atc", too.
+EstimandOfStudies = Annotated[Estimand, Before(_code)]
 
 
 def propensity_weights(
@@ -44,7 +60,7 @@ def propensity_weights(
     estimand    target                    comparator
     ==========  ========================  =========================
     "att"       1                         e / (1 − e)
-    "atu"       (1 − e) / e               1
+    "atc"       (1 − e) / e               1
     "ate"       1 / e                     1 / (1 − e)
     "ato"       1 − e                     e
     "atm"       min(e, 1 − e) / e         min(e, 1 − e) / (1 − e)
@@ -60,11 +76,11 @@ def propensity_weights(
     treated : array_like, shape (n,)
         1 for the target arm.
     estimand : str, default "att"
-        The effect in the treated, the untreated ("atc" is "atu"), everybody, or one of three
+        The effect in the treated, the untreated, everybody, or one of three
         populations in which both arms are represented: the overlap of the arms ("ato"), people
         like those of matched pairs ("atm"), or weights by the entropy of the score.
     stabilized : bool, default True
-        Multiply each arm's weights by its share of the people; only for "att", "ate" and "atu".
+        Multiply each arm's weights by its share of the people; only for "att", "ate" and "atc".
     largest : float, optional
         Truncate larger weights to this value.
 
@@ -181,7 +197,7 @@ def focal_arm(estimand: str, arms: Sequence[object], focal: object) -> int | Non
     return known.index(str(focal))
 
 
-def set_weights(sets: ArrayLike, treated: ArrayLike, estimand: Estimand = "att") -> NDArray:
+def set_weights(sets: ArrayLike, treated: ArrayLike, estimand: str = "att") -> NDArray:
     """Compute weights that distribute both arms equally over matched sets or strata.
 
     With n₁ target and n₀ comparator people in a set, the weights are
@@ -190,7 +206,7 @@ def set_weights(sets: ArrayLike, treated: ArrayLike, estimand: Estimand = "att")
     estimand    target                      comparator
     ==========  ==========================  ==========================
     "att"       1                           n₁ / n₀
-    "atu"       n₀ / n₁                     1
+    "atc"       n₀ / n₁                     1
     "ate"       p (n₁ + n₀) / n₁            (1 − p) (n₁ + n₀) / n₀
     "ato"       n₀ / (n₁ + n₀)              n₁ / (n₁ + n₀)
     ==========  ==========================  ==========================
@@ -203,13 +219,19 @@ def set_weights(sets: ArrayLike, treated: ArrayLike, estimand: Estimand = "att")
     sets : array_like of int, shape (n,)
         Number of each person's set, from 0.
     treated : array_like, shape (n,)
-    estimand : str, default "att"
+    estimand : {"att", "atc", "ate", "ato"}, default "att"
+
+    Raises
+    ------
+    DataError
+        The estimand has another name.
 
     References
     ----------
     Hong (2010), J Educ Behav Stat 35:499; Desai and others (2017), Epidemiology 28:249.
     """
     s, t = np.asarray(sets), require_arms(treated) == 1
+    name = check_estimand(estimand, get_args(Estimand))
     size = int(s.max(initial=-1)) + 1
     n1, n0 = (np.bincount(s[a], minlength=size)[s].astype(float) for a in (t, ~t))
     both = (n1 > 0) & (n0 > 0)
@@ -221,5 +243,5 @@ def set_weights(sets: ArrayLike, treated: ArrayLike, estimand: Estimand = "att")
         "atu": np.where(t, n0 / n1, 1.0),
         "ate": np.where(t, p * n / n1, (1 - p) * n / n0),
         "ato": np.where(t, n0 / n, n1 / n),
-    }[estimand]
+    }[name]
     return np.where(both, weight, 0.0)

@@ -1,6 +1,8 @@
 """The names of estimands: the people among whom an effect is estimated.
 
-Every page, table and terminal uses these names.
+Every page, table and terminal uses these names. Functions and settings take the codes "ate", "att",
+"atc", "ato", "atm" and "entropy", in small letters or capitals; "atc" is the same as "atu", the
+code in result tables.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ def check_estimand(
     for each in known:
         if each == name:
             return each
-    raise DataError(f"estimand must be one of {', '.join(known)}, not {estimand!r}.")
+    shown = ", ".join("atc" if each == "atu" else each for each in known)
+    raise DataError(f"estimand must be one of {shown}, not {estimand!r}.")
 
 
 def denominators(variance: NDArray, whose: Denominator) -> NDArray:

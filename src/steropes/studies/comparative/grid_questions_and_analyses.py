@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.designs.propensity.propensity_scores import PropensityRules
-from steropes.designs.propensity.propensity_weights import Estimand
+from steropes.designs.propensity.propensity_weights import Estimand, EstimandOfStudies
 from steropes.designs.propensity.score_adjustment import ScoreAdjustment
 from steropes.designs.propensity.score_matching import Match
 from steropes.designs.propensity.score_strata import Stratify
@@ -236,7 +236,7 @@ class StudyAnalysis(Settings):
     nesting: Count | None = None
     features: FeatureRules | None = field(default_factory=FeatureRules)
     propensity: PropensityRules | None = field(default_factory=PropensityRules)
-    estimand: Estimand = "att"
+    estimand: EstimandOfStudies = "att"
     trim: Trim | None = None
     truncate: Positive | None = None
     match: Match | None = None
