@@ -53,6 +53,8 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .target_trials.emulation_result import EmulatedTrial
     from .target_trials.protocol import TargetTrial
     from .target_trials.sequential_trials import sequential_trials
+    from .time_varying.iterated_g_computation import iterated_g_computation
+    from .time_varying.marginal_structural_model import marginal_structural_model
 
 # The package or module that defines each name.
 _HOMES = {
@@ -60,6 +62,8 @@ _HOMES = {
     "target_trials.emulation_result": ["EmulatedTrial"],
     "target_trials.protocol": ["TargetTrial"],
     "target_trials.sequential_trials": ["sequential_trials"],
+    "time_varying.iterated_g_computation": ["iterated_g_computation"],
+    "time_varying.marginal_structural_model": ["marginal_structural_model"],
     "comparative.balance_table": ["balance_table"],
     "comparative.doubly_robust": ["DoublyRobust"],
     "comparative.doubly_robust_survival": ["DoublyRobustSurvival"],
@@ -129,6 +133,8 @@ __all__ = [
     "estimate_effect",
     "evidence",
     "fit_scores",
+    "iterated_g_computation",
+    "marginal_structural_model",
     "match_scores",
     "matched_weights",
     "propensity_weights",

@@ -1,0 +1,381 @@
+"""G-computation by iterated expectations for sustained strategies, static or dynamic.
+
+From the last period K to the first, the mean of the outcome by K under a strategy is regressed on
+the history, Q_k = E(Y_k + (1 − Y_k) Q_{k+1} | history), and evaluated with treatments as the
+strategy has them (Bang and Robins 2005). Q_k are shares between 0 and 1, fitted by logistic
+regression. Confounders need no models of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from steropes.data.vector_checks import check_level
+from steropes.designs.target_trials.emulation_diagnostics import (
+    Row,
+    censoring_table,
+    diagnostics_table,
+)
+from steropes.designs.target_trials.emulation_result import EmulatedTrial
+from steropes.designs.target_trials.marginal_risks import (
+    StrategyRisks,
+    contrast_table,
+    risk_table,
+)
+from steropes.designs.target_trials.person_time import PersonTime, read_person_time
+from steropes.designs.target_trials.protocol import TargetTrial, protocol_table
+from steropes.errors import DataError, SeparationError
+from steropes.models.estimators.fractional_logistic_regression import FractionalLogisticRegression
+
+__all__ = ["iterated_g_computation"]
+
+Strategy = int | Sequence[int] | Callable[[pd.DataFrame], Any]
+# Smallest share of those at risk who have followed a strategy so far.
+FOLLOWERS = 0.05
+FAILED = 0.1
+
+
+def iterated_g_computation(
+    data: Any,
+    *,
+    id: str,
+    period: str,
+    treatment: str,
+    outcome: str,
+    covariates: Sequence[str],
+    strategies: Mapping[str, Strategy] | None = None,
+    censored: str | None = None,
+    lags: int = 0,
+    horizons: Sequence[int] | None = None,
+    model: Any = None,
+    measured: Mapping[str, str] | None = None,
+    bootstrap: int = 200,
+    level: float = 0.95,
+    random_state: int = 0,
+    protocol: TargetTrial | None = None,
+) -> EmulatedTrial:
+    """Estimate risks under sustained strategies by iterated conditional expectations.
+
+    Parameters
+    ----------
+    data : data frame, relation or path
+        One row per person and period, from the same first period on and without gaps, until the
+        outcome, loss or the end; as for `sequential_trials`.
+    id, period, treatment, outcome, censored : str
+        Columns as for `sequential_trials`. Losses are taken as random given the history.
+    covariates : list of str
+        Columns of the model of each period, measured before its treatment.
+    strategies : mapping of str to strategy, optional
+        0 or 1 for treatment in no or in all periods, a list of 0 and 1 by period, or a function
+        that takes the covariates of rows, with ``period`` counted from 0, and returns 0 or 1 for
+        each: a dynamic strategy. Contrasts are against the last. Default: always and never.
+    lags : int, default 0
+        How many earlier periods of treatment and covariates the models have too.
+    horizons : list of int, optional
+        Numbers of periods after which risks are estimated. Default: all periods of the data.
+    model : estimator, optional
+        Unfitted regression of shares from 0 to 1. Default: logistic by maximum likelihood.
+    measured : mapping of str to str, optional
+        Columns with the time at which covariates were measured.
+    bootstrap : int, default 200
+        Number of draws of people; 0 leaves out errors.
+    level : float, default 0.95
+        Confidence level.
+    random_state : int, default 0
+        Seed of the draws.
+    protocol : TargetTrial, optional
+        The trial that one would like to run, in words.
+
+    Returns
+    -------
+    EmulatedTrial
+        Risks and contrasts by horizon; ``weights`` has the numbers of people who have followed each
+        strategy so far.
+
+    Raises
+    ------
+    DataError
+        Rows overlap or miss a period, or nobody follows a strategy.
+    SeparationError
+        A model has no finite maximum; the message names the period and the columns.
+
+    See Also
+    --------
+    marginal_structural_model : Weights instead of outcome models.
+
+    References
+    ----------
+    Bang and Robins (2005), Biometrics 61:962–973. Wen and others (2021), Biometrics 77:740–753.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> visits = pd.DataFrame({"id": np.repeat(range(400), 2), "visit": np.tile([0, 1], 400)})
+    >>> visits["cd4"] = rng.normal(size=800)
+    >>> visits["drug"] = rng.integers(0, 2, 800)
+    >>> visits["ill"] = (visits["visit"] == 1) * (rng.random(800) < 0.3)
+    >>> found = steropes.designs.iterated_g_computation(
+    ...     visits, id="id", period="visit", treatment="drug", outcome="ill", covariates=["cd4"],
+    ...     strategies={"if low": lambda rows: rows["cd4"] < 0, "never": 0}, horizons=[2],
+    ...     bootstrap=0,
+    ... )
+    >>> found.risks["strategy"].tolist()
+    ['if low', 'never']
+    """
+    check_level(level)
+    for name, value, least in (("bootstrap", bootstrap, 0), ("lags", lags, 0),
+                               ("random_state", random_state, 0)):  # fmt: skip
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+            raise DataError(f"{name} must be a whole number from {least}, not {value!r}.")
+    if bootstrap == 1:
+        raise DataError("bootstrap must be 0 or a number of draws, such as 200.")
+    rows = read_person_time(
+        data, id=id, period=period, treatment=treatment, outcome=outcome, eligible=None,
+        censored=censored, covariates=list(covariates), measured=measured or {},
+    )  # fmt: skip
+    given = {"always": 1, "never": 0} if strategies is None else dict(strategies)
+    analysis = _Analysis.of(rows, given, list(covariates), lags, horizons, model)
+    return analysis.result(int(bootstrap), level, random_state, protocol)
+
+
+@dataclass(frozen=True, repr=False)
+class _Analysis:
+    """Rows with the treatments that each strategy has for them."""
+
+    rows: PersonTime
+    when: NDArray[np.int64]
+    planned: Mapping[str, NDArray[np.int8]]
+    covariates: list[str]
+    lags: int
+    horizons: NDArray[np.int64]
+    model: Any
+
+    @classmethod
+    def of(
+        cls, rows: PersonTime, strategies: Mapping[str, Strategy], covariates: list[str],
+        lags: int, horizons: Sequence[int] | None, model: Any,
+    ) -> _Analysis:  # fmt: skip
+        """Evaluate the strategies and check that they are followed."""
+        first = rows.period[rows.starts[:-1]]
+        if (first != first[0]).any():
+            raise DataError(
+                "People begin in different periods; count periods from the start of each person."
+            )
+        when = rows.period - first[0]
+        K = int(when.max()) + 1
+        wanted = np.arange(1, K + 1) if horizons is None else np.unique(np.asarray(horizons))
+        if not len(wanted) or wanted.min() < 1 or wanted.max() > K:
+            raise DataError(f"horizons must be numbers of periods from 1 to {K}.")
+        if len(strategies) < 2:
+            raise DataError("strategies needs two or more, of which the last is the reference.")
+        planned = {
+            name: _planned(name, strategy, rows, when) for name, strategy in strategies.items()
+        }
+        found = cls(rows, when, planned, covariates, lags, wanted, model)
+        for name in planned:
+            if not found.followers(name)[0]:
+                raise DataError(
+                    f"Nobody follows the strategy {name!r} in the first period; compare strategies "
+                    "that some people follow."
+                )
+        return found
+
+    def followers(self, name: str) -> NDArray[np.int64]:
+        """Count who has followed a strategy through each period."""
+        own = self.rows.treatment == self.planned[name]
+        broken = np.cumsum(~own)
+        before = np.append(0, broken)[self.rows.starts[:-1]]
+        follows = broken == before[self.rows.person]
+        return np.bincount(self.when[follows], minlength=int(self.when.max()) + 1)
+
+    def columns(self, treatment: NDArray) -> pd.DataFrame:
+        """Return the columns of the models, with treatments by row and their lags."""
+        now = pd.concat(
+            [pd.DataFrame({"treatment": treatment.astype(np.float64)}), self.rows.data], axis=1
+        )
+        parts = [now]
+        for lag in range(1, self.lags + 1):
+            earlier = np.maximum(np.arange(self.rows.n) - lag, 0)
+            moved = now.iloc[earlier].reset_index(drop=True)
+            moved = moved.where(pd.Series(self.when >= lag), 0.0)
+            parts.append(moved.add_suffix(f" ({lag} before)"))
+        return pd.concat(parts, axis=1)
+
+    def risks(self, people: NDArray) -> NDArray[np.float64]:
+        """Compute risks, (strategies, horizons), if people count as often as given."""
+        observed = self.columns(self.rows.treatment).to_numpy()
+        out = np.empty((len(self.planned), len(self.horizons)))
+        names = list(self.columns(self.rows.treatment))
+        for s, plan in enumerate(self.planned.values()):
+            under = self.columns(plan).to_numpy()
+            for h, horizon in enumerate(self.horizons):
+                out[s, h] = self._risk(observed, under, names, int(horizon), people)
+        return out
+
+    def _risk(
+        self, X: NDArray, under: NDArray, names: list[str], horizon: int, people: NDArray
+    ) -> float:
+        """Iterate the regressions from the last period to the first."""
+        rows = self.rows
+        later = np.full(rows.n, np.nan)
+        for k in range(horizon - 1, -1, -1):
+            at = np.flatnonzero((self.when == k) & (people[rows.person] > 0))
+            y = rows.outcome[at].astype(np.float64)
+            known = np.ones(len(at), dtype=bool)
+            if k < horizon - 1:
+                following = np.minimum(at + 1, rows.n - 1)
+                stays = (at + 1 < rows.n) & (rows.person[following] == rows.person[at])
+                y = np.where(y == 1, 1.0, np.where(stays, later[following], np.nan))
+                known = np.isfinite(y)
+            else:
+                known = (y == 1) | (rows.censored[at] == 0)
+            fit = self._fit(X[at][known], y[known], people[rows.person[at[known]]], names, k)
+            later[at] = fit(under[at])
+        first = rows.starts[:-1]
+        used = people > 0
+        return float(np.average(later[first[used]], weights=people[used]))
+
+    def _fit(
+        self, X: NDArray, y: NDArray, weights: NDArray, names: list[str], k: int
+    ) -> Callable[[NDArray], NDArray]:
+        """Fit the model of one period and return its prediction."""
+        if not y.any() or (y == 1).all():
+            return lambda Z: np.full(len(Z), y[0])
+        used = np.flatnonzero((X[:1] != X).any(axis=0))
+        own = FractionalLogisticRegression() if self.model is None else self.model
+        try:
+            fitted = clone(own).fit(
+                pd.DataFrame(X[:, used], columns=[names[j] for j in used]), y,
+                sample_weight=weights,
+            )  # fmt: skip
+        except SeparationError as error:
+            raise SeparationError(
+                f"The model of period {k} has no finite maximum: {error} Leave out or merge the "
+                "columns, or give model a prior.",
+                error.columns,
+            ) from None
+        columns = [names[j] for j in used]
+        return lambda Z: np.asarray(fitted.predict(pd.DataFrame(Z[:, used], columns=columns)))
+
+    def draws(self, number: int, seed: int) -> NDArray | None:
+        """Return risks of draws of people, (B, strategies, horizons)."""
+        people, found = self.rows.people, []
+        for stream in np.random.SeedSequence(seed).spawn(number):
+            drawn = np.random.default_rng(stream).integers(0, people, people)
+            try:
+                found.append(self.risks(np.bincount(drawn, minlength=people).astype(np.float64)))
+            except SeparationError:
+                continue
+        if number and len(found) < 2:
+            raise DataError(f"Hardly any of {number} bootstrap draws has an estimate.")
+        return np.array(found) if number else None
+
+    def result(
+        self, bootstrap: int, level: float, seed: int, trial: TargetTrial | None
+    ) -> EmulatedTrial:
+        """Put the parts of the result together."""
+        risk = self.risks(np.ones(self.rows.people))
+        draws = self.draws(bootstrap, seed)
+        found = StrategyRisks(list(self.planned), self.horizons, risk, None, draws)
+        table = self._followed()
+        return EmulatedTrial(
+            effects=pd.DataFrame(), risks=risk_table(found, level),
+            contrasts=contrast_table(found, level), weights=table, censoring=self._censoring(),
+            diagnostics=diagnostics_table(self._checks(table, bootstrap, draws)),
+            protocol=protocol_table(trial, self._protocol(bootstrap)), estimand=_ESTIMAND,
+            models={},
+        )  # fmt: skip
+
+    def _followed(self) -> pd.DataFrame:
+        """Count people at risk and followers of each strategy by period."""
+        at_risk = np.bincount(self.when)
+        return pd.concat(
+            [
+                pd.DataFrame(
+                    {"strategy": name, "time": np.arange(1, len(at_risk) + 1), "at_risk": at_risk,
+                     "followers": self.followers(name)}
+                )
+                for name in self.planned
+            ],
+            ignore_index=True,
+        )  # fmt: skip
+
+    def _checks(self, table: pd.DataFrame, asked: int, draws: NDArray | None) -> list[Row]:
+        """Check positivity by period, and how many draws have an estimate."""
+        rows: list[Row] = [("people", float(self.rows.people), np.nan, True, "")]
+        used = table[table["time"] <= self.horizons.max()]
+        for name in self.planned:
+            own = used[used["strategy"] == name]
+            share = float((own["followers"] / own["at_risk"]).min())
+            note = (
+                ""
+                if share >= FOLLOWERS
+                else "Few or no people follow the strategy to the end, so that the risk rests on "
+                "the form of the models alone."
+            )
+            rows.append((f"least share of followers of {name!r}", share, FOLLOWERS, not note, note))
+        if draws is not None:
+            failed = 1 - len(draws) / asked
+            note = "" if failed <= FAILED else "Errors describe only draws with an estimate."
+            rows.append(("share of draws without an estimate", failed, FAILED, not note, note))
+        return rows
+
+    def _censoring(self) -> pd.DataFrame:
+        """Count how follow-ups end, by the first treatment."""
+        last = self.rows.starts[1:] - 1
+        event, lost = self.rows.outcome[last] == 1, self.rows.censored[last] == 1
+        reasons = {"outcome": event, "lost": lost & ~event, "end of follow-up": ~event & ~lost}
+        arm = 1 - self.rows.treatment[self.rows.starts[:-1]]
+        names = ("treated at first", "untreated at first")
+        return censoring_table(names, arm, self.when[last] + 1, reasons)
+
+    def _protocol(self, bootstrap: int) -> TargetTrial:
+        """Describe how each component of the target trial is emulated."""
+        errors = f"{bootstrap} bootstrap draws of people" if bootstrap else "no errors"
+        return TargetTrial(
+            eligibility=f"The {self.rows.people:,} people of the data, from their first period",
+            strategies=", ".join(self.planned),
+            assignment=f"In each period, as random given {', '.join(self.covariates)} so far",
+            follow_up="From the first period to the outcome or loss",
+            outcome="The outcome in each period of the data",
+            contrast="Effect of sustained strategies (per protocol)",
+            analysis=f"G-computation by iterated conditional expectations; {errors}",
+        )
+
+
+def _planned(name: str, strategy: Strategy, rows: PersonTime, when: NDArray) -> NDArray[np.int8]:
+    """Return the treatment that a strategy has for each row."""
+    if callable(strategy):
+        found = np.asarray(strategy(rows.data.assign(period=when)))
+    elif isinstance(strategy, Integral | bool):
+        found = np.full(rows.n, int(strategy))
+    else:
+        plan = np.asarray(strategy)
+        if plan.ndim != 1 or len(plan) <= when.max():
+            raise DataError(
+                f"The strategy {name!r} must have a treatment for each of {int(when.max()) + 1} "
+                "periods."
+            )
+        found = plan[when]
+    if found.shape != (rows.n,) or not np.isin(found, (0, 1)).all():
+        raise DataError(f"The strategy {name!r} must be 0 or 1 for each row.")
+    return found.astype(np.int8)
+
+
+_ESTIMAND = (
+    "Risks had everybody followed each strategy in every period, without loss. They are causal if "
+    "the covariates so far suffice to make treatment and loss random in each period, and if the "
+    "models of all periods are right. The effect of starting a treatment whatever follows "
+    "(intention to treat) is not estimated."
+)
