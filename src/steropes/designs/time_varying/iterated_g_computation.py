@@ -69,14 +69,16 @@ def iterated_g_computation(
     data : data frame, relation or path
         One row per person and period, from the same first period on and without gaps, until the
         outcome, loss or the end; as for `sequential_trials`.
-    id, period, treatment, outcome, censored : str
-        Columns as for `sequential_trials`. Losses are taken as random given the history.
+    id, period, treatment, outcome : str
+        Columns as for `sequential_trials`.
     covariates : list of str
         Columns of the model of each period, measured before its treatment.
     strategies : mapping of str to strategy, optional
         0 or 1 for treatment in no or in all periods, a list of 0 and 1 by period, or a function
         that takes the covariates of rows, with ``period`` counted from 0, and returns 0 or 1 for
         each: a dynamic strategy. Contrasts are against the last. Default: always and never.
+    censored : str, optional
+        Column as for `sequential_trials`. Losses are taken as random given the history.
     lags : int, default 0
         How many earlier periods of treatment and covariates the models have too.
     horizons : list of int, optional

@@ -75,13 +75,15 @@ def marginal_structural_model(
     ----------
     data : data frame, relation or path
         One row per person and period, without gaps; as for `sequential_trials`.
-    id, period, treatment, outcome, censored : str
+    id, period, treatment, outcome : str
         Columns as for `sequential_trials`.
     confounders : list of str
         Columns that change with time and predict the treatment of their period and the outcome.
     baseline : list of str
         Columns that do not change with time. They stabilise the weights and are in the outcome
         model.
+    censored : str, optional
+        Column as for `sequential_trials`; losses then have weights too.
     once : bool, default False
         Whether treatment never stops once started; then only its start is weighted.
     weights : {"logistic", "cox"}
