@@ -10,6 +10,7 @@ import pytest
 from every_family import EVERY, case
 from steropes import (
     CoxRegression,
+    DataError,
     Laplace,
     Normal,
     Surv,
@@ -194,6 +195,14 @@ def test_robust_errors_of_cox_curves_are_those_of_changed_weights(settings, rng)
         up[i], down[i] = w[i] * (1 + h), w[i] * (1 - h)
         squares += ((values(fit(up)) - values(fit(down))) / (2 * h)) ** 2
     _, se = model.curves.expected_events(X, y, strata=stratum, return_se=True)
+    kinds = {
+        kind: model.curves.expected_events(X, y, strata=stratum, return_se=True, kind=kind)[1]
+        for kind in ("robust", "model")
+    }
+    np.testing.assert_array_equal(kinds["robust"], se)
+    assert not np.allclose(kinds["model"], se, rtol=1e-3)
+    with pytest.raises(DataError, match="set return_se=True"):
+        model.curves.expected_events(X, y, strata=stratum, kind="robust")
     ours = np.concatenate([se, *(table["se"] for table, _ in results(model))])
     np.testing.assert_allclose(ours, np.sqrt(squares), rtol=1e-6, atol=1e-11)
     one = X[:1], at, 0.95, stratum[:1]

@@ -55,6 +55,11 @@ def test_an_effect_is_the_difference_of_two_rows():
     middle = rows.iloc[[0]].assign(age=D["age"].median())
     expected = MODEL.effects.predictions(rows, "ratio", reference=middle)
     np.testing.assert_allclose(table[expected.columns], expected, rtol=1e-9)
+    people = {"kind": "robust", "cluster": np.arange(len(D)) // 2}
+    table = MODEL.effects.partial("age", [50, 70], "ratio", **people)
+    expected = MODEL.effects.predictions(rows, "ratio", reference=middle, **people)
+    np.testing.assert_allclose(table[expected.columns], expected, rtol=1e-9)
+    assert table.attrs["errors"] == "robust"
     means = MODEL.effects.partial("sex", scale="response", at={"age": 50})
     rows = pd.DataFrame({"age": 50.0, "sex": ["f", "m"], "n": int(D["n"].median()), "flag": False})
     np.testing.assert_allclose(means["estimate"], MODEL.predict_proba(rows)[:, 1], rtol=1e-9)

@@ -105,6 +105,14 @@ def test_terms_add_up_to_the_linear_predictor():
     B = m.design_matrix(data).to_numpy()[:, :4]
     expected = np.sqrt(np.diag(B @ V[1:5, 1:5] @ B.T))
     np.testing.assert_allclose(errors["bs(a, df=4)"], expected, rtol=1e-9)
+    robust = m.effects.terms(data, return_se=True, kind="robust")[1]
+    W = m.vcov("robust").to_numpy()
+    np.testing.assert_allclose(
+        robust["bs(a, df=4)"], np.sqrt(np.diag(B @ W[1:5, 1:5] @ B.T)), rtol=1e-9
+    )
+    assert robust.attrs["errors"] == "robust"
+    with pytest.raises(DataError, match="set return_se=True"):
+        m.effects.terms(data, cluster=data["g"])
     zero = m.effects.terms(data.iloc[[3]], reference=data.iloc[[3]])
     assert (zero == 0).all(axis=None)
     gap = m.effects.terms(data, reference=data.iloc[[3]]).sum(axis=1)

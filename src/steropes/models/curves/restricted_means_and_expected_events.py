@@ -12,9 +12,10 @@ from ...data import check_survival, refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.vector_checks import check_vector
 from ...errors import DataError
+from ..fitting.default_errors import refuse_errors_not_asked_for
 from ..fitting.linear_prediction import dense_matrix
 from ..fitting.proportional_hazards import ProportionalHazardsModel
-from ..fitting.setting_types import MatrixLike
+from ..fitting.setting_types import Kind, MatrixLike
 from .counterfactual_groups import active_intervals, columns_of_coefficients
 from .cox_curves import baseline_and_errors
 from .time_quantiles import MAX_ENTRIES, hazards_before
@@ -114,6 +115,8 @@ def predict_expected_events(
     strata: LabelsLike | None = None,
     offset: VectorLike | None = None,
     return_se: Literal[False] = False,
+    kind: None = None,
+    cluster: None = None,
 ) -> np.ndarray: ...
 
 
@@ -126,6 +129,8 @@ def predict_expected_events(
     strata: LabelsLike | None = None,
     offset: VectorLike | None = None,
     return_se: Literal[True],
+    kind: Kind | None = None,
+    cluster: LabelsLike | None = None,
 ) -> tuple[np.ndarray, np.ndarray]: ...
 
 
@@ -137,6 +142,8 @@ def predict_expected_events(
     strata: LabelsLike | None = None,
     offset: VectorLike | None = None,
     return_se: bool = False,
+    kind: Kind | None = None,
+    cluster: LabelsLike | None = None,
 ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
     """Predict the number of events of each row over its own follow-up.
 
@@ -154,7 +161,11 @@ def predict_expected_events(
     offset : (n,) array, optional
         Known term of the linear predictor. Default 0.
     return_se : bool
-        Whether to return standard errors too, of the default kind of `survival`.
+        Whether to return standard errors too.
+    kind : {"model", "robust"}, optional
+        With ``return_se``: as in `survival`, with the same default.
+    cluster : (n_fit,) labels, optional
+        With ``return_se``: as in `survival`.
 
     Returns
     -------
@@ -166,7 +177,7 @@ def predict_expected_events(
     ------
     DataError
         With ``return_se`` under a Laplace prior, or if the model was unpickled without its
-        data.
+        data; and for ``kind`` or ``cluster`` without ``return_se``.
 
     References
     ----------
@@ -182,6 +193,7 @@ def predict_expected_events(
     3.0
     """
     refuse_other_order(X, strata=strata)
+    refuse_errors_not_asked_for(return_se, kind, cluster)
     eta = model._linear_predictors(X, offset)
     n = len(eta)
     codes = model._stratum_codes(X, strata, n)
@@ -194,7 +206,7 @@ def predict_expected_events(
         expected = np.where(beyond, np.nan, np.maximum(upto - before, 0.0))
     if not return_se:
         return expected
-    state, errors, _ = baseline_and_errors(model)
+    state, errors, _ = baseline_and_errors(model, kind, cluster)
     p = len(state.center)
     Z = dense_matrix(model._check_new(X), host_backend(model.n_jobs))
     Z = Z[:, columns_of_coefficients(model, p)] - state.center

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from ...data.input_types import LabelsLike
 from ...data.paper_tables import Interval
 from ...data.result_tables import ResultTable, present
 from ...design import Design
@@ -17,6 +18,7 @@ from ...design.multinomial_design import ClassDesign
 from ...errors import DataError
 from ...fit.shards import ShardedDesign
 from ..fitting.estimator import Estimator
+from ..fitting.setting_types import Kind
 from ..fitting.variable_ranges import summarize_columns, typical_rows
 from ..formulas.formula_data_types import FormulaVariable
 from .prediction_tables import Scale
@@ -33,6 +35,8 @@ def partial_effect(
     scale: Scale = "linear",
     level: float = 0.95,
     at: Mapping[str, object] | None = None,
+    kind: Kind | None = None,
+    cluster: LabelsLike | None = None,
 ) -> ResultTable:
     """Predict along one variable, with the others at typical values.
 
@@ -51,6 +55,10 @@ def partial_effect(
     at : mapping, optional
         Values of other variables, by name. Default the medians and the most frequent levels
         of the data.
+    kind : {"model", "robust"}, optional
+        Covariance matrix of the coefficients; see `vcov`.
+    cluster : (n_fit,) labels, optional
+        As in `vcov`.
 
     Returns
     -------
@@ -105,7 +113,9 @@ def partial_effect(
         # The formula's offset, if it has one, is zero: it has no typical value.
         X, base = (np.asarray(model._formula.matrix(rows)) for rows in (table, center))
     reference = None if scale == "response" else base
-    found = model._accessor("effects").predictions(X, scale, level, reference=reference)
+    found = model._accessor("effects").predictions(
+        X, scale, level, reference=reference, kind=kind, cluster=cluster
+    )
     shown = table[variable].to_numpy()  # multinomial models have a line for each class
     found.insert(0, variable, np.repeat(shown, len(found) // len(shown)))
     shown = [Interval("Effect", level=level)]
@@ -137,12 +147,12 @@ def typical_variables(model: Estimator) -> Mapping[str, FormulaVariable]:
         elif model._fixed is not None:
             raise DataError(
                 "Without a formula, models with fixed coefficients have no partial effects; "
-                "compare rows by prediction_table(X, reference=…)."
+                "compare rows by effects.predictions(X, reference=…)."
             )
         if isinstance(design, ShardedDesign):
             raise DataError(
                 "Without a formula, models of rows in blocks have no partial effects; compare "
-                "rows by prediction_table(X, reference=…)."
+                "rows by effects.predictions(X, reference=…)."
             )
         if not isinstance(design, Design):
             raise DataError(

@@ -16,7 +16,7 @@ from ...errors import DataError
 from ...infer.inference_constants import BLOCKS
 from ...infer.response_moments import NormalResponse
 from ..fitting.coefficient_tables import critical_value
-from ..fitting.default_errors import name_errors
+from ..fitting.default_errors import name_errors, refuse_errors_not_asked_for
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import Kind, MatrixLike
 from ..inference.model_terms import model_terms
@@ -147,7 +147,13 @@ def present_predictions(
 
 
 def predict_terms(
-    model: Estimator, X: MatrixLike, *, reference: MatrixLike | None = None, return_se: bool = False
+    model: Estimator,
+    X: MatrixLike,
+    *,
+    reference: MatrixLike | None = None,
+    return_se: bool = False,
+    kind: Kind | None = None,
+    cluster: LabelsLike | None = None,
 ) -> Any:
     """Predict the part of each term in the linear predictor.
 
@@ -159,6 +165,10 @@ def predict_terms(
         Row from which terms are counted, for example the means. Default X = 0.
     return_se : bool
         Whether to return the standard errors too.
+    kind : {"model", "robust"}, optional
+        With ``return_se``: covariance matrix of the coefficients; see `vcov`.
+    cluster : (n_fit,) labels, optional
+        With ``return_se``: as in `vcov`.
 
     Returns
     -------
@@ -170,7 +180,7 @@ def predict_terms(
     Raises
     ------
     DataError
-        With ``return_se`` under a Laplace prior.
+        With ``return_se`` under a Laplace prior, and for ``kind`` or ``cluster`` without it.
 
     Examples
     --------
@@ -180,9 +190,10 @@ def predict_terms(
     >>> model.effects.terms(data, reference=data.iloc[[0]])["dose"].round(6).tolist()
     [0.0, 1.4, 2.8, 4.2]
     """
+    refuse_errors_not_asked_for(return_se, kind, cluster)
     terms = model_terms(model)
     coef = np.asarray(model._coefficients())
-    covariance = model.vcov() if return_se else None
+    covariance = model.vcov(kind, cluster) if return_se else None
     V = None if covariance is None else covariance.to_numpy()
     from_row = None if reference is None else _columns_of_terms(model, reference)
     if from_row is not None and len(from_row) != 1:

@@ -25,6 +25,7 @@ __all__ = [
     "has_fractions",
     "name_errors",
     "name_missing_errors",
+    "refuse_errors_not_asked_for",
     "robust_by_default",
 ]
 
@@ -84,6 +85,14 @@ def default_kind(model: Any, kind: Kind | None) -> Kind:
     if kind is not None:
         return kind
     return "robust" if has_fractional_weights(model) else "model"
+
+
+def refuse_errors_not_asked_for(
+    return_se: bool, kind: Kind | None, cluster: LabelsLike | None
+) -> None:
+    """Refuse a kind or clusters of errors that are not returned."""
+    if not return_se and (kind is not None or cluster is not None):
+        raise DataError("kind and cluster are those of the errors; set return_se=True.")
 
 
 def robust_by_default(model: Any, cluster: LabelsLike | None) -> np.ndarray | None:

@@ -88,7 +88,7 @@ def summarize_columns(
     if len(columns) > MAX_COLUMNS:
         raise DataError(
             f"The model has {len(columns)} columns; typical values are for {MAX_COLUMNS} at most. "
-            "Compare chosen rows by prediction_table(X, reference=…)."
+            "Compare chosen rows by effects.predictions(X, reference=…)."
         )
     place = {name: j for j, name in enumerate(design.names)}
     backend = host_backend(n_jobs)
