@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression as SkLinear
 from sklearn.linear_model import LogisticRegression as SkLogistic
 
 import steropes
-from steropes.designs import DoublyRobust
+from steropes.designs import DoublyRobust, OutcomeAdaptiveLasso
 from steropes.designs.comparative.doubly_robust_rows import median_rule
 from steropes.models.repeated_fits.cross_fitting import cross_fit
 
@@ -222,6 +222,17 @@ def test_separated_scores_name_the_remedy():
         DoublyRobust().fit(X, A, rare)
 
 
+@pytest.mark.parametrize(
+    "model", [DoublyRobust(), OutcomeAdaptiveLasso()], ids=lambda model: type(model).__name__
+)
+def test_rows_in_another_order_are_refused(model):
+    table, y = pd.DataFrame(X), pd.Series(Y)
+    with pytest.raises(steropes.DataError, match="order"):
+        model.fit(table, A, y[::-1])
+    with pytest.raises(steropes.DataError, match="order"):
+        model.fit(table, pd.Series(A)[::-1], y)
+
+
 def test_an_error_keeps_the_earlier_fit():
     found = DoublyRobust(folds=2).fit(X, A, Y)
     before = estimate(found)
@@ -243,7 +254,9 @@ def test_groups_are_compared_by_doubly_robust_methods():
     np.testing.assert_allclose(rows["estimate"], own["estimate"])
     assert isinstance(found.steps["tmle"], DoublyRobust)
     assert "tmle" in set(found.balance["method"])
-    assert found.diagnostics.query("method == 'tmle'")["passed"].all()
+    checks = found.diagnostics.query("method == 'tmle'").set_index("diagnostic")
+    assert checks["passed"].all()
+    assert checks.loc["people whose score is bounded", "value"] == 0
 
 
 def test_own_objects_and_long_tables_are_compared():
@@ -255,6 +268,20 @@ def test_own_objects_and_long_tables_are_compared():
     row = found.effects.iloc[-1]
     assert row["upper"] - row["lower"] == pytest.approx(2 * 1.6448536 * row["se"])
     assert found.steps["aipw"].estimand == "att"
+
+
+@pytest.mark.slow
+def test_long_tables_have_lasso_models():
+    people = PEOPLE.assign(person=np.arange(N))
+    records = people.melt("person", ["x", "z"], "covariate", "value")
+    found = steropes.compare_groups(
+        people, treatment="drug", outcome="gain", id="person", covariates=records, adjust="tmle"
+    )
+    step = found.steps["tmle"]
+    assert isinstance(step.model_.prior_, steropes.Laplace)
+    own = DoublyRobust().fit(PEOPLE[["x", "z"]], A, Y)
+    row = found.effects.query("method == 'tmle'").iloc[0]
+    assert row["estimate"] == pytest.approx(estimate(own)[0], abs=0.5 * row["se"])
 
 
 def test_times_are_refused_with_the_remedy():

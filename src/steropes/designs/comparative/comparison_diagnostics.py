@@ -15,6 +15,7 @@ from steropes.data.diagnostic_limits import IMBALANCE
 from steropes.designs.comparative.adjustments import Adjustment
 from steropes.designs.comparative.comparison_table import ComparisonTable
 from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.comparative.doubly_robust import DoublyRobust
 from steropes.designs.comparative.matched_people import Matcher, weights_of_sets
 from steropes.designs.comparative.matching import Matching
 from steropes.designs.comparative.propensity_weights import PropensityWeights
@@ -101,9 +102,14 @@ def _of_balance(balance: pd.DataFrame) -> Iterator[Row]:
 def _of_score(table: ComparisonTable, adjustment: Adjustment) -> Iterator[Row]:
     """Yield how well the score separates the groups, and who has nobody alike."""
     step = adjustment.step
-    score = step.score_ if isinstance(step, Matching | PropensityWeights) else None
+    scored = Matching | PropensityWeights | DoublyRobust
+    score = step.score_ if isinstance(step, scored) else None
     if score is None:
         return
+    if isinstance(step, DoublyRobust):
+        note = f"scores below {step.bound_:.3g} or above {1 - step.bound_:.3g} count as this"
+        count = float(step.overlap_["bounded"].sum())
+        yield "people whose score is bounded", count, np.nan, True, note if count else ""
     target = table.target == 1
     yield "C statistic of the score", auc(score, table.target), np.nan, True, ""
     low = max(score[target].min(), score[~target].min())

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data import refuse_other_order
 from steropes.data.result_tables import ResultTable
 from steropes.data.vector_checks import check_level, check_weights
 from steropes.designs.comparative.balance_table import balance_table
@@ -26,7 +27,11 @@ from steropes.designs.comparative.doubly_robust_inputs import (
     read_probabilities,
 )
 from steropes.designs.comparative.doubly_robust_results import DoublyRobustResults
-from steropes.designs.comparative.doubly_robust_rows import Repeats, estimate_outcome
+from steropes.designs.comparative.doubly_robust_rows import (
+    Repeats,
+    estimate_outcome,
+    with_covariances,
+)
 from steropes.designs.comparative.effect_rows import effects_table
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
@@ -213,6 +218,11 @@ class DoublyRobust(DoublyRobustResults):
             A setting or input cannot be used, a model cannot be fitted without a fold, or outcomes
             are missing without a model of it; the message says what to do.
         """
+        given_y = y if isinstance(y, Mapping) else {"y": y}
+        refuse_other_order(
+            X, treatment=treatment, score=score, clusters=clusters, sample_weight=sample_weight,
+            **given_y,
+        )  # fmt: skip
         draft = unfitted_copy(self)
         draft._fit(
             X, treatment, read_outcomes(y),
@@ -319,8 +329,10 @@ class DoublyRobust(DoublyRobustResults):
         """Estimate the effects of all outcomes; influences are means over repeats."""
         influence: dict[str, NDArray] = {}
         pseudo: dict[str, NDArray] = {}
+        self._estimates = estimates = {}
         for name, repeats in self._repeats.items():
             found = estimate_outcome(repeats, self._settings, self.bound_)
+            estimates[name] = with_covariances(found, self._clusters)
             for kept, parts in (
                 (influence, [x.influence for x in found]),
                 (pseudo, [x.contributions for x in found]),

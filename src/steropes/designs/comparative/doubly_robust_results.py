@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from steropes.designs.comparative.doubly_robust_inputs import Settings
 from steropes.designs.comparative.doubly_robust_rows import (
     Repeats,
-    estimate_outcome,
+    name_of_errors,
     rows_of_outcome,
     truncation_rows,
 )
@@ -39,6 +39,8 @@ class DoublyRobustResults(BaseEstimator):
     _repeats: Mapping[str, Repeats]
     _clusters: NDArray | None
     _crossed: bool
+    # Both means with their covariance, by outcome and repeat.
+    _estimates: Mapping[str, list[tuple[NDArray, NDArray]]]
 
     def effect_rows(self, level: float, method: str) -> list[EffectRow]:
         """Return the effects of all outcomes as `compare_groups` tabulates them.
@@ -59,14 +61,12 @@ class DoublyRobustResults(BaseEstimator):
 
     def _rows_by_outcome(self, level: float, method: str) -> list[tuple[str, EffectRow]]:
         """Return the names of outcomes with their effects."""
+        how = name_of_errors(self._crossed, self._clusters)
         return [
             (name, row)
             for name, repeats in self._repeats.items()
-            for row in rows_of_outcome(
-                repeats, estimate_outcome(repeats, self._settings, self.bound_), method,
-                self._clusters, level, self._crossed,
-            )
-        ]  # fmt: skip
+            for row in rows_of_outcome(repeats.statistic, self._estimates[name], method, how, level)
+        ]
 
     def truncation(self, bounds: Sequence[float] = BOUNDS) -> pd.DataFrame:
         """Compute the effects again with other bounds of the scores.

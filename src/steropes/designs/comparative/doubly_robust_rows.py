@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,10 @@ from steropes.designs.doubly_robust.arm_means import (
 )
 from steropes.infer.estimated_weights import summed_products
 
-__all__ = ["Repeats", "estimate_outcome", "median_rule", "rows_of_outcome", "truncation_rows"]
+__all__ = [
+    "Repeats", "covariance", "estimate_outcome", "median_rule", "name_of_errors",
+    "rows_of_outcome", "truncation_rows", "with_covariances",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,19 +51,32 @@ def estimate_outcome(repeats: Repeats, settings: Settings, bound: float) -> list
     ]  # fmt: skip
 
 
+def with_covariances(
+    found: Iterable[ArmMeans], clusters: NDArray | None
+) -> list[tuple[NDArray, NDArray]]:
+    """Return both means with their covariance in each repeat."""
+    return [(each.values, covariance(each.influence, clusters)) for each in found]
+
+
 def rows_of_outcome(
-    repeats: Repeats, found: list[ArmMeans], method: str, clusters: NDArray | None, level: float,
-    crossed: bool,
-) -> list[EffectRow]:  # fmt: skip
-    """Make the rows of an outcome's measures."""
+    statistic: str, found: Sequence[tuple[NDArray, NDArray]], method: str, how: str, level: float
+) -> list[EffectRow]:
+    """Make the rows of an outcome's measures.
+
+    Parameters
+    ----------
+    statistic : str
+        Name of the statistic, which determines the measures.
+    found : sequence of (means, covariance)
+        Of each repeat.
+    method, how : str
+        Name of the method, and what its errors are.
+    """
     measures: dict[str, list[tuple[float, float]]] = {}
-    for each in found:
-        V = covariance(each.influence, clusters)
-        for measure, value, se in contrasts(repeats.statistic, each.values, V):
+    for values, V in found:
+        for measure, value, se in contrasts(statistic, values, V):
             measures.setdefault(measure, []).append((value, se))
-    groups = np.median([each.values for each in found], axis=0)
-    how = "influence function" + (", cross-fitted" if crossed else "")
-    how += "" if clusters is None else ", clustered"
+    groups = np.median([values for values, _ in found], axis=0)
     rows = []
     for measure, pairs in measures.items():
         if len(pairs) < len(found):  # a ratio that is not defined in all repeats
@@ -71,6 +87,12 @@ def rows_of_outcome(
                          groups=(float(groups[0]), float(groups[1])))
         )  # fmt: skip
     return rows
+
+
+def name_of_errors(crossed: bool, clusters: NDArray | None) -> str:
+    """Say what errors account for."""
+    how = "influence function" + (", cross-fitted" if crossed else "")
+    return how + ("" if clusters is None else ", clustered")
 
 
 def covariance(influence: NDArray, clusters: NDArray | None) -> NDArray:
@@ -99,8 +121,8 @@ def truncation_rows(
         for name, repeats in outcomes.items():
             shared = {"bound": bound, "bounded": _bounded(repeats, bound)}
             shared["largest_weight"] = _largest_weight(repeats, bound)
-            found = estimate_outcome(repeats, settings, bound)
-            for row in rows_of_outcome(repeats, found, settings.method, clusters, level, True):
+            found = with_covariances(estimate_outcome(repeats, settings, bound), clusters)
+            for row in rows_of_outcome(repeats.statistic, found, settings.method, "", level):
                 kept = {k: getattr(row, k) for k in ("measure", "estimate", "lower", "upper", "se")}
                 rows.append({"outcome": name, **shared, **kept})
     order = ["bound", "outcome", "measure", "estimate", "lower", "upper", "se", "bounded"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data import refuse_other_order
 from steropes.data.survival_outcome import check_survival
 from steropes.data.vector_checks import check_level, check_weights
 from steropes.designs.comparative.covariate_columns import CovariateColumns
@@ -19,7 +20,7 @@ from steropes.designs.comparative.doubly_robust_inputs import (
     read_folds,
     read_probabilities,
 )
-from steropes.designs.comparative.doubly_robust_rows import covariance
+from steropes.designs.comparative.doubly_robust_rows import covariance, name_of_errors
 from steropes.designs.comparative.effect_rows import EffectRow, contrasts, effects_table
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.doubly_robust.arm_means import People, population, truncation_bound
@@ -204,6 +205,9 @@ class DoublyRobustSurvival(BaseEstimator):
             A setting or input cannot be used, or a model cannot be fitted; the message says what
             to do.
         """
+        refuse_other_order(
+            X, treatment=treatment, score=score, clusters=clusters, sample_weight=sample_weight
+        )
         draft = unfitted_copy(self)
         draft._fit(X, treatment, y, score, fold, clusters, sample_weight)
         self.__dict__ = draft.__dict__
@@ -271,7 +275,8 @@ class DoublyRobustSurvival(BaseEstimator):
         bound = self.bound
         if bound is not None and not (isinstance(bound, Real) and 0 <= float(bound) < 0.5):
             raise DataError(f"bound must be at least 0 and below 0.5, not {bound!r}.")
-        if not isinstance(self.folds, int) or self.folds < 1:
+        whole = isinstance(self.folds, Integral) and not isinstance(self.folds, bool)
+        if not whole or self.folds < 1:
             raise DataError(f"folds must be a whole number from 1, not {self.folds!r}.")
         for name in ("event_model", "censoring_model"):
             model = getattr(self, name)
@@ -323,8 +328,7 @@ class DoublyRobustSurvival(BaseEstimator):
         """Tabulate effects, influences and curves from contributions of both treatments."""
         width = float(self.interval)
         share = weights / float(weights @ inside)
-        how = "influence function" + (", cross-fitted" if crossed else "")
-        how += "" if clusters is None else ", clustered"
+        how = name_of_errors(crossed, clusters)
         rows: list[EffectRow] = []
         labels: list[tuple[float, int]] = []
         influences: dict[tuple[str, int, float], NDArray] = {}

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
+from steropes.data import refuse_other_order
 from steropes.design import Design
 from steropes.design.from_sparse import blocks_of_sparse
 from steropes.designs.comparative.covariate_columns import CovariateColumns
@@ -146,6 +147,7 @@ class OutcomeAdaptiveLasso(BaseEstimator):
         DataError
             A setting or input cannot be used.
         """
+        refuse_other_order(X, treatment=treatment, y=y)
         draft = unfitted_copy(self)
         draft._fit(X, treatment, y)
         self.__dict__ = draft.__dict__
