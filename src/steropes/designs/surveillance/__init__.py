@@ -1,0 +1,31 @@
+"""Surveillance of outcomes as data accrue: sequential tests, and signals among many outcomes."""
+
+from steropes.designs.surveillance.continuous_bounds import (
+    ContinuousBound,
+    conditional_poisson_bound,
+    continuous_poisson_bound,
+)
+from steropes.designs.surveillance.estimate_bounds import estimate_bound
+from steropes.designs.surveillance.monitored_estimates import (
+    calibrated_statistic,
+    monitor_estimates,
+    signed_root,
+)
+from steropes.designs.surveillance.sequential_bounds import (
+    SequentialBound,
+    binomial_bound,
+    poisson_bound,
+)
+
+__all__ = [
+    "ContinuousBound",
+    "SequentialBound",
+    "binomial_bound",
+    "calibrated_statistic",
+    "conditional_poisson_bound",
+    "continuous_poisson_bound",
+    "estimate_bound",
+    "monitor_estimates",
+    "poisson_bound",
+    "signed_root",
+]
