@@ -1,8 +1,9 @@
 """Study designs on tables in memory: people with treatment, follow-up, outcome and covariates.
 
 Nothing here needs a database. `steropes.designs.controls` calibrates estimates by control outcomes,
-`steropes.designs.evidence` combines estimates of several sources, and
-`steropes.designs.case_series` has intervals and models of case series. `steropes.studies` makes
+`steropes.designs.evidence` combines estimates of several sources,
+`steropes.designs.case_series` has intervals and models of case series, and
+`steropes.designs.surveillance` tests outcomes as data accrue. `steropes.studies` makes
 such tables from OMOP databases and calls the same functions.
 
 Names are imported when they are first used.
@@ -14,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
-    from . import case_series, controls, evidence
+    from . import case_series, controls, evidence, surveillance
     from .comparative.balance_table import balance_table
     from .comparative.doubly_robust import DoublyRobust
     from .comparative.doubly_robust_survival import DoublyRobustSurvival
@@ -100,7 +101,9 @@ _HOMES = {
     ],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_SUBPACKAGES = ("case_series", "controls", "covariates", "effects", "evidence", "propensity")
+_SUBPACKAGES = (
+    "case_series", "controls", "covariates", "effects", "evidence", "propensity", "surveillance",
+)  # fmt: skip
 
 __all__ = [
     "AbsoluteEffect",
@@ -140,6 +143,7 @@ __all__ = [
     "propensity_weights",
     "score_strata",
     "sequential_trials",
+    "surveillance",
     "table_one",
     "trim",
 ]

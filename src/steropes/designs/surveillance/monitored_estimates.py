@@ -25,6 +25,8 @@ __all__ = ["calibrated_statistic", "monitor_estimates", "signed_root"]
 # Nodes of the quadrature over systematic error.
 NODES = 60
 NEEDED = ("look", "log_rr", "se")
+# The column with the number of a group of estimates with one systematic error.
+GROUP = "error_number"
 
 
 def signed_root(profile: Profile, at: float = 0.0) -> float:
@@ -140,6 +142,7 @@ def monitor_estimates(
     *,
     looks: int,
     by: Sequence[str] = (),
+    controls_by: Sequence[str] = (),
     alpha: float = 0.05,
     power: float = 1.0,
 ) -> pd.DataFrame:
@@ -151,11 +154,15 @@ def monitor_estimates(
         A row per look and estimate with the columns ``look`` (1, 2, …), ``log_rr``, ``se`` and
         those of ``by``. With a column ``control`` (True for negative controls), the bounds of a
         look include the systematic error of its controls, if there are five or more. A column
-        ``z`` replaces ``log_rr`` divided by ``se``, such as by `signed_root`.
+        ``z`` replaces ``log_rr`` divided by ``se``, such as by `signed_root`. A column ``note``
+        says why an estimate is missing.
     looks : int
         Number of planned looks.
     by : sequence of str, optional
         Columns that tell estimates of one look apart, such as the comparison and the outcome.
+    controls_by : sequence of str, optional
+        Columns that tell groups of estimates apart that each have a systematic error of their own,
+        such as the comparison and the analysis. Default: all have one.
     alpha : float, default 0.05
         Probability of a signal at any look without an effect (one-sided), for each estimate.
     power : float, default 1
@@ -204,7 +211,7 @@ def monitor_estimates(
     check_count("looks", looks)
     if not (np.isfinite(power) and power > 0):
         raise DataError(f"power must be positive, not {power!r}.")
-    rows = _checked(estimates, looks, list(by))
+    rows = _checked(estimates, looks, list(by), list(controls_by))
     errors = _errors_by_look(rows)
     tested = rows[~rows["control"]]
     keys = list(by)
@@ -217,9 +224,11 @@ def monitor_estimates(
     return pd.DataFrame(pd.concat(made, ignore_index=True)[columns])
 
 
-def _checked(estimates: pd.DataFrame, looks: int, by: list[str]) -> pd.DataFrame:
+def _checked(
+    estimates: pd.DataFrame, looks: int, by: list[str], controls_by: list[str]
+) -> pd.DataFrame:
     """Return the rows in the order of looks, with defaults."""
-    missing = [name for name in (*NEEDED, *by) if name not in estimates]
+    missing = [name for name in (*NEEDED, *by, *controls_by) if name not in estimates]
     if missing:
         raise DataError(f"estimates lacks the columns {listed(missing)}.")
     rows = estimates.copy()
@@ -237,17 +246,21 @@ def _checked(estimates: pd.DataFrame, looks: int, by: list[str]) -> pd.DataFrame
         )
     if "z" not in rows:
         rows["z"] = rows["log_rr"] / rows["se"]
+    if "note" not in rows:
+        rows["note"] = ""
+    groups = rows.groupby(controls_by, dropna=False).ngroup() if controls_by else 0
+    rows = rows.assign(**{GROUP: groups})
     return pd.DataFrame(rows.sort_values("look", kind="stable"))
 
 
-def _errors_by_look(rows: pd.DataFrame) -> dict[int, SystematicError]:
-    """Fit the systematic error of each look that has enough controls."""
+def _errors_by_look(rows: pd.DataFrame) -> dict[tuple[int, int], SystematicError]:
+    """Fit the systematic error of each look and group that has enough controls."""
     found = {}
-    for look, own in rows[rows["control"]].groupby("look"):
+    for (look, group), own in rows[rows["control"]].groupby(["look", GROUP]):
         log_rr, se = own["log_rr"].to_numpy(dtype=float), own["se"].to_numpy(dtype=float)
         usable = np.isfinite(log_rr) & np.isfinite(se) & (se > 0)
         if usable.sum() >= LEAST_CONTROLS:
-            found[int(look)] = fit_systematic_error(log_rr[usable], se[usable])
+            found[int(look), int(group)] = fit_systematic_error(log_rr[usable], se[usable])
     return found
 
 
@@ -256,18 +269,18 @@ def _over_looks(
     looks: int,
     alpha: float,
     power: float,
-    errors: dict[int, SystematicError],
+    errors: dict[tuple[int, int], SystematicError],
 ) -> pd.DataFrame:
     """Test one estimate at its looks."""
     information: list[float] = []
     share: list[float] = []
     found, signal = [], False
     for row in rows.itertuples():
-        look, error = int(row.look), errors.get(int(row.look))
+        look, error = int(row.look), errors.get((int(row.look), int(getattr(row, GROUP))))
         new = 1 / row.se**2 if np.isfinite(row.se) and row.se > 0 and np.isfinite(row.z) else np.nan
         bound, spent, note = np.nan, np.nan, ""
         if np.isnan(new):
-            note = "no estimate"
+            note = row.note or "no estimate"
         elif information and new <= information[-1]:
             note = "no new information"
         else:

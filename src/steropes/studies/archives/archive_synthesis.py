@@ -30,7 +30,7 @@ from steropes.studies.disclosure.release_folder import released_rules
 from steropes.studies.result_files.result_csv import read_result_csv
 from steropes.studies.result_files.table_layouts import TABLES
 
-__all__ = ["combine_archives", "combine_tables"]
+__all__ = ["combine_archives", "combine_tables", "with_kinds"]
 
 MOST_BYTES = 500_000_000  # The largest table; a hundred thousand profiles have some 200 million.
 
@@ -128,7 +128,7 @@ def combine_tables(read: Sequence[Tables], *, unblind: bool = False) -> pd.DataF
     unblind : bool, default False
         Include estimates that fail a diagnostic.
     """
-    results = _together([_with_kinds(r) for r in read])
+    results = _together([with_kinds(r) for r in read])
     checks, profiles = (_together([r[t] for r in read]) for t in list(NEEDED)[1:])
     for table, of in (("cm_result", results), ("cm_diagnostics_summary", checks)):
         _refuse_repeated_rows(table, of)
@@ -232,7 +232,7 @@ def _texts(table: str) -> list[str]:
     return [c for c, kind in TABLES[table].items() if kind == "VARCHAR"]
 
 
-def _with_kinds(tables: Tables) -> pd.DataFrame:
+def with_kinds(tables: Tables) -> pd.DataFrame:
     """Add to the results whether each is hidden or weighted, and the kind of its interval."""
     results, analyses = flagged_results(tables, "cm"), tables.get("cm_analysis")
     models: dict[int, tuple[bool, str]] = {}

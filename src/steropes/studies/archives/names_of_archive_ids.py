@@ -47,6 +47,10 @@ class ArchiveNames:
             "analysis": self._name("analysis", analysis),
         }
 
+    def cohort(self, number: int) -> str:
+        """Name a cohort; without a name it is called by its id."""
+        return self._name("cohort", number)
+
     def differing(self, comparison: int, outcome: int, analysis: int) -> str:
         """Describe the ids of a question that have several names and may differ in meaning."""
         ids = [("cohort", i) for i in (*self._pairs.get(comparison, ()), outcome)]

@@ -18,7 +18,10 @@ from steropes.errors import DataError
 from steropes.studies.result_files.atomic_files import write_files
 from steropes.version import __version__
 
-__all__ = ["Protocol", "ProtocolStatement", "freeze_protocol", "open_protocol", "read_protocol"]
+__all__ = [
+    "Protocol", "ProtocolStatement", "freeze_protocol", "now_utc", "open_protocol", "read_protocol",
+    "user_name", "values_hash",
+]  # fmt: skip
 
 FORMAT = 1
 # Settings of a site or of its output, which are not part of a protocol.
@@ -112,7 +115,7 @@ class Protocol(FieldsInHtml):
     @property
     def hash(self) -> str:
         """SHA-256 of the frozen part."""
-        return _hash(self.frozen)
+        return values_hash(self.frozen)
 
     def deviations(self, settings: Settings) -> tuple[tuple[str, str, str], ...]:
         """List what differs between the protocol and a run with the given settings.
@@ -156,13 +159,13 @@ class Protocol(FieldsInHtml):
             With the run as its last.
         """
         run: dict[str, Any] = {
-            "at": _now(),
-            "by": by or _user(),
+            "at": now_utc(),
+            "by": by or user_name(),
             "deviations": [list(d) for d in self.deviations(settings)],
             "unblinded": unblinded,
         }
         before = self.runs[-1]["hash"] if self.runs else self.hash
-        return replace(self, runs=(*self.runs, {**run, "hash": _hash([before, run])}))
+        return replace(self, runs=(*self.runs, {**run, "hash": values_hash([before, run])}))
 
     def statement(self, settings: Settings) -> ProtocolStatement:
         """Return the statement of a report on a run with the given settings.
@@ -231,7 +234,7 @@ def freeze_protocol(path: str | Path, settings: Settings, by: str | None = None)
     """
     if Path(path).exists():
         raise DataError(f"{path} is frozen already; a changed study needs another file")
-    protocol = Protocol(_frozen(settings, _now(), by or _user()))
+    protocol = Protocol(_frozen(settings, now_utc(), by or user_name()))
     protocol.write(path)
     return protocol
 
@@ -272,7 +275,7 @@ def read_protocol(path: str | Path) -> Protocol:
         intact = stated == before and values["format"] == FORMAT
         for run in protocol.runs:
             own = {k: v for k, v in run.items() if k != "hash"}
-            before = _hash([before, own])
+            before = values_hash([before, own])
             intact &= run["hash"] == before
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from None
@@ -312,7 +315,7 @@ def _code() -> str:
     return found.hexdigest()[:16]
 
 
-def _hash(values: object) -> str:
+def values_hash(values: object) -> str:
     """Return the SHA-256 of values as JSON without spaces."""
     text = json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -334,12 +337,12 @@ def _text(value: Any) -> str:
     return "none" if value in (None, [], {}, "") else str(value)
 
 
-def _now() -> str:
+def now_utc() -> str:
     """Return the time in UTC."""
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _user() -> str:
+def user_name() -> str:
     """Return the name of the user, as the system knows it."""
     try:
         return getpass.getuser()

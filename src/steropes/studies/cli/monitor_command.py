@@ -1,0 +1,77 @@
+"""The command that tests the releases of a study at each look at accruing data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steropes.studies.cli.grid_commands import Quiet
+
+__all__ = ["monitor"]
+
+
+def monitor(
+    looks: Annotated[
+        list[Path],
+        typer.Argument(
+            help="The released results of each look, in their order: archives (results.zip) or "
+            "output folders of one study on one database."
+        ),
+    ],
+    planned: Annotated[int, typer.Option(min=1, help="Number of planned looks.")],
+    output: Annotated[
+        Path, typer.Option(help="Folder of the table, the page and the record.")
+    ] = Path("steropes-monitoring"),
+    alpha: Annotated[
+        float,
+        typer.Option(help="Probability of a signal at any look without an effect (one-sided)."),
+    ] = 0.05,
+    power: Annotated[
+        float,
+        typer.Option(help="Spend the share (look / planned looks) to this power of alpha."),
+    ] = 1.0,
+    unblind: Annotated[
+        bool, typer.Option(help="Also test estimates that fail a diagnostic.")
+    ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Who looks, for the record; by default the user.", show_default=False),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Test the estimates of a study at each look at accruing data, and record the looks.
+
+    The bounds keep the error over all looks, and include the systematic error of negative controls.
+    """
+    from steropes.studies.formatting.plain_text import csv_text
+    from steropes.studies.monitoring.monitoring_page import monitoring_page, signals_by_estimate
+    from steropes.studies.monitoring.monitoring_record import read_record
+    from steropes.studies.monitoring.released_looks import monitor_releases
+    from steropes.studies.report.terminal_tables import table_of, wide_console
+    from steropes.studies.result_files.atomic_files import write_files
+
+    record = output / "record.json"
+    tests = monitor_releases(
+        looks, planned=planned, alpha=alpha, power=power, unblind=unblind, record=record, by=by
+    )
+    page = monitoring_page(tests, planned, alpha, read_record(record))
+    write_files(output, {"monitoring.csv": csv_text(tests), "monitoring.html": page})
+    rows = signals_by_estimate(tests)
+    signals = [row for row in rows if row.first]
+    console = wide_console()
+    if signals or not quiet:
+        shown = signals if quiet else rows
+        heads = ("Comparison", "Outcome", "Analysis", "Last look: z / bound", "First signal")
+        cells = [
+            (row.comparison, row.outcome, row.analysis, row.cells[-1]["text"],
+             f"look {row.first}" if row.first else "none")
+            for row in shown
+        ]  # fmt: skip
+        console.print(table_of("Signals" if quiet else "Estimates", heads, cells, texts=3))
+    if not quiet:
+        console.print(str(output / "monitoring.html"), soft_wrap=True, markup=False)
+
+
+COMMANDS = (monitor,)

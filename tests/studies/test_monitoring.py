@@ -1,0 +1,180 @@
+"""Sequential monitoring of releases: estimates, calibration, hidden results, record, page."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from steropes import DataError
+from steropes.designs.controls import fit_systematic_error
+from steropes.designs.surveillance import estimate_bound
+from steropes.studies import run_grid, synthetic_database
+from steropes.studies.cli.commands import app
+from steropes.studies.monitoring.monitoring_record import read_record
+from steropes.studies.monitoring.released_looks import monitor_releases
+
+CONTROLS = range(100, 108)
+OF_INTEREST, FAILING = 3, 4
+
+
+def comparative_release(folder, look, *, effect=0.9, weighted=False):
+    """Write the tables of a release, as CohortMethod and grids do."""
+    rng = np.random.default_rng(look)
+    folder.mkdir()
+    se = 0.6 / np.sqrt(look)
+    outcomes = [OF_INTEREST, FAILING, *CONTROLS]
+    key = {"target_comparator_id": 12, "analysis_id": 1, "database_id": "north"}
+    estimates = [effect, 3.0, *rng.normal(0.1, 0.1, len(CONTROLS))]
+    rows = [
+        {**key, "outcome_id": o, "log_rr": b, "se_log_rr": se,
+         "ci_95_lb": np.exp(b - 2 * se), "ci_95_ub": np.exp(b + 2 * se)}
+        for o, b in zip(outcomes, estimates, strict=True)
+    ]  # fmt: skip
+    checks = [{**key, "outcome_id": o, "unblind": int(o != FAILING),
+               "unblind_for_evidence_synthesis": int(o != FAILING)} for o in outcomes]  # fmt: skip
+    truth = [{"target_comparator_id": 12, "outcome_id": o, "outcome_of_interest": int(o < 100),
+              "true_effect_size": 1.0 if o >= 100 else np.nan} for o in outcomes]  # fmt: skip
+    grid = np.linspace(-4, 4, 161)
+    profile = [
+        {**key, "outcome_id": OF_INTEREST, "log_rr": x,
+         "log_likelihood": -((x - effect) ** 2) / 2 / (0.8 * se) ** 2}
+        for x in grid
+    ]  # fmt: skip
+    definition = json.dumps({"outcome_model": {"weighted": weighted, "interval": "profile"}})
+    tables = {
+        "cm_result": rows,
+        "cm_diagnostics_summary": checks,
+        "cm_target_comparator_outcome": truth,
+        "cm_likelihood_profile": profile,
+        "cm_target_comparator": [
+            {"target_comparator_id": 12, "target_id": 1, "comparator_id": 2}
+        ],
+        "cm_analysis": [{"analysis_id": 1, "description": "matched", "definition": definition}],
+        "cohort": [{"cohort_id": i, "name": n}
+                   for i, n in ((1, "new drug"), (2, "old drug"), (OF_INTEREST, "bleeding"))],
+    }  # fmt: skip
+    for name, found in tables.items():
+        pd.DataFrame(found).to_csv(folder / f"{name}.csv", index=False)
+    return folder, rows, se
+
+
+def test_estimates_are_tested_against_calibrated_bounds(tmp_path):
+    looks = [comparative_release(tmp_path / f"look{k}", k) for k in (1, 2)]
+    found = monitor_releases([folder for folder, _, _ in looks], planned=4)
+    assert set(found["second_id"]) == {OF_INTEREST, FAILING}  # no controls
+    own = found[found["second_id"] == OF_INTEREST].set_index("look")
+    assert own["comparison"].iloc[0] == "New drug against Old drug"
+    assert own["outcome"].iloc[0] == "Bleeding"
+    # The likelihood of the profile, not the standard error of the row, gives the statistic.
+    for k, (_, _, se) in enumerate(looks, 1):
+        assert own.loc[k, "z"] == pytest.approx(0.9 / (0.8 * se), rel=1e-4)
+    _, rows, se = looks[1]
+    controls = [row["log_rr"] for row in rows if row["outcome_id"] >= 100]
+    error = fit_systematic_error(controls, [se] * len(controls))
+    assert own.loc[2, "error_mean"] == pytest.approx(error.mean)
+    expected = estimate_bound(
+        [1 / looks[0][2] ** 2, 1 / se**2], spending=[0.25, 0.5], systematic_error=error
+    )
+    assert own.loc[2, "bound"] == pytest.approx(expected["z"].iloc[1])
+    # A result that fails a diagnostic is neither tested nor shown.
+    failing = found[found["second_id"] == FAILING]
+    assert failing[["log_rr", "z", "bound"]].isna().all(axis=None)
+    assert set(failing["note"]) == {"fails a diagnostic"}
+    shown = monitor_releases([folder for folder, _, _ in looks], planned=4, unblind=True)
+    assert shown.loc[shown["second_id"] == FAILING, "signal"].all()
+
+
+def test_weighted_analyses_are_tested_by_their_robust_errors(tmp_path):
+    folder, _, se = comparative_release(tmp_path / "one", 1, weighted=True)
+    found = monitor_releases([folder], planned=2)
+    own = found[found["second_id"] == OF_INTEREST].iloc[0]
+    assert own["z"] == pytest.approx(0.9 / se)
+
+
+def test_profiles_that_end_before_the_maximum_are_not_tested(tmp_path):
+    folder, _, _ = comparative_release(tmp_path / "one", 1)
+    profile = pd.read_csv(folder / "cm_likelihood_profile.csv")
+    profile[profile["log_rr"] < 0.5].to_csv(folder / "cm_likelihood_profile.csv", index=False)
+    own = monitor_releases([folder], planned=2)
+    row = own[own["second_id"] == OF_INTEREST].iloc[0]
+    assert np.isnan(row["bound"])
+    assert "ends before the maximum" in row["note"]
+
+
+def test_the_record_refuses_other_looks_and_other_plans(tmp_path):
+    first = comparative_release(tmp_path / "look1", 1)[0]
+    second = comparative_release(tmp_path / "look2", 2)[0]
+    changed = comparative_release(tmp_path / "changed", 1, effect=0.4)[0]
+    record = tmp_path / "record.json"
+    monitor_releases([first], planned=3, record=record, by="Ada")
+    before = record.read_text()
+    monitor_releases([first, second], planned=3, record=record, by="Grace")
+    looks = read_record(record).looks
+    assert [look["by"] for look in looks] == ["Ada", "Grace"]
+    assert list(looks)[:1] == json.loads(before)["looks"]
+    for paths, planned, message in (
+        ([changed, second], 3, "Look 1 has other estimates"),
+        ([first], 3, "2 are recorded"),
+        ([first, second], 5, "planned is 5"),
+    ):
+        with pytest.raises(DataError, match=message):
+            monitor_releases(paths, planned=planned, record=record)
+    record.write_text(record.read_text().replace("Ada", "Eve"))
+    with pytest.raises(DataError, match="was changed after a look"):
+        monitor_releases([first, second], planned=3, record=record)
+
+
+def test_the_command_writes_table_page_and_record(tmp_path):
+    looks = [str(comparative_release(tmp_path / f"look{k}", k)[0]) for k in (1, 2, 3)]
+    output = tmp_path / "out"
+    arguments = ["monitor", *looks, "--planned", "4", "--output", str(output)]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "New drug against Old drug" in result.output
+    page = (output / "monitoring.html").read_text("utf-8")
+    assert "3 of 4 planned looks" in page
+    assert "fails a diagnostic" in page
+    assert "SHA-256 of the record" in page
+    table = pd.read_csv(output / "monitoring.csv")
+    assert len(table) == 6
+    quiet = CliRunner().invoke(app, [*arguments, "--quiet"], catch_exceptions=False)
+    assert quiet.exit_code == 0
+    signals = table.loc[table["signal"], "second_id"]
+    assert ("Bleeding" in quiet.output) == bool(len(signals))
+
+
+def test_more_looks_than_planned_and_several_databases_are_refused(tmp_path):
+    one = comparative_release(tmp_path / "one", 1)[0]
+    two = comparative_release(tmp_path / "two", 2)[0]
+    with pytest.raises(DataError, match="2 looks are given, but 1 are planned"):
+        monitor_releases([one, two], planned=1)
+    results = pd.read_csv(one / "cm_result.csv")
+    both = pd.concat([results, results.assign(database_id="south")])
+    both.to_csv(one / "cm_result.csv", index=False)
+    with pytest.raises(DataError, match="1 releases and 2 databases"):
+        monitor_releases([one], planned=1)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="no released results"):
+        monitor_releases([tmp_path / "empty"], planned=1)
+
+
+def test_releases_of_grids_are_read(tmp_path):
+    from steropes.studies import GridSpec
+    from steropes.studies.cohorts import CohortSources, ConceptSet
+    from steropes.studies.comparative import Question, StudyAnalysis
+
+    sources = CohortSources(table="cohort", conditions={3: ConceptSet((192671,))})
+    crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)
+    spec = GridSpec(sources, (Question(1, 2, (3,)),), (crude,))
+    folders = []
+    for look, people in ((1, 400), (2, 800)):
+        folders.append(tmp_path / f"look{look}")
+        run_grid(synthetic_database(people, 1), spec, folders[-1])
+    found = monitor_releases(folders, planned=2, unblind=True)
+    assert found["look"].tolist() == [1, 2]
+    assert found["note"].iloc[0] in ("", "no estimate")
+    assert np.isfinite(found["z"].iloc[-1])
