@@ -16,16 +16,26 @@ from steropes.designs.surveillance.sequential_bounds import (
     binomial_bound,
     poisson_bound,
 )
+from steropes.designs.surveillance.spontaneous_reports import (
+    GammaMixture,
+    disproportionality,
+    fit_gamma_mixture,
+    report_counts,
+)
 
 __all__ = [
     "ContinuousBound",
+    "GammaMixture",
     "SequentialBound",
     "binomial_bound",
     "calibrated_statistic",
     "conditional_poisson_bound",
     "continuous_poisson_bound",
+    "disproportionality",
     "estimate_bound",
+    "fit_gamma_mixture",
     "monitor_estimates",
     "poisson_bound",
+    "report_counts",
     "signed_root",
 ]

@@ -1,0 +1,126 @@
+"""Measures of disproportionality agree with R's packages and with simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from steropes import DataError
+from steropes.designs.surveillance import (
+    GammaMixture,
+    disproportionality,
+    fit_gamma_mixture,
+    report_counts,
+)
+
+PAIR = {"observed": [6], "drug_total": [60], "event_total": [300], "total": [100_000]}
+
+
+def test_measures_are_those_of_r():
+    # PhViD 1.0.8 and openEBGM 0.9.1.
+    found = disproportionality(pd.DataFrame(PAIR), GammaMixture(0.2, 0.1, 2, 4, 1 / 3)).iloc[0]
+    expected = {
+        "ror": 37.6591081, "ror_lower": 16.077285, "prr": 33.9931973, "prr_lower": 15.7767359,
+        "ic": 3.25683307, "ic_lower": 1.8808441, "ic_upper": 4.1849106, "ebgm": 20.3817531,
+        "eb05": 9.8035396,
+    }  # fmt: skip
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, rel=1e-7), name
+    prior = GammaMixture(0.2, 0.1, 2, 4, 1 / 3)
+    assert prior.first_share([6], [0.18])[0] == pytest.approx(0.999972235, abs=5e-10)
+
+
+def test_posterior_of_the_caers_data_is_that_of_openebgm():
+    # The fitted prior of openEBGM's vignette; Reumofan Plus and "weight increased".
+    prior = GammaMixture(3.262411226, 0.400458489, 2.024114863, 1.906078498, 0.065234868)
+    assert prior.geometric_mean([16], [0.406436])[0] == pytest.approx(23.26, abs=0.005)
+    assert prior.quantile(0.05, [16], [0.406436])[0] == pytest.approx(15.68, abs=0.005)
+
+
+def test_posterior_agrees_with_quadrature():
+    prior = GammaMixture(3.0, 0.5, 2.0, 2.0, 0.2)
+    x = np.linspace(1e-6, 60, 600_001)
+    from scipy.stats import gamma, poisson
+
+    density = 0.2 * gamma.pdf(x, 3, scale=2) + 0.8 * gamma.pdf(x, 2, scale=0.5)
+    density *= poisson.pmf(4, x * 0.7)
+    density /= np.trapezoid(density, x)
+    mean_log = np.trapezoid(np.log(x) * density, x)
+    assert prior.geometric_mean([4], [0.7])[0] == pytest.approx(np.exp(mean_log), rel=1e-5)
+    quantile = x[np.searchsorted(np.cumsum(density) * (x[1] - x[0]), 0.05)]
+    assert prior.quantile(0.05, [4], [0.7])[0] == pytest.approx(quantile, abs=2e-4)
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+def test_the_fitted_prior_is_that_of_the_simulation(truncated):
+    rng = np.random.default_rng(2)
+    n = 6000
+    expected = rng.gamma(1, 3, n) + 0.2
+    high = rng.random(n) < 0.15
+    ratio = np.where(high, rng.gamma(6, 1 / 1.5, n), rng.gamma(8, 1 / 10, n))
+    observed = rng.poisson(ratio * expected)
+    keep = observed > 0 if truncated else np.full(n, True)
+    prior = fit_gamma_mixture(observed[keep], expected[keep])
+    assert prior.shape1 / prior.rate1 == pytest.approx(4.0, rel=0.15)
+    assert prior.shape2 / prior.rate2 == pytest.approx(0.8, rel=0.05)
+    assert prior.share == pytest.approx(0.15, abs=0.04)
+
+
+def test_weights_stand_for_repeated_pairs():
+    rng = np.random.default_rng(0)
+    observed, expected = (
+        rng.poisson(3, 60) + rng.poisson(8, 60) * (rng.random(60) < 0.3),
+        np.ones(60) * 3,
+    )
+    weight = rng.integers(1, 4, 60)
+    one = fit_gamma_mixture(observed, expected, weight)
+    many = fit_gamma_mixture(np.repeat(observed, weight), np.repeat(expected, weight))
+    assert one.shape1 / one.rate1 == pytest.approx(many.shape1 / many.rate1, rel=1e-3)
+
+
+def test_reports_count_once_however_often_they_name_a_pair():
+    reports = pd.DataFrame(
+        {"report": [1, 1, 1, 2, 3, 3], "drug": ["a", "a", "b", "a", "b", "b"],
+         "event": ["x", "x", "x", "y", "x", "y"]}
+    )  # fmt: skip
+    found = report_counts(reports).set_index(["drug", "event"])
+    assert found.loc[("a", "x"), "observed"] == 1
+    assert found.loc[("a", "x"), ["drug_total", "event_total", "total"]].tolist() == [2, 2, 3]
+    assert found.loc[("b", "x"), "observed"] == 2
+    shuffled = report_counts(reports.sample(frac=1, random_state=1)).set_index(["drug", "event"])
+    pd.testing.assert_frame_equal(found, shuffled)
+
+
+def test_ratios_of_empty_cells_are_not_made_up():
+    found = disproportionality(
+        pd.DataFrame({"observed": [0, 5], "drug_total": [9, 5], "event_total": [9, 9],
+                      "total": [99, 99]})
+    )  # fmt: skip
+    assert found.loc[0, ["ror", "ror_lower", "prr"]].isna().all()
+    assert np.isnan(found.loc[1, "ror"])
+    assert found["ic"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"observed": [61]}, "row 0"),
+        ({"total": [200]}, "row 0"),
+        ({"observed": [np.nan]}, "observed"),
+    ],
+)
+def test_impossible_counts_are_refused(change, message):
+    with pytest.raises(DataError, match=message):
+        disproportionality(pd.DataFrame({**PAIR, **change}))
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(DataError, match="lacks the column 'total'"):
+        disproportionality(pd.DataFrame(PAIR).drop(columns="total"))
+    with pytest.raises(DataError, match="too few"):
+        fit_gamma_mixture([1, 2], [1, 1])
+    with pytest.raises(DataError, match="expected must be positive"):
+        fit_gamma_mixture([1] * 30, [0] * 30)
+    with pytest.raises(DataError, match="'event'"):
+        report_counts(pd.DataFrame({"report": [1], "drug": ["a"], "event": [None]}))
