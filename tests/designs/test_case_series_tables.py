@@ -234,6 +234,9 @@ BAD = {
     r"observation\['end'\] is missing in row 7": lambda e, x, o: (e, x, with_(o, 7, end=None)),
     r"exposures\['end'\] is before 'start' in row 6": lambda e, x, o: (e, with_(x, 6, end=0), o),
     r"exposures\['end'\] is missing in row 6": lambda e, x, o: (e, with_(x, 6, end=None), o),
+    r"events\['day'\] must be dates or whole numbers of days, not bool": (
+        lambda e, x, o: (e.assign(day=True), x, o)
+    ),
     "events is empty": lambda e, x, o: (e.iloc[:0], x, o),
     "observation is empty": lambda e, x, o: (e, x, o.iloc[:0]),
     "Nobody in observation has a row": lambda e, x, o: (e, x.iloc[:0], o),
@@ -276,6 +279,8 @@ def test_bad_tables_are_named(tables, message):
         ({"event_dependent": "exposure", "end_of_observation_days": 9}, "goes with groups"),
         ({"age": "semiparametric", "end_of_observation_days": 9}, "goes with groups"),
         ({"level": 2}, "level"),
+        ({"id": 3}, "id must be the name of a column"),
+        ({"start": "end"}, "start and end are both the column 'end'"),
         ({"gap": -1}, "gap"),
         ({"first_event_only": 1}, "first_event_only"),
     ],
@@ -305,3 +310,25 @@ def test_doses_rise_with_time(tables):
         call(events, both.assign(k=lambda x: 3 - x["k"]), people, dose="k", **settings)
     with pytest.raises(DataError, match="must be the number of the dose"):
         call(events, both.assign(k=0), people, dose="k", **settings)
+
+
+def test_only_the_columns_that_are_used_are_read(tables, tmp_path):
+    events, doses, people = tables
+    path = tmp_path / "doses.parquet"
+    doses.assign(note=[{"nested": 1}] * len(doses)).to_parquet(path)
+    found = call(events.assign(text="x"), path, people)
+    assert found.estimates["days"].iloc[0] == 300
+
+
+def test_no_ratio_may_be_finite(tables):
+    """Without any event in the period the estimate is zero, with all events it is infinite."""
+    events, doses, people = tables
+    inside = (events["day"] - doses["start"]).between(0, 9)
+    for kept, rr in ((~inside, 0.0), (inside, np.inf)):
+        result = call(events[kept], doses, people, risk_periods=(0, 9))
+        line = result.estimates.iloc[0]
+        assert line["rr"] == rr
+        assert np.isnan(line["se"])
+        assert "in it; the estimate is" in line["note"]
+        result.plot()
+        assert "rr" in repr(result)

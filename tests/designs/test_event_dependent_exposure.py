@@ -10,9 +10,9 @@ call = steropes.self_controlled_case_series
 END, PERIODS, CUT = 150, [(1, 10), (11, 25)], 70
 
 
-def simulated(rng, n, contraindicated, ratio=3.0):
+def simulated(rng, n, contraindicated, ratio=3.0, earliest=10):
     """Cases with an event and two doses, of which events may prevent the later ones."""
-    first = rng.integers(10, 60, n)
+    first = rng.integers(earliest, 60, n)
     doses = np.stack([first, first + rng.integers(15, 60, n)], axis=1)
     doses = np.where(rng.random((n, 1)) < 0.2, 10_000, doses)
     day = np.arange(1, END + 1)
@@ -32,7 +32,7 @@ def simulated(rng, n, contraindicated, ratio=3.0):
 
 def equations(beta, event, doses):
     """The equations of one case, from every day of every stack."""
-    doses = [d for d in sorted(doses) if d <= event]
+    doses = [d for d in sorted(doses) if d <= event and d + PERIODS[-1][1] >= 1]
 
     def of(day):  # Dose and period of a day.
         given = [k for k, d in enumerate(doses) if d <= day]
@@ -43,8 +43,9 @@ def equations(beta, event, doses):
         return (given[-1], at[0]) if at else None
 
     total = np.zeros(3)
-    for stack in range(-1, len(doses)):
-        start = 1 if stack < 0 else doses[stack]
+    exposed_at_start = any(d <= 1 for d in doses)
+    for stack in range(0 if exposed_at_start else -1, len(doses)):
+        start = 1 if stack < 0 else max(doses[stack], 1)
         days = np.arange(start, END + 1)
         x = np.zeros((len(days), 3))
         for row, day in enumerate(days):
@@ -61,8 +62,10 @@ def equations(beta, event, doses):
     return total
 
 
-def test_the_equations_are_those_of_a_loop_over_days():
-    events, exposures, people = simulated(np.random.default_rng(1), 80, True)
+@pytest.mark.parametrize("earliest", [10, -40])
+def test_the_equations_are_those_of_a_loop_over_days(earliest):
+    """Exposure may also begin before observation, and then nobody is seen as if never exposed."""
+    events, exposures, people = simulated(np.random.default_rng(1), 80, True, earliest=earliest)
     result = call(
         events, exposures, people, risk_periods=PERIODS, age=[CUT], event_dependent="exposure"
     )

@@ -113,12 +113,15 @@ class Profile:
         return best.estimator if self._refitted is None else self._refitted
 
     def covariance(self) -> pd.DataFrame | None:
-        """Return the covariance matrix of the estimates; None under a Laplace prior."""
+        """Return the covariance matrix of the finite estimates; None under a Laplace prior."""
         best = self.maximum()
         names = [n for n, f in zip(self.intervals.names, self.finite, strict=True) if f]
         if best.information is None:
+            model = self.estimator()
+            if model is None:  # No column has a finite estimate.
+                return None
             try:
-                return self.estimator().vcov("model")
+                return model.vcov("model")
             except DataError:
                 return None
         l1, l2 = self._penalties(best.variance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from steropes.data.number_text import value_text
 from steropes.designs.case_series.cases import Cases
 from steropes.designs.case_series.interval_splitting import DAY
 from steropes.designs.series_tables.table_days import DayColumns, refuse_missing, rows_of
-from steropes.designs.values.table_reading import read_columns, unknown_name
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError
 
 __all__ = ["ColumnNames", "SeriesData", "read_series"]
@@ -33,6 +33,25 @@ class ColumnNames:
     end: str
     birth: str | None
     ended_early: str | None
+
+    def __post_init__(self) -> None:
+        """Refuse names that are no text, and a column that is named twice in one table."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        for part, name in given.items():
+            if name is not None and not isinstance(name, str):
+                raise DataError(f"{part} must be the name of a column, not {name!r}.")
+        for table in (
+            ("id", "event_day"),
+            ("id", "start", "end", "exposure", "dose"),
+            ("id", "start", "end", "birth", "ended_early"),
+        ):
+            own = [part for part in table if given[part] is not None]
+            for k, part in enumerate(own):
+                other = next((p for p in own[:k] if given[p] == given[part]), None)
+                if other is not None:
+                    raise DataError(
+                        f"{other} and {part} are both the column {given[part]!r}; name another."
+                    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -252,11 +271,10 @@ class _Exposures:
 
 def _exposures(exposures: Any, names: ColumnNames, days: DayColumns, ids: pd.Index) -> _Exposures:
     """Read the exposures; rows without a first day are people without exposure."""
-    table = read_columns(exposures, None, "exposures")
-    table.columns = [str(name) for name in table.columns]
-    for name in (names.id, names.start, names.exposure, names.dose):
-        if name is not None and name not in table:
-            raise unknown_name("exposures", name, list(table.columns))
+    wanted = [names.id, names.start, names.exposure, names.dose]
+    table = read_columns(
+        exposures, [n for n in wanted if n is not None], "exposures", optional=[names.end]
+    )
     refuse_missing(table[names.id], _column("exposures", names.id))
     first, missing = days.read(table[names.start], _column("exposures", names.start))
     table, first = table[~missing].reset_index(drop=True), first[~missing]

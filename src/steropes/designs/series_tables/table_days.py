@@ -44,7 +44,7 @@ class DayColumns:
         missing = column.isna().to_numpy(dtype=bool)
         if missing.all():
             return np.zeros(len(column), np.int64), missing
-        dates = not _is_number(column)
+        dates = not _is_number(column, what)
         if self.dates is None:
             self.dates, self._first = dates, what
         elif self.dates != dates:
@@ -59,7 +59,7 @@ class DayColumns:
     def read_dates(self, column: pd.Series, what: str) -> NDArray:
         """Return dates without missing values as days since 1970-01-01."""
         refuse_missing(column, what)
-        if len(column) and _is_number(column):
+        if len(column) and _is_number(column, what):
             raise DataError(f"{what} must be dates, such as 2010-12-31, not numbers.")
         return self._dates(column, what)
 
@@ -92,11 +92,11 @@ def rows_of(mask: NDArray) -> str:
     return row if n == 1 else f"{n:,} rows, first in {row}"
 
 
-def _is_number(column: pd.Series) -> bool:
+def _is_number(column: pd.Series, what: str) -> bool:
     """Return whether a column has numbers."""
     kind = column.dtype
-    if pd.api.types.is_bool_dtype(kind):
-        return False
+    if pd.api.types.is_bool_dtype(kind) or pd.api.types.is_timedelta64_dtype(kind):
+        raise DataError(f"{what} must be dates or whole numbers of days, not {kind}.")
     if pd.api.types.is_numeric_dtype(kind):
         return True
     return pd.api.types.infer_dtype(column, skipna=True) in NUMBERS

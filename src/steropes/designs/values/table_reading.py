@@ -17,7 +17,9 @@ from steropes.models.formulas.formula_data_types import as_pandas_table
 __all__ = ["read_columns", "unknown_name"]
 
 
-def read_columns(data: Any, names: Sequence[str] | None, what: str) -> pd.DataFrame:
+def read_columns(
+    data: Any, names: Sequence[str] | None, what: str, optional: Sequence[str] = ()
+) -> pd.DataFrame:
     """Read columns of a table of any library, or of a Parquet or CSV file, as pandas.
 
     Parameters
@@ -28,9 +30,11 @@ def read_columns(data: Any, names: Sequence[str] | None, what: str) -> pd.DataFr
         Columns, default all.
     what : str
         Name of the table, for messages.
+    optional : sequence of str
+        Further columns, which are read if the table has them.
     """
     if isinstance(data, str | os.PathLike):
-        return _read_file(Path(data), names)
+        return _read_file(Path(data), names, optional)
     try:
         frame: Any = nw.from_native(data, pass_through=True)
     except nw.exceptions.DuplicateError:
@@ -43,34 +47,39 @@ def read_columns(data: Any, names: Sequence[str] | None, what: str) -> pd.DataFr
             f"Parquet file, not {type(data).__name__}."
         )
     known = [str(name) for name in frame.collect_schema().names()]
-    for name in names or ():
-        if name not in known:
-            raise unknown_name(what, name, known)
-    if names is not None:
-        frame = frame.select(list(names))
+    wanted = _wanted(names, optional, known, what)
+    if wanted is not None:
+        frame = frame.select(wanted)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     return as_pandas_table(frame.to_native()).reset_index(drop=True)
 
 
-def _read_file(path: Path, names: Sequence[str] | None) -> pd.DataFrame:
+def _wanted(
+    names: Sequence[str] | None, optional: Sequence[str], known: Sequence[str], what: str
+) -> list[str] | None:
+    """Return the columns to read; None for all."""
+    for name in names or ():
+        if name not in known:
+            raise unknown_name(what, name, known)
+    return None if names is None else [*names, *(name for name in optional if name in known)]
+
+
+def _read_file(path: Path, names: Sequence[str] | None, optional: Sequence[str]) -> pd.DataFrame:
     """Read a Parquet or CSV file."""
     if not path.is_file():
         raise DataError(f"There is no file {str(path)!r}.")
     kind = path.suffix.lower()
     if kind == ".csv":
-        return read_columns(pd.read_csv(path), names, path.name)
+        return read_columns(pd.read_csv(path), names, path.name, optional)
     if kind not in (".parquet", ".pq"):
         raise DataError(f"{path.name} must be a Parquet or CSV file, named *.parquet or *.csv.")
     try:
         parquet = importlib.import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:
         raise ImportError("Parquet files need pyarrow: pip install pyarrow") from error
-    known = list(parquet.read_schema(path).names)
-    for name in names or ():
-        if name not in known:
-            raise unknown_name(path.name, name, known)
-    return as_pandas_table(parquet.read_table(path, columns=None if names is None else list(names)))
+    wanted = _wanted(names, optional, list(parquet.read_schema(path).names), path.name)
+    return as_pandas_table(parquet.read_table(path, columns=wanted))
 
 
 def unknown_name(what: str, name: str, known: Sequence[str]) -> DataError:
