@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression as SkLinear
 from sklearn.linear_model import LogisticRegression as SkLogistic
 
@@ -193,6 +194,9 @@ def test_missing_outcomes_need_a_model():
     [
         ({"method": "g"}, {}, "method must be one of 'aipw', 'tmle'"),
         ({"estimand": "ATO"}, {}, "ato|ATO"),
+        ({"method": "aipw", "targeting": "weight"}, {}, "targeting is for method='tmle'"),
+        ({"treatment_model": SkLogistic()}, {"score": E}, "no effect with score="),
+        ({"outcome_model": SkLinear()}, {"means": M}, "no effect with means="),
         ({"folds": 0}, {}, "folds must be a whole number"),
         ({"folds": 1, "repeats": 2}, {}, "needs folds above 1"),
         ({"bound": 0.5}, {}, "bound must be"),
@@ -211,6 +215,20 @@ def test_missing_outcomes_need_a_model():
 def test_bad_settings_are_named(settings, given, words):
     with pytest.raises(steropes.DataError, match=words):
         DoublyRobust(**settings).fit(X, A, Y, **given)
+
+
+def test_given_predictions_of_several_outcomes_need_names():
+    outcomes = {"gain": Y, "ill": B}
+    with pytest.raises(steropes.DataError, match="mapping from their names"):
+        DoublyRobust().fit(X, A, outcomes, means=M)
+    with pytest.raises(steropes.DataError, match="none of the outcome 'ill'"):
+        DoublyRobust().fit(X, A, outcomes, means={"gain": M})
+
+
+def test_results_need_a_fit():
+    for call in (DoublyRobust().truncation, DoublyRobust().joint_intervals):
+        with pytest.raises(NotFittedError):
+            call()
 
 
 def test_separated_scores_name_the_remedy():

@@ -152,6 +152,13 @@ def test_bad_input_is_named(settings, y, words):
         DoublyRobustSurvival(**settings).fit(X, A, y)
 
 
+def test_one_division_into_folds_is_taken():
+    with pytest.raises(steropes.DataError, match="one division"):
+        DoublyRobustSurvival(interval=1, times=[4]).fit(
+            X, A, Surv(T, np.ones(N)), fold=np.column_stack([FOLD, FOLD])
+        )
+
+
 def test_a_table_gives_the_same_as_an_array():
     y = Surv(T, np.ones(N))
     settings = {"interval": 2, "times": [4], "folds": 2}

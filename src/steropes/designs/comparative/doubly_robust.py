@@ -20,6 +20,7 @@ from steropes.designs.comparative.doubly_robust_inputs import (
     check_settings,
     default_model,
     labels_of_folds,
+    of_outcome,
     read_clusters,
     read_folds,
     read_means,
@@ -177,7 +178,7 @@ class DoublyRobust(DoublyRobustResults):
         *,
         score: ArrayLike | None = None,
         means: ArrayLike | Mapping[str, ArrayLike] | None = None,
-        observed_probability: ArrayLike | None = None,
+        observed_probability: ArrayLike | Mapping[str, ArrayLike] | None = None,
         fold: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -197,7 +198,7 @@ class DoublyRobust(DoublyRobustResults):
         means : array_like, shape (n, 2), or mapping of them, optional
             Means of the outcome under the target's treatment and under the comparator's, from
             elsewhere instead of a model.
-        observed_probability : array_like, shape (n, 2), optional
+        observed_probability : array_like, shape (n, 2), or mapping of them, optional
             Probabilities that the outcome is observed under both treatments, instead of a model.
         fold : array_like of int, shape (n,) or (n, repeats), optional
             Folds of people, counted from 0, instead of random ones.
@@ -236,6 +237,7 @@ class DoublyRobust(DoublyRobustResults):
     ) -> None:
         """Set the fitted attributes."""
         self._settings = settings = check_settings(self)
+        given.refuse_unused_models(self)
         check_level(self.level)
         columns = CovariateColumns(X)
         n = columns.n
@@ -252,7 +254,7 @@ class DoublyRobust(DoublyRobustResults):
         if fold is None:
             labels = labels_of_folds(target, outcomes)
             fold = folds_of_people(labels, clusters, self.folds, self.repeats, self.random_state)
-        self._crossed = fold is not None
+        self._crossed = fold is not None and (given.score is None or given.means is None)
         fits = CrossFitting(
             X, columns.coded, target, fold, None if given.sample_weight is None else weights
         )
@@ -294,9 +296,8 @@ class DoublyRobust(DoublyRobustResults):
         seen, chance = outcome.observed, None
         if not seen.all():
             if given.observed_probability is not None:
-                chance = read_probabilities(
-                    "observed_probability", given.observed_probability, (n, 2)
-                )[:, :, None]
+                own = of_outcome("observed_probability", given.observed_probability, name)
+                chance = read_probabilities("observed_probability", own, (n, 2))[:, :, None]
             elif self.missingness_model is not None:
                 chance = fits.by_group(
                     self.missingness_model, seen.astype(float), np.ones(n, dtype=bool),

@@ -22,7 +22,8 @@ from steropes.models.estimators.logistic_regression import LogisticRegression
 
 __all__ = [
     "Given", "Outcome", "Settings", "check_settings", "default_model", "labels_of_folds",
-    "read_clusters", "read_folds", "read_means", "read_outcomes", "read_probabilities",
+    "of_outcome", "read_clusters", "read_folds", "read_means", "read_outcomes",
+    "read_probabilities",
 ]  # fmt: skip
 
 
@@ -41,10 +42,19 @@ class Given:
 
     score: ArrayLike | None
     means: ArrayLike | Mapping[str, ArrayLike] | None
-    observed_probability: ArrayLike | None
+    observed_probability: ArrayLike | Mapping[str, ArrayLike] | None
     fold: ArrayLike | None
     clusters: ArrayLike | None
     sample_weight: ArrayLike | None
+
+    def refuse_unused_models(self, settings: Any) -> None:
+        """Refuse models whose predictions are given."""
+        for model, argument in (
+            ("treatment_model", "score"), ("outcome_model", "means"),
+            ("missingness_model", "observed_probability"),
+        ):  # fmt: skip
+            if getattr(self, argument) is not None and getattr(settings, model) is not None:
+                raise DataError(f"{model} has no effect with {argument}=; leave one of them out.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,6 +110,8 @@ def check_settings(settings: Any) -> Settings:
         known, own = list(get_args(kind)), getattr(settings, name)
         if own not in known:
             raise DataError(f"{name} must be one of {listed(known)}, not {own!r}.")
+    if settings.method == "aipw" and settings.targeting != "covariate":
+        raise DataError("targeting is for method='tmle'; leave it out.")
     for name in ("folds", "repeats"):
         own = getattr(settings, name)
         if not isinstance(own, Integral) or isinstance(own, bool) or own < 1:
@@ -186,16 +198,23 @@ def read_probabilities(name: str, values: ArrayLike, shape: tuple[int, ...]) -> 
     return found
 
 
-def read_means(means: ArrayLike | Mapping[str, ArrayLike], name: str, n: int) -> NDArray:
+def of_outcome(argument: str, given: Any, name: str) -> Any:
+    """Return what a user gives for one outcome: an array, or the one of a mapping by name."""
+    if isinstance(given, Mapping):
+        if name not in given:
+            raise DataError(
+                f"{argument} has none of the outcome {name!r}; give those of all outcomes."
+            )
+        return given[name]
+    if name:
+        raise DataError(f"{argument} of several outcomes must be a mapping from their names.")
+    return given
+
+
+def read_means(given: Any, name: str, n: int) -> NDArray:
     """Return the given means of an outcome, (n, 2)."""
     label = f"means of {name!r}" if name else "means"
-    if isinstance(means, Mapping):
-        if name not in means:
-            raise DataError(f"means has none of the outcome {name!r}; give those of all outcomes.")
-        means = means[name]
-    elif name:
-        raise DataError("means of several outcomes must be a mapping from their names.")
-    found = np.asarray(means, dtype=float)
+    found = np.asarray(of_outcome("means", given, name), dtype=float)
     if found.shape != (n, 2):
         raise DataError(
             f"{label} has shape {found.shape}; it must be {(n, 2)}, the target's first."

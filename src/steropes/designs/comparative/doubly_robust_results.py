@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from steropes.designs.comparative.doubly_robust_inputs import Settings
 from steropes.designs.comparative.doubly_robust_rows import (
@@ -94,6 +95,7 @@ class DoublyRobustResults(BaseEstimator):
         >>> found.truncation([0.01, 0.1])["bounded"].round(2).tolist()
         [0.03, 0.28]
         """
+        check_is_fitted(self)
         wrong = [x for x in bounds if not 0 <= x < 0.5]
         if wrong:
             raise DataError(f"bounds must be at least 0 and below 0.5; one is {wrong[0]!r}.")
@@ -132,6 +134,7 @@ class DoublyRobustResults(BaseEstimator):
         >>> DoublyRobust().fit(X, treatment, y).joint_intervals().shape
         (3, 7)
         """
+        check_is_fitted(self)
         rows = self.effect_rows(self.level, self._settings.method)
         differences = [row for row in rows if row.measure.endswith("difference")]
         quantile, largest = joint_quantile(
@@ -181,6 +184,7 @@ class DoublyRobustResults(BaseEstimator):
         >>> found.modification(pd.DataFrame({"x": X[:, 0]}))["coef"].round(1).tolist()
         [0.0, 1.0]
         """
+        check_is_fitted(self)
         if self._settings.estimand != "ate":
             raise DataError("modification needs estimand='ATE', whose pseudo-outcomes are means.")
         name = next(iter(self.contributions_)) if outcome is None else outcome

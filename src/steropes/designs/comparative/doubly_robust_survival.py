@@ -232,6 +232,10 @@ class DoublyRobustSurvival(BaseEstimator):
         if cuts is None:
             groups = 2 * target.astype(np.int64) + (follow_up.event > 0)
             cuts = folds_of_people(groups, labels, self.folds, 1, self.random_state)
+        if cuts is not None and cuts.shape[1] > 1:
+            raise DataError("fold must have one division of people here, of shape (n,).")
+        if score is not None and self.treatment_model is not None:
+            raise DataError("treatment_model has no effect with score=; leave one of them out.")
         own = None if cuts is None else cuts[:, 0]
         if score is None:
             fits = CrossFitting(X, design, target, cuts, None if sample_weight is None else weights)
