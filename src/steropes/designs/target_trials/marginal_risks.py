@@ -69,9 +69,9 @@ class HazardModel:
         b, beta, gamma = coef[:M], coef[M : M + p], coef[M + p :]
         w = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
         survival, slope = np.zeros(K), np.zeros((K, len(coef)))
-        values, step = X.to_numpy(np.float64), max(1, AT_ONCE // K)
+        step = max(1, AT_ONCE // K)
         for a in range(0, len(X), step):
-            x, own = values[a : a + step], w[a : a + step]
+            x, own = X.iloc[a : a + step].to_numpy(np.float64), w[a : a + step]
             eta = (x @ beta)[:, None] + B @ b
             for (j, q), g in zip(pairs, gamma, strict=True):
                 eta += g * x[:, j, None] * functions[q].values

@@ -159,12 +159,14 @@ def coded_columns(
     for name in names:
         values = table[name]
         if pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
-            own = values.astype(np.float64).to_frame()
+            # Short types stay, because person-time has many rows.
+            short = values.dtype in (np.float32, np.int8, np.int16)
+            own = (values if short else values.astype(np.float64)).to_frame()
             if not np.isfinite(own.to_numpy()).all():
                 raise DataError(f"Column {name!r} has infinite values; drop these rows.")
         else:
             levels = values.astype("category").cat.remove_unused_categories()
-            own = pd.get_dummies(levels, drop_first=True, dtype=np.float64)
+            own = pd.get_dummies(levels, drop_first=True, dtype=np.int8)
             own.columns = pd.Index([f"{name}[{level}]" for level in own.columns])
         parts.append(own)
         coded[name] = list(own.columns)

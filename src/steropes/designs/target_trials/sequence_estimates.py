@@ -147,7 +147,7 @@ class Estimates:
         X = rows.columns(self.settings.covariates).iloc[trials.start[which]]
         X = X.reset_index(drop=True)
         distinct = len(np.unique(trials.trial))
-        own: dict[str, NDArray] = {"treatment": treatment.astype(np.float64)}
+        own: dict[str, NDArray] = {"treatment": treatment.astype(np.int8)}
         when = trials.trial[which] - float(trials.trial.min())
         for d in range(1, min(self.settings.trial_degree, distinct - 1) + 1):
             own["trial" if d == 1 else f"trial^{d}"] = when**d
