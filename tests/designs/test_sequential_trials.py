@@ -326,6 +326,7 @@ def test_specification_is_printed_as_a_table(months, tmp_path):
     assert "Randomly assigned" in found.protocol.loc["Assignment procedures", "target_trial"]
     assert "random given age" in found.protocol.loc["Assignment procedures", "emulation"]
     assert "(per protocol) is not estimated" in repr(found)
+    assert found.plot().get_ylabel()
     page = tmp_path / "trial.html"
     found.write_report(page)
     text = page.read_text(encoding="utf-8")
@@ -376,6 +377,7 @@ def broken(change):
             "measured after the treatment",
         ),
         (lambda d: d.assign(x=np.nan), {"covariates": ["x"]}, "'x' has missing values"),
+        (lambda d: d.assign(x=pd.Timestamp("2020")), {"covariates": ["x"]}, "holds dates"),
         (lambda d: d, {"effect": "per-protocol"}, "needs treatment_weights"),
         (lambda d: d, {"treatment_weights": ([], ["x"])}, "intention-to-treat effect; leave it"),
         (

@@ -139,7 +139,9 @@ def read_person_time(
         if name is not None
     }
     none = np.zeros(len(person), np.int8)
-    coded, names = coded_columns(table.iloc[order].reset_index(drop=True), wanted)
+    if (np.diff(order) != 1).any():  # A sorted table needs no copy.
+        table = table.iloc[order].reset_index(drop=True)
+    coded, names = coded_columns(table, wanted)
     whole = PersonTime(
         coded, person, when, flags[treatment], flags[outcome],
         none if censored is None else flags[censored],
@@ -158,6 +160,8 @@ def coded_columns(
     coded: dict[str, list[str]] = {}
     for name in names:
         values = table[name]
+        if pd.api.types.is_datetime64_any_dtype(values):
+            raise DataError(f"Column {name!r} holds dates; give numbers, such as ages in years.")
         if pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
             # Short types stay, because person-time has many rows.
             short = values.dtype in (np.float32, np.int8, np.int16)
