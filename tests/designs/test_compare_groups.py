@@ -591,3 +591,14 @@ def test_the_weight_of_three_people_fails_a_diagnostic():
     checks = found.diagnostics.query("method == 'weights' and not passed")
     assert "weight of the 3 heaviest of the comparator" in checks["diagnostic"].tolist()
     assert "trim or truncate" in " ".join(checks["note"])
+
+
+def test_labels_of_a_csv_file_may_be_named_like_missing_values(lalonde, tmp_path):
+    names = NAMES | {"covariates": ["age", "race"]}
+    labels = lalonde.assign(race=lalonde["race"].replace({"white": "None", "hispan": "null"}))
+    path = tmp_path / "people.csv"
+    labels.assign(age=lalonde["age"].astype(object).where(lalonde.index % 9 > 0, "None")).to_csv(
+        path
+    )
+    found = compare_groups(path, **names, missing="indicator")
+    assert {"race[None]", "race[null]", "age missing"} <= {*found.balance["name"]}

@@ -23,6 +23,7 @@ from ..data import (
     check_survival,
     check_weights,
 )
+from ..data.csv_tables import read_csv_file
 from ..data.input_types import LabelsLike, TableLike
 from ..design import Design, design_of_numbers, has_names
 from ..errors import DataError
@@ -201,13 +202,7 @@ def _read_file(path: Path) -> TableLike:
 
         return pq.read_table(path)
     if path.suffix == ".csv":
-        import pandas as pd
-
-        # Equal times must remain equal. From pandas 3.1 on, numbers are always read exactly, and
-        # the option is deprecated.
-        exact = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
-        options: dict[str, Any] = {} if exact else {"float_precision": "round_trip"}
-        return pd.read_csv(path, **options)
+        return read_csv_file(path)
     raise DataError(f"{path}: a site's table must be a .parquet or a .csv file")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import pandas as pd
 
+from steropes.data.csv_tables import read_csv_file
 from steropes.errors import DataError, listed
 from steropes.models.formulas.formula_data_types import as_pandas_table
 
@@ -71,7 +72,7 @@ def _read_file(path: Path, names: Sequence[str] | None, optional: Sequence[str])
         raise DataError(f"There is no file {str(path)!r}.")
     kind = path.suffix.lower()
     if kind == ".csv":
-        return read_columns(pd.read_csv(path), names, path.name, optional)
+        return read_columns(read_csv_file(path), names, path.name, optional)
     if kind not in (".parquet", ".pq"):
         raise DataError(f"{path.name} must be a Parquet or CSV file, named *.parquet or *.csv.")
     try:

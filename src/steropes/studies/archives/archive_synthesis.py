@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.data.csv_tables import read_csv_content
 from steropes.designs.evidence.evidence_synthesis import (
     COUNTS,
     DatabaseResult,
@@ -27,7 +28,6 @@ from steropes.studies.diagnostics.failing_diagnostics import (
     with_failing,
 )
 from steropes.studies.disclosure.release_folder import released_rules
-from steropes.studies.result_files.result_csv import read_result_csv
 from steropes.studies.result_files.table_layouts import TABLES
 
 __all__ = ["combine_archives", "combine_tables", "with_kinds"]
@@ -211,7 +211,7 @@ def _read(path: Path) -> Tables:
                     raise DataError(f"{path} has no {table}.csv; it is not an archive of results")
                 _refuse_large(path, archive.getinfo(names[f"{table}.csv"]))
                 with archive.open(names[f"{table}.csv"]) as file:
-                    found = read_result_csv(file.read(), texts=_texts(table))
+                    found = read_csv_content(file.read(), texts=_texts(table))
                 needed = OPTIONAL.get(table, (*KEY, DATABASE, *numbers))
                 gone = [c for c in needed if c not in found]
                 if gone and table in OPTIONAL:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from steropes.data.csv_tables import read_csv_content
 from steropes.designs.evidence.evidence_synthesis import (
     NO_FINITE,
     NOTHING_TO_COMBINE,
@@ -32,7 +33,6 @@ from steropes.studies.diagnostics.failing_diagnostics import (
     series_names,
     with_failing,
 )
-from steropes.studies.result_files.result_csv import read_result_csv
 from steropes.studies.results.calibrated_results import calibrate_group
 from steropes.studies.strategus_plans.synthesis_plan import (
     SynthesisAnalysis,
@@ -204,7 +204,7 @@ def _inputs(
         table = flagged_results(of, source.prefix).merge(detectable, on=key, how="left")
         notes = folder / source.folder / "note.csv"
         if notes.is_file():
-            of["note"] = read_result_csv(notes.read_bytes(), texts=["database_id"])
+            of["note"] = read_csv_content(notes.read_bytes(), texts=["database_id"])
         names = comparative_names() if source.prefix == "cm" else series_names()
         table = with_failing(table, of, source.prefix, names)
         results.append(_with_truth(table, folder, source))
@@ -229,7 +229,7 @@ def _read(folder: Path, source: _Source, name: str) -> pd.DataFrame:
     """Read a table of a module."""
     path = folder / source.folder / f"{source.prefix}_{name}.csv"
     try:
-        return read_result_csv(path.read_bytes(), texts=["database_id"])
+        return read_csv_content(path.read_bytes(), texts=["database_id"])
     except (OSError, ValueError, UnicodeDecodeError):
         raise DataError(f"cannot read {path}: name a folder with results by module") from None
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from steropes.data.csv_tables import read_csv_content
 from steropes.errors import DataError
 from steropes.studies.disclosure.release_folder import EXACT_NOTE, RELEASE, released_rules
-from steropes.studies.result_files.result_csv import read_result_csv
 from steropes.studies.result_files.sccs_results_schema import TABLES as SERIES
 from steropes.studies.result_files.table_layouts import TABLES as COMPARATIVE
 from steropes.studies.strategus.results_model import FILE_PREFIXES, results_model
@@ -231,7 +231,7 @@ def _read_table(name: str, content: bytes, where: str) -> Tables:
     layouts = _layouts()[name]
     layout = {c: kind for one in layouts for c, kind in one.items()}
     try:
-        found = read_result_csv(
+        found = read_csv_content(
             content,
             columns=lambda c: c in layout,
             texts=[c for c, kind in layout.items() if kind not in NUMERIC],
