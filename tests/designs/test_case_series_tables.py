@@ -186,6 +186,17 @@ def test_default_period_is_the_era_and_pre_exposure_is_judged(tables):
     assert plain.estimates.index.tolist() == ["exposed"]
 
 
+def test_groups_of_calendar_time_and_of_age_agree_for_people_born_together(tables):
+    events, doses, people = tables
+    people = people.assign(born=dt.date(2000, 1, 1))
+    by_date = call(
+        events, doses, people, risk_periods=(0, 9), birth="born", calendar=["2000-04-10"]
+    ).estimates
+    by_age = call(*tables, risk_periods=(0, 9), age=[100]).estimates
+    assert by_date.index.tolist() == ["days 0 to 9", "calendar time from 2000-04-10"]
+    np.testing.assert_allclose(by_date["rr"], by_age["rr"], rtol=1e-12)
+
+
 def test_effects_of_time_can_be_splines(tables):
     spline = steropes.designs.case_series.Spline(3)
     result = call(*tables, risk_periods=(0, 9), age=spline)
@@ -202,7 +213,7 @@ def test_results_draw_themselves_and_write_a_page(tables, tmp_path):
     result.write_report(path)
     text = path.read_text(encoding="utf-8")
     assert "Who remains" in text
-    assert "risk_periods=[(0, 4), (5, 9)]" in text
+    assert "risk_periods=[(0, 4), (5, 9)],\n    age=[100],\n)" in text
     assert text.count("<svg") == 3
     assert "days 0 to 4" in repr(result)
     assert "Rate ratio (95% CI)" in result.summary().paper_table().columns[0]

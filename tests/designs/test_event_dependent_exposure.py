@@ -140,3 +140,13 @@ def test_a_person_has_one_event_and_there_is_one_exposure():
     two = exposures.assign(drug=np.arange(len(exposures)) % 2)
     with pytest.raises(steropes.DataError, match="is for one exposure"):
         call(events, two, people, exposure="drug", **settings)
+
+
+def test_a_group_without_days_has_no_estimate_and_changes_nothing():
+    tables = simulated(np.random.default_rng(6), 200, True)
+    settings = {"risk_periods": (1, 25), "event_dependent": "exposure"}
+    found = call(*tables, age=[CUT, 900], **settings).estimates
+    assert np.isnan(found.loc["age from 900", "rr"])
+    assert found.loc["age from 900", "note"] == "no case has a day in it"
+    expected = call(*tables, age=[CUT], **settings).estimates
+    np.testing.assert_allclose(found["log_rr"].iloc[:2], expected["log_rr"], rtol=1e-9)

@@ -16,12 +16,14 @@ includes the derivative of the weights.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from steropes.convergence_warning import NotConvergedWarning
 from steropes.designs.case_series.interval_splitting import split_time
 from steropes.designs.case_series.spans import Spans
 from steropes.errors import SeparationError
@@ -29,8 +31,8 @@ from steropes.errors import SeparationError
 __all__ = ["EventDependentExposure", "ExposureHistory", "fit_event_dependent_exposure"]
 
 MAX_ITER = 100
-# Largest step of a coefficient, in its standard error, at which the equations count as solved.
-NEAR = 1e-9
+# Largest step of a coefficient at which the equations count as solved, and smallest part of a step.
+NEAR, SMALLEST = 1e-9, 1e-6
 FARTHEST = 20.0  # Log rate ratios beyond this value count as infinite.
 
 
@@ -88,41 +90,67 @@ class EventDependentExposure:
 def fit_event_dependent_exposure(history: ExposureHistory) -> EventDependentExposure:
     """Solve the estimating equations.
 
+    Columns without a day in any stack get NaN.
+
     Raises
     ------
     SeparationError
         A column has no event or all events that are compared with it; the message names it.
+
+    Warns
+    -----
+    NotConvergedWarning
+        The equations are not solved.
     """
-    equations = _Equations.of(history)
-    beta = np.zeros(len(history.names))
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = equations.value(beta)
-        converged = False
-        for _ in range(MAX_ITER):
-            step = _solved(value, value.total, history.names)
-            size = 1.0
-            while size > 1e-6:
-                ahead = equations.value(beta + size * step)
-                # The step that is left is a measure of the distance that no scale changes.
-                left = np.linalg.norm(_solved(value, ahead.total, history.names))
-                if np.isfinite(left) and left < np.linalg.norm(step):
-                    break
-                size /= 2
-            else:
-                converged = bool(np.abs(step).max(initial=0) < np.sqrt(NEAR))
-                break
-            beta, value = beta + size * step, ahead
-            if np.abs(beta).max(initial=0) > FARTHEST:
-                raise _infinite([history.names[j] for j in np.flatnonzero(np.abs(beta) > FARTHEST)])
-            if np.abs(size * step).max(initial=0) < NEAR:
-                converged = True
-                break
-    inverse = np.linalg.inv(value.slope)
-    per_case = value.per_case
-    covariance = inverse @ (per_case.T @ per_case) @ inverse.T
-    return EventDependentExposure(
-        beta, 0.5 * (covariance + covariance.T), converged, len(equations.weight_of)
+    h, p = history, len(history.names)
+    present = np.unique(np.concatenate([h.span_column, h.groups.column]))
+    names = [h.names[j] for j in present]
+    number = np.searchsorted(present, np.arange(p))  # Of the columns that are present.
+    own = replace(
+        h,
+        span_column=number[h.span_column],
+        groups=replace(h.groups, column=number[h.groups.column]),
+        names=names,
     )
+    equations = _Equations.of(own)
+    with np.errstate(over="ignore", invalid="ignore"):
+        beta, value, converged = _solve(equations, names)
+    if not converged:
+        warnings.warn(
+            "The equations of event-dependent exposure are not solved; join periods or groups.",
+            NotConvergedWarning,
+            stacklevel=2,
+        )
+    inverse = np.linalg.inv(value.slope)
+    covariance = inverse @ (value.per_case.T @ value.per_case) @ inverse.T
+    coef, whole = np.full(p, np.nan), np.full((p, p), np.nan)
+    coef[present] = beta
+    whole[np.ix_(present, present)] = 0.5 * (covariance + covariance.T)
+    return EventDependentExposure(coef, whole, converged, len(equations.weight_of))
+
+
+def _solve(equations: _Equations, names: list[str]) -> tuple[NDArray, _Value, bool]:
+    """Solve by Newton steps; return coefficients, the equations there, and whether they hold."""
+    beta = np.zeros(len(names))
+    value = equations.value(beta)
+    for _ in range(MAX_ITER):
+        step = _step(value, value.total, names)
+        size = 1.0
+        while size > SMALLEST:
+            ahead = equations.value(beta + size * step)
+            # The step that is left is a measure of the distance that no scale changes.
+            left = np.linalg.norm(_step(value, ahead.total, names))
+            if np.isfinite(left) and left < np.linalg.norm(step):
+                break
+            size /= 2
+        else:  # Only rounding errors are left, or no step helps.
+            return beta, value, bool(np.abs(step).max(initial=0) < np.sqrt(NEAR))
+        beta, value = beta + size * step, ahead
+        if np.abs(beta).max(initial=0) > FARTHEST:
+            raise _infinite([names[j] for j in np.flatnonzero(np.abs(beta) > FARTHEST)])
+        if np.abs(size * step).max(initial=0) < NEAR:
+            return beta, value, True
+    return beta, value, False
 
 
 @dataclass(frozen=True)
@@ -245,7 +273,7 @@ def _weights(h: ExposureHistory, case: NDArray, era: NDArray) -> NDArray:
     return np.where(of[case] > era, column[case], -1)
 
 
-def _solved(value: _Value, total: NDArray, names: list[str]) -> NDArray:
+def _step(value: _Value, total: NDArray, names: list[str]) -> NDArray:
     """Return the Newton step; raise if the data do not determine a column."""
     scale = np.sqrt(np.abs(np.diag(value.slope)))
     if not (scale > 0).all():

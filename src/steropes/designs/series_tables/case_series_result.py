@@ -17,7 +17,7 @@ from steropes.data.paper_tables import Interval
 from steropes.data.result_tables import ResultTable, present
 from steropes.designs.case_series.event_dependent_exposure import EventDependentExposure
 from steropes.designs.case_series.intervals import PROBE, Intervals
-from steropes.designs.case_series.sccs_model import CaseSeriesModel
+from steropes.designs.case_series.sccs_model import NO_DAYS, CaseSeriesModel
 from steropes.designs.series_tables.series_checks import series_diagnostics, weeks_around_exposure
 from steropes.designs.series_tables.series_data import SeriesData
 from steropes.designs.series_tables.series_design import FittedSeries
@@ -200,7 +200,10 @@ def _estimates(fitted: FittedSeries, level: float) -> pd.DataFrame:
     table["rr"], table["lower"], table["upper"] = (np.exp(beta + k * z * error) for k in (0, -1, 1))
     table["log_rr"], table["se"] = beta, error
     table["p"] = 2 * norm.sf(np.abs(beta / error))
-    return table.join(counts).assign(interval="robust", note="")
+    known = np.isfinite(beta)
+    return table.join(counts).assign(
+        interval=np.where(known, "robust", ""), note=np.where(known, "", NO_DAYS)
+    )
 
 
 def _errors(model: CaseSeriesModel) -> pd.Series:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.vector_checks import check_level
 from steropes.designs.series_tables.case_series_result import CaseSeriesResult, result_of
 from steropes.designs.series_tables.risk_periods import risk_periods_of
@@ -21,7 +20,6 @@ from steropes.errors import DataError
 __all__ = ["self_controlled_case_series"]
 
 
-@single_threaded_blas()
 def self_controlled_case_series(
     events: Any,
     exposures: Any,

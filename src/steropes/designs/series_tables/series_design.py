@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from steropes.backends.blas_threads import single_threaded_blas
 from steropes.designs.case_series.calendar_time_splines import TimeEffects, time_effects
 from steropes.designs.case_series.columns import Column, distinct_names, require_windows
 from steropes.designs.case_series.event_dependent_exposure import (
@@ -137,6 +138,7 @@ class FittedSeries:
     groups: list[TimeGroups]
 
 
+@single_threaded_blas()
 def fit_series(
     data: SeriesData,
     periods: list[RiskPeriod],
