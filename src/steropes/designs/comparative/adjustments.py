@@ -198,11 +198,11 @@ def adjust_groups(table: ComparisonTable, method: str, step: Step) -> Adjustment
     """
     try:
         if isinstance(step, Matching):
-            step.fit(table.X, table.target, ids=table.ids)
+            step.fit(table.columns, table.target, ids=table.ids)
         elif isinstance(step, DoublyRobust):
             _fit_doubly_robust(table, step)
         else:
-            step.fit(table.X, table.target)
+            step.fit(table.columns, table.target)
     except SeparationError as error:
         raise DataError(
             f"{method}: the propensity score cannot be estimated, because the groups do not "
@@ -237,7 +237,7 @@ def _fit_doubly_robust(table: ComparisonTable, step: DoublyRobust) -> None:
     if table.long and step.treatment_model is None:
         model = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
         step.set_params(treatment_model=model)
-    step.fit(table.X, table.target, table.outcome.y)
+    step.fit(table.columns, table.target, table.outcome.y)
 
 
 def _of_matching(method: str, step: Matching) -> Adjustment:

@@ -121,7 +121,7 @@ def balance_table(
     0   age       0.779     -0.117
     1  male       0.707      0.000
     """
-    columns = X if isinstance(X, CovariateColumns) else CovariateColumns(X)
+    columns = CovariateColumns.of(X)
     squares, products = check_flag("squares", squares), check_flag("products", products)
     target = require_arms(treatment) == 1
     stages = {"before": shares_of_groups(before, target, columns.n, "before")}

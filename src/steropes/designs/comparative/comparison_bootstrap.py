@@ -18,7 +18,6 @@ from sklearn.base import clone
 from steropes.backends import host_backend
 from steropes.designs.comparative.adjustments import Adjustment, Step, adjust_groups
 from steropes.designs.comparative.comparison_table import ComparisonTable
-from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effect_rows import EffectRow, Values
 from steropes.designs.comparative.entropy_balancing import EntropyBalancing, weights_of_draws
 from steropes.designs.comparative.matching import Matching
@@ -192,7 +191,7 @@ def _predictors(
     model: LogisticRegression, table: ComparisonTable, draws: SeededDraws
 ) -> Iterator[NDArray]:
     """Yield the linear predictors of the scores in each draw, (n,)."""
-    design, backend = CovariateColumns(table.X).coded, host_backend(model.n_jobs)
+    design, backend = table.columns.coded, host_backend(model.n_jobs)
     found = model.inference.bootstrap(
         len(draws.seeds), draws.unit, model.cv is not None, random_state=draws.seed
     ).coef

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from steropes.data.diagnostic_limits import IMBALANCE
 from steropes.designs.comparative.adjustments import Adjustment
 from steropes.designs.comparative.comparison_table import ComparisonTable
-from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.doubly_robust import DoublyRobust
 from steropes.designs.comparative.matched_people import Matcher, weights_of_sets
 from steropes.designs.comparative.matching import Matching
@@ -148,7 +147,7 @@ def _of_ties(
     if score is None or not _tied(score, table.target):
         return
     found = [first_effect(adjustment)]
-    columns, target = CovariateColumns(table.X), table.target == 1
+    columns, target = table.columns, table.target == 1
     estimand = cast(Estimand, check_estimand(step.estimand))
     for seed in range(1, ORDERS + 1):
         other = clone(step).set_params(random_state=step.random_state + seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -79,6 +80,11 @@ class ComparisonTable:
     ids: NDArray | None = None
     described: pd.DataFrame | None = None
 
+    @cached_property
+    def columns(self) -> CovariateColumns:
+        """The covariates by column, which all steps share."""
+        return CovariateColumns(self.X)
+
     @property
     def n(self) -> int:
         """Number of people."""
@@ -94,7 +100,7 @@ class ComparisonTable:
         if isinstance(self.X, pd.DataFrame):
             X: pd.DataFrame | Design = self.X.iloc[rows].reset_index(drop=True)
         else:
-            columns = CovariateColumns(self.X)
+            columns = self.columns
             parts = [x[rows] for _, x in columns.chunks()]
             drawn = sp.hstack([sp.csc_array(x) for x in parts], format="csc")
             X = Design(blocks_of_sparse(drawn, columns.names), columns.names)
@@ -140,13 +146,16 @@ def people_to_compare(
             )
         X: pd.DataFrame | Design = _long(covariates, ids, id)
     else:
-        described = pd.DataFrame({name: _described(frame[name]) for name in wide})
+        described = pd.DataFrame({name: _described(frame[name]) for name in wide}, copy=False)
         parts_of_X = {name: _covariate(frame[name], name, missing) for name in wide}
         indicators = [k for name, own in parts_of_X.items() for k in own if k != name]
         _refuse_names(indicators, wide)
-        X = pd.DataFrame({k: v for own in parts_of_X.values() for k, v in own.items()})
+        # One array for each column, without a copy of all columns as one block.
+        values = {k: v for own in parts_of_X.values() for k, v in own.items()}
+        X = pd.DataFrame(values, copy=False)
         _refuse_indicators_of_one_group(X[indicators], code)
-        X = X.drop(columns=_repeated(X[indicators]))
+        if repeated := _repeated(X[indicators]):
+            X = X.drop(columns=repeated)
     table = ComparisonTable(X, code, groups, found, ids, described)
     _refuse_copies(table, treatment, next(iter(parts.values())))
     return table
@@ -439,11 +448,10 @@ def _refuse_copies(table: ComparisonTable, treatment: str, outcome: str) -> None
 
     A covariate that is constant in each group and differs between them is the treatment.
     """
-    columns = CovariateColumns(table.X)
-    target = table.target == 1
-    shares = np.column_stack([target / target.sum(), ~target / (~target).sum()])
-    mean, variance = columns.moments(shares)
-    copies = (variance == 0).all(axis=1) & (mean[:, 0] != mean[:, 1])
+    columns, target = table.columns, table.target == 1
+    shares = [target / target.sum(), ~target / (~target).sum(), np.full(table.n, 1 / table.n)]
+    mean, variance = columns.moments(np.column_stack(shares))
+    copies = (variance[:, :2] == 0).all(axis=1) & (mean[:, 0] != mean[:, 1])
     if copies.any():
         raise DataError(
             f"The covariate {listed([columns.names[j] for j in np.flatnonzero(copies)])} has one "
@@ -451,10 +459,9 @@ def _refuse_copies(table: ComparisonTable, treatment: str, outcome: str) -> None
             "with it is in one of the groups. Leave it out of covariates."
         )
     y = table.outcome.y if table.outcome.event is None else table.outcome.event.astype(float)
-    whole = np.full((table.n, 1), 1 / table.n)
     own = float(y.mean()), float(y.var())
-    means, variances = (x[:, 0] for x in columns.moments(whole))
-    alike = np.isclose(means, own[0], rtol=1e-9) & np.isclose(variances, own[1], rtol=1e-9)
+    alike = np.isclose(mean[:, 2], own[0], rtol=1e-9)
+    alike &= np.isclose(variance[:, 2], own[1], rtol=1e-9)
     for j in map(int, np.flatnonzero(alike)):
         if np.array_equal(columns.column(j), y):
             raise DataError(

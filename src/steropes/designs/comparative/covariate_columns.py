@@ -61,6 +61,8 @@ class CovariateColumns:
 
     Attributes
     ----------
+    source : array, sparse matrix, data frame or Design
+        X as it was given.
     coded : Design
         The columns as models have them.
     design : Design
@@ -76,7 +78,7 @@ class CovariateColumns:
     """
 
     def __init__(self, X: Any) -> None:
-        self.coded = as_design(X)
+        self.source, self.coded = X, as_design(X)
         self.design, self.factors = _with_all_levels(self.coded)
         self.n, self.names = self.design.n, self.design.names
         self._parts: list[_Part] = []
@@ -89,6 +91,11 @@ class CovariateColumns:
             elif isinstance(block, DenseBlock):
                 self._parts.append(_Part(at, block.scale, block.values))
         self.binary = self._find_binary()
+
+    @classmethod
+    def of(cls, X: Any) -> CovariateColumns:
+        """Return the columns of X, which may be such an object already."""
+        return X if isinstance(X, cls) else cls(X)
 
     @property
     def p(self) -> int:

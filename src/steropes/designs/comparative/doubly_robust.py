@@ -239,7 +239,7 @@ class DoublyRobust(DoublyRobustResults):
         self._settings = settings = check_settings(self)
         given.refuse_unused_models(self)
         check_level(self.level)
-        columns = CovariateColumns(X)
+        columns = CovariateColumns.of(X)
         n = columns.n
         target = require_arms(treatment) == 1
         if len(target) != n:
@@ -256,7 +256,11 @@ class DoublyRobust(DoublyRobustResults):
             fold = folds_of_people(labels, clusters, self.folds, self.repeats, self.random_state)
         self._crossed = fold is not None and (given.score is None or given.means is None)
         fits = CrossFitting(
-            X, columns.coded, target, fold, None if given.sample_weight is None else weights
+            columns.source,
+            columns.coded,
+            target,
+            fold,
+            None if given.sample_weight is None else weights,
         )
         if given.score is None:
             scores, self.model_ = fits.score(default_model(self.treatment_model, binary=True))

@@ -163,7 +163,7 @@ class EntropyBalancing(BaseEstimator):
         estimand = check_estimand(self.estimand, ("ate", "att", "atu"))
         check_real("tol", self.tol, lambda x: 0 < x < np.inf, "positive and finite, such as 1e-8")
         check_whole("max_iter", self.max_iter, 1)
-        columns = CovariateColumns(X)
+        columns = CovariateColumns.of(X)
         design = columns.design
         target = require_arms(treatment) == 1
         before = check_weights(sample_weight, design.n)

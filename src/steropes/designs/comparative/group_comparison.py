@@ -210,10 +210,8 @@ def comparison_of(
 ) -> GroupComparison:
     """Put the parts of a comparison together."""
     plain, *others = adjusted
-    balances = {
-        a.method: balance_table(table.X, table.target, a.weights, estimand=estimand) for a in others
-    }
-    balances["unadjusted"] = balance_table(table.X, table.target, estimand=estimand)
+    balances = {a.method: a.step.balance_ for a in others if a.step is not None}
+    balances["unadjusted"] = _before(balances, table, estimand)
     tables = [
         balances[a.method].assign(method=a.method)[["method", *balances[a.method].columns]]
         for a in others
@@ -240,6 +238,16 @@ def comparison_of(
         _table=table,
         _call=call,
     )
+
+
+def _before(
+    balances: Mapping[str, ResultTable], table: ComparisonTable, estimand: AnyEstimand
+) -> ResultTable:
+    """Return the balance before adjustment, which that of each method has."""
+    for balance in balances.values():
+        left = [name for name in balance.columns if not name.endswith("_after")]
+        return balance[left]
+    return balance_table(table.columns, table.target, estimand=estimand)
 
 
 def _characteristics(table: ComparisonTable, before: pd.DataFrame) -> pd.DataFrame:

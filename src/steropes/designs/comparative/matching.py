@@ -234,10 +234,10 @@ class Matching(BaseEstimator):
     ) -> None:
         """Set the fitted attributes."""
         estimand = self._check_settings()
-        columns = CovariateColumns(X)
+        columns = CovariateColumns.of(X)
         target = require_arms(treatment) == 1
         shares_of_groups(None, target, columns.n)
-        self.model_, self.score_ = self._scores(X, columns, target, score)
+        self.model_, self.score_ = self._scores(columns, target, score)
         self.n_features_in_ = columns.design.p
         matcher = Matcher(self, columns, target, estimand, self.score_, ids)
         self._sets: NDArray | None = None
@@ -352,7 +352,7 @@ class Matching(BaseEstimator):
             raise DataError(f"bins and exact both name {listed(sorted(twice))}; keep one of them.")
 
     def _scores(
-        self, X: Any, columns: CovariateColumns, target: NDArray, score: ArrayLike | None
+        self, columns: CovariateColumns, target: NDArray, score: ArrayLike | None
     ) -> tuple[Any, NDArray | None]:
         """Return the fitted model and the propensity scores, if the method needs them."""
         refuse_model_beside_scores(self.model, score)
@@ -377,5 +377,5 @@ class Matching(BaseEstimator):
                 )
             return None, None
         unfitted = LogisticRegression() if self.model is None else self.model
-        model, scores = fit_treatment_model(unfitted, X, columns, target.astype(int))
+        model, scores = fit_treatment_model(unfitted, columns, target.astype(int))
         return model, scores[:, 1]

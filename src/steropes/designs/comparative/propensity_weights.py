@@ -181,7 +181,7 @@ class PropensityWeights(BaseEstimator):
     ) -> None:
         """Set the fitted attributes."""
         estimand = check_estimand(self.estimand)
-        columns = CovariateColumns(X)
+        columns = CovariateColumns.of(X)
         design = columns.coded
         classes, arm = _groups(treatment, design.n)
         before = check_weights(sample_weight, design.n)
@@ -190,7 +190,7 @@ class PropensityWeights(BaseEstimator):
         model = None
         if score is None:
             model, scores = fit_treatment_model(
-                self._unfitted(len(classes)), X, columns,
+                self._unfitted(len(classes)), columns,
                 arm if len(classes) == 2 else classes[arm],
                 None if sample_weight is None else before,
             )  # fmt: skip

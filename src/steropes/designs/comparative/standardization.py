@@ -15,7 +15,6 @@ from scipy.special import expit
 from steropes.data import Surv
 from steropes.designs.comparative.comparison_bootstrap import TOGETHER, SeededDraws
 from steropes.designs.comparative.comparison_table import ComparisonTable
-from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effect_rows import EffectRow, Values, contrasts
 from steropes.designs.comparative.group_statistics import GroupStatistics
 from steropes.designs.values.estimands import AnyEstimand
@@ -198,7 +197,7 @@ def _name_of_treatment(names: list[str]) -> str:
 
 def _coded(table: ComparisonTable) -> tuple[NDArray, list[str]]:
     """Return the covariates without the first levels of labels, (n, p), and their names."""
-    columns = CovariateColumns(table.X)
+    columns = table.columns
     first = {int(own[0]) for own in columns.factors.values()}
     kept = [j for j in range(columns.p) if j not in first]
     return columns.dense()[:, kept], [columns.names[j] for j in kept]

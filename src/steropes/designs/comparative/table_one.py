@@ -192,6 +192,7 @@ class _Table:
 
     def __init__(self, group: NDArray, labels: list[str], weights: NDArray, digits: int) -> None:
         self.group, self.labels, self.w, self.digits = group, labels, weights, digits
+        self.unweighted = bool((weights == 1).all())
         self.rows: list[dict[str, object]] = []
         everybody = np.ones(len(group), dtype=bool)
         self.groups = {"overall": everybody} | {label: group == k for k, label in enumerate(labels)}
@@ -222,7 +223,8 @@ class _Table:
             if label != "overall":
                 means.append(mean)
                 plain = self.groups[label] & ~missing
-                variances.append(_variance(x[plain]))
+                # Without weights this is the variance above, of which a second pass is saved.
+                variances.append(variance if self.unweighted else _variance(x[plain]))
                 known.append(plain)
 
         def distance(j: int, k: int) -> float:

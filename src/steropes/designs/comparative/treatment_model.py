@@ -17,7 +17,6 @@ __all__ = ["fit_treatment_model", "refuse_model_beside_scores"]
 
 def fit_treatment_model(
     model: Any,
-    X: Any,
     columns: CovariateColumns,
     treatment: NDArray,
     sample_weight: NDArray | None = None,
@@ -28,10 +27,8 @@ def fit_treatment_model(
     ----------
     model : estimator
         Unfitted, with ``predict_proba``. Models of other packages receive X as it is.
-    X : data frame, array, sparse matrix or Design, shape (n, p)
-        Covariates.
     columns : CovariateColumns
-        Of X.
+        Covariates.
     treatment : ndarray, shape (n,)
         Codes or labels of the groups.
     sample_weight : ndarray, shape (n,), optional
@@ -58,7 +55,7 @@ def fit_treatment_model(
         raise DataError(
             f"model must be an unfitted estimator, such as LogisticRegression(), not {model!r}."
         ) from error
-    data = columns.coded if isinstance(model, PenalizedModel) else X
+    data = columns.coded if isinstance(model, PenalizedModel) else columns.source
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     try:
         model.fit(data, treatment, **weights)

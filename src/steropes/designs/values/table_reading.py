@@ -53,7 +53,9 @@ def read_columns(
         frame = frame.select(wanted)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
-    return as_pandas_table(frame.to_native()).reset_index(drop=True)
+    table = as_pandas_table(frame.to_native()).copy(deep=False)
+    table.index = pd.RangeIndex(len(table))
+    return table
 
 
 def _wanted(
