@@ -106,7 +106,7 @@ def fit_draws(
     for group in replicates.solve_under_prior(problem.prior, tol, lambda _: start, look, steps):
         for k, fit in zip(group.numbers, group.fits, strict=True):
             if separate and not fit.converged:
-                fit = _fit_alone(problem, draws.one(k), fit, l1, l2)
+                fit = _fit_alone(problem, draws.one(k), fit, l1, l2, tol)
             marks = loose.mark(partial(draws.one, k), fit)
             out.coef[k] = _in_original_units(problem, fit.beta, marks)
             out.converged[k] = fit.converged or marks is not None
@@ -116,12 +116,12 @@ def fit_draws(
 
 
 def _fit_alone(
-    problem: Problem, weights: np.ndarray, fit: Fit, l1: np.ndarray, l2: np.ndarray
+    problem: Problem, weights: np.ndarray, fit: Fit, l1: np.ndarray, l2: np.ndarray, tol: float
 ) -> Fit:
     """Continue the fit of one draw with Hessians of its own."""
     batch = problem.batch(weights[:, None])
     batch.start_at((fit.beta * problem.design.scale)[:, None], fit.nuisance)
-    return batch.solve(l1, l2, tol=BOOTSTRAP.tol)[0]
+    return batch.solve(l1, l2, tol=tol)[0]
 
 
 def fit_draws_reselecting(
