@@ -1,6 +1,10 @@
 """Case series from tables: intervals day by day, tables of any library, borders and bad input."""
 
 import datetime as dt
+import inspect
+import re
+from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -343,3 +347,12 @@ def test_no_ratio_may_be_finite(tables):
         assert "in it; the estimate is" in line["note"]
         result.plot()
         assert "rr" in repr(result)
+
+
+def test_the_page_for_users_of_r_names_arguments_that_exist():
+    path = Path(__file__).parents[2] / "docs" / "coming_from_sccs.md"
+    section = path.read_text(encoding="utf-8").split("## R's SCCS")[1]
+    known = {*inspect.signature(call).parameters, *(f.name for f in fields(RiskPeriod))}
+    right = [line.split("|")[2] for line in section.splitlines() if line.startswith("| `")]
+    named = {m for cell in right for m in re.findall(r"`([a-z_]+)(?:=[^`]*)?`", cell)}
+    assert {"risk_periods", "by_dose", "event_dependent"} <= named <= known

@@ -10,10 +10,11 @@ from tests.studies import oracle
 from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
 
 from steropes.designs.case_series.detectable_ratio import minimal_detectable_ratio, power_of
+from steropes.designs.case_series.rate_stability import time_stability
 from steropes.studies import CaseSeriesSettings, case_series, case_series_settings
 from steropes.studies.cli.command_line import run
 from steropes.studies.sccs import CaseRules, ExposureWindow, Thresholds
-from steropes.studies.sccs.results.sccs_diagnostics import own_verdicts, time_stability
+from steropes.studies.sccs.results.sccs_diagnostics import own_verdicts
 from steropes.studies.series_report.sccs_terminal import print_series
 
 ORACLE = oracle.folder()

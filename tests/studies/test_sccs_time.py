@@ -34,11 +34,11 @@ from steropes.designs.case_series.event_timing import (
     monthly_rates,
     time_to_event,
 )
+from steropes.designs.case_series.rate_stability import time_stability
 from steropes.designs.case_series.sccs_model import fit_model
 from steropes.designs.case_series.series_fits_and_profiles import Profile, log_likelihood
 from steropes.studies import case_series, case_series_settings, demo_database
 from steropes.studies.sccs.cases.case_population import Population
-from steropes.studies.sccs.results.sccs_diagnostics import time_stability
 from steropes.studies.sccs.specification.settings import Spline
 
 
