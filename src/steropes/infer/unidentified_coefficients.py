@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy import linalg
 
 from ..backends.protocols import Array
 from ..fit import Problem
@@ -20,9 +19,8 @@ from ..solve import Fit
 from ..solve.hessian import hessian
 from ..solve.linear_predictor import bound_weights, linear_predictor
 from ..solve.separation.separating_direction import (
-    DOUBTFUL_INFORMATION,
-    MIN_UNEXPLAINED,
     SMALL_STEP,
+    definite_inverse,
     separating_direction,
     unidentifiable_columns,
 )
@@ -125,20 +123,12 @@ class UnidentifiedCoefficients:
         else:  # the nuisance parameters are at their optimum and need not be fitted again
             point = nuisance.at(np.ascontiguousarray(eta[:, 0]))
             r, H = point.gradient()[:, None], hessian(self.rows, point.curvature())
-        h = np.diag(H)
-        if not np.isfinite(H).all() or not (h > DOUBTFUL_INFORMATION * self.h0).all():
-            return False
-        size = np.sqrt(h)
-        try:
-            L = linalg.cholesky(H / size / size[:, None], lower=True, check_finite=False)
-        except linalg.LinAlgError:
-            return False
-        if np.diag(L).min() ** 2 < MIN_UNEXPLAINED:
+        newton = definite_inverse(H, self.h0)
+        if newton is None:
             return False
         if likelihood.quadratic:
             return True
         backend = likelihood.backend
         g = backend.to_host(self.rows.rmatmul(r))[:, 0]
-        step = linalg.cho_solve((L, True), g / size, check_finite=False) / size
-        moved = self.rows.matmul(backend.asarray(step[:, None]))
+        moved = self.rows.matmul(backend.asarray(newton(g)[:, None]))
         return bool(float(likelihood.extent(moved, part.weights)) < SMALL_STEP)

@@ -108,9 +108,7 @@ def concordance(
     if return_se:
         cluster = model._formula_vector("cluster", X, cluster)
     refuse_other_order(X, sample_weight=sample_weight, cluster=cluster)
-    survival = model.predict_survival(X, model._end, offset)[:, 0]
-    with np.errstate(divide="ignore"):  # risks of zero and one are infinite
-        risk = np.log(-np.log(survival))  # distinguishes survival probabilities near one
+    risk = _risks(model, X, model._end, offset)[:, 0]
     n = len(risk)
     time, event, entry = check_survival(y, n)
     weight = check_weights(sample_weight, n)
@@ -186,8 +184,14 @@ def time_dependent_auc(
         first = times_of_events(outcome, weight)[0]
         last = min(outcome.time[used].max(), np.nextafter(model._end, np.inf))
         times = ends[(ends >= first) & (ends < last)]
-    survival = model.predict_survival(X, times, offset)
-    check_survival(y, len(survival))
-    with np.errstate(divide="ignore"):  # risks of zero and one are infinite
-        risk = np.log(-np.log(survival))  # distinguishes survival probabilities near one
+    risk = _risks(model, X, times, offset)
+    check_survival(y, len(risk))
     return auc_table(risk, outcome, weight, times, level)
+
+
+def _risks(
+    model: PooledPredictions, X: MatrixLike, times: ArrayLike, offset: VectorLike | None
+) -> np.ndarray:
+    """Compute log(−log S) at the times, (n, T), which distinguishes probabilities near one."""
+    with np.errstate(divide="ignore"):  # risks of zero and one are infinite
+        return np.log(-np.log(model.predict_survival(X, times, offset)))

@@ -25,6 +25,8 @@ the outcome and the weights.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import linalg
 
@@ -35,9 +37,8 @@ from .collinearity import COLLINEAR, collinear_columns
 from .unpenalised_loss import UnpenalisedLoss
 
 __all__ = [
-    "DOUBTFUL_INFORMATION",
-    "MIN_UNEXPLAINED",
     "SMALL_STEP",
+    "definite_inverse",
     "separated_column_names",
     "separating_direction",
     "separating_direction_without_fit",
@@ -223,19 +224,30 @@ def _intercept_has_finite_minimum(
 
 def _has_finite_minimum(loss: UnpenalisedLoss, b: np.ndarray, h0: np.ndarray) -> bool:
     """Return whether the end of the fit proves a finite minimum, free of rounding."""
-    H = loss.lower_bound(b)
+    newton = definite_inverse(loss.lower_bound(b), h0)
+    return newton is not None and bool(loss.extent(newton(loss.gradient(b))) < SMALL_STEP)
+
+
+def definite_inverse(H: np.ndarray, h0: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Return the product of H⁻¹ with a vector; None if rounding may hide that H is singular.
+
+    Parameters
+    ----------
+    H : (p, p) array
+    h0 : (p,) array
+        Diagonal at the start, of which each element must keep a share.
+    """
     h = np.diag(H)
     if not np.isfinite(H).all() or not (h > DOUBTFUL_INFORMATION * h0).all():
-        return False
+        return None
     size = np.sqrt(h)
     try:
         L = linalg.cholesky(H / size / size[:, None], lower=True, check_finite=False)
     except linalg.LinAlgError:
-        return False
+        return None
     if np.diag(L).min() ** 2 < MIN_UNEXPLAINED:
-        return False
-    step = linalg.cho_solve((L, True), loss.gradient(b) / size, check_finite=False) / size
-    return loss.extent(step) < SMALL_STEP
+        return None
+    return lambda g: linalg.cho_solve((L, True), g / size, check_finite=False) / size
 
 
 def _follow_newton_steps(

@@ -222,7 +222,7 @@ def _run(
     from steropes.studies.database.open_database import require_database
     from steropes.studies.disclosure import applied_rules, site_rules
     from steropes.studies.report.missing_estimates import report_missing
-    from steropes.studies.result_files.atomic_files import output_folder
+    from steropes.studies.result_files.atomic_files import output_folder_of_run
     from steropes.studies.sccs.specification.sccs_cohorts import make_cohorts
     from steropes.studies.series_report.estimate_text import missing_estimates
     from steropes.studies.series_report.sccs_terminal import print_series
@@ -230,36 +230,30 @@ def _run(
 
     require_database(database)
     rules = site_rules(disclosure, settings.min_cell)
-    made = not output.exists()
-    folder = output_folder(output)  # Check the folder before the work.
-    try:
-        with (
-            Progress(quiet) as progress,
-            applied_rules(rules),
-            opened(
-                database, settings.schema, settings.time_zone, memory, settings.observed_until
-            ) as db,
-        ):
-            progress("building cohorts")
-            table = make_cohorts(db, cohorts)
-            result = case_series(
-                db,
-                settings,
-                cohorts=table,
-                disclosure=rules,
-                progress=progress,
-                jobs=jobs,
-                protocol=protocol,
-                by=by,
-            )
-            progress("writing the report")
-            paths = result.write(folder)
-            if paper:
-                paths += result.write_paper(folder)
-    except BaseException:
-        if made and not any(folder.iterdir()):
-            folder.rmdir()
-        raise
+    with (
+        output_folder_of_run(output) as folder,  # Check the folder before the work.
+        Progress(quiet) as progress,
+        applied_rules(rules),
+        opened(
+            database, settings.schema, settings.time_zone, memory, settings.observed_until
+        ) as db,
+    ):
+        progress("building cohorts")
+        table = make_cohorts(db, cohorts)
+        result = case_series(
+            db,
+            settings,
+            cohorts=table,
+            disclosure=rules,
+            progress=progress,
+            jobs=jobs,
+            protocol=protocol,
+            by=by,
+        )
+        progress("writing the report")
+        paths = result.write(folder)
+        if paper:
+            paths += result.write_paper(folder)
     if quiet:
         report_missing(missing_estimates(result, result.of_interest))
     else:

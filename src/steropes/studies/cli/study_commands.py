@@ -203,34 +203,31 @@ def _run(
     from steropes.studies.cli.progress_display import Progress
     from steropes.studies.database.open_database import require_database
     from steropes.studies.report.missing_estimates import missing_of_study, report_missing
-    from steropes.studies.result_files.atomic_files import output_folder
+    from steropes.studies.result_files.atomic_files import output_folder_of_run
     from steropes.studies.single_studies.study_terminal import print_study
 
     if isinstance(database, str):
         require_database(database)
     rules = site_rules(disclosure, settings.min_cell)
-    made = not output.exists()
-    folder = output_folder(output)  # Check the folder before the work.
-    try:
-        with Progress(quiet) as progress, applied_rules(rules):
-            result = comparative_study(
-                database,
-                settings,
-                disclosure=rules,
-                progress=progress,
-                protocol=protocol,
-                by=by,
-                jobs=jobs,
-                memory=memory,
-            )
-            progress("writing the report")
-            paths = result.write(folder)
-            if paper:
-                paths += result.write_paper(folder)
-    except BaseException:
-        if made and not any(folder.iterdir()):
-            folder.rmdir()
-        raise
+    with (
+        output_folder_of_run(output) as folder,  # Check the folder before the work.
+        Progress(quiet) as progress,
+        applied_rules(rules),
+    ):
+        result = comparative_study(
+            database,
+            settings,
+            disclosure=rules,
+            progress=progress,
+            protocol=protocol,
+            by=by,
+            jobs=jobs,
+            memory=memory,
+        )
+        progress("writing the report")
+        paths = result.write(folder)
+        if paper:
+            paths += result.write_paper(folder)
     if quiet:
         report_missing(missing_of_study(result.release))
     else:

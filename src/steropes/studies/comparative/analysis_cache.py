@@ -121,7 +121,7 @@ class Workbench(TextInHtml):
         )
 
     def features(self, question: Question, analysis: StudyAnalysis) -> Features | None:
-        """Return the covariates of all entries; None if the analysis uses none.
+        """Return the covariates of all entries; None if there are none or the analysis uses none.
 
         Parameters
         ----------
@@ -133,9 +133,11 @@ class Workbench(TextInHtml):
         Returns
         -------
         Features or None
-            Covariates; None if the analysis uses none.
+            Covariates; None without entries, or if the analysis uses none.
         """
         if analysis.features is None or not self._uses_features(analysis):
+            return None
+        if not len(self.comparison(question, analysis).entries):
             return None
         return self.all_features(question, analysis)
 
@@ -205,9 +207,8 @@ class Workbench(TextInHtml):
         DataError
             Cohorts or settings cannot be used.
         """
-        comparison, features = self.comparison(question, analysis), None
-        if len(comparison.entries):
-            features = self.features(question, analysis)
+        comparison = self.comparison(question, analysis)
+        features = self.features(question, analysis)
         known = without_absent(analysis, features)
         of_features = () if features is None else features.notes
         return Prepared(
@@ -269,9 +270,7 @@ class Workbench(TextInHtml):
             population = study_population(
                 comparison, self.cohorts, None, analysis.at_risk, rules=analysis.population
             )
-        features = None
-        if len(comparison.entries) and self._uses_features(analysis):
-            features = self.features(question, analysis)
+        features = self.features(question, analysis)
         if analysis.propensity is None:
             return Shared(population, None, None, None, features)
         people = pd.DataFrame(population.people)

@@ -7,12 +7,12 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from steropes.errors import DataError
 
-__all__ = ["output_folder", "write_files"]
+__all__ = ["output_folder", "output_folder_of_run", "write_files"]
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
@@ -33,6 +33,20 @@ def output_folder(folder: str | Path) -> Path:
     except OSError as error:
         raise DataError(f"cannot write to the folder {folder}: {error.strerror}") from error
     return folder
+
+
+@contextlib.contextmanager
+def output_folder_of_run(folder: str | Path) -> Iterator[Path]:
+    """Create the folder of a run; remove it after an error if it is new and still empty."""
+    folder = Path(folder)
+    new = not folder.exists()
+    made = output_folder(folder)
+    try:
+        yield made
+    except BaseException:
+        if new and not any(made.iterdir()):
+            made.rmdir()
+        raise
 
 
 def write_files(
