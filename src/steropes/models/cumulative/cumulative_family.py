@@ -10,11 +10,10 @@ from ...errors import DataError
 from ...fit import Problem
 from ...infer.concordance import concordance_index
 from ...infer.rounding_ties import merge_rounding_ties
+from ...likelihoods.cumulative import CumulativeLikelihood
 from ..families.family import Family, ValidationData
 from ..families.links import EXCEEDANCE, Link
 from ..families.performance import (
-    outcome_of_rows,
-    predictor_of_rows,
     rank_correlation,
     recalibration,
 )
@@ -38,6 +37,14 @@ class CumulativeFamily(Family):
     scores = ("deviance", "concordance")
     takes_callables = has_measures = has_values = exceeds_values = True
 
+    def outcome_of_fit(self, problem: Problem) -> tuple[Any, np.ndarray | None]:
+        """Return the outcomes, which must not be censored."""
+        likelihood = problem.likelihood
+        assert isinstance(likelihood, CumulativeLikelihood)
+        if likelihood.y.upper is not None:
+            raise DataError("Measures of performance need an outcome without censoring.")
+        return np.asarray(likelihood.y.lower, np.float64), None
+
     def performance(
         self, data: ValidationData, eta: np.ndarray, weight: np.ndarray
     ) -> dict[str, float]:
@@ -53,7 +60,7 @@ class CumulativeFamily(Family):
     def held_out_concordance(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
         """Compute the concordance of the held-out rows."""
         used = np.flatnonzero(held > 0)
-        y, eta = outcome_of_rows(part)[0], predictor_of_rows(part, beta)
+        y, eta = self.outcome_of_fit(part)[0], self.predictors_of_fit(part, beta)
         return concordance_of_numbers(y[used], eta[used], held[used])
 
     def read_outcome(self, model: Any, y: Any) -> Any:

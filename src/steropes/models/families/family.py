@@ -11,6 +11,7 @@ from ...data.survival_outcome import Surv, SurvivalOutcome
 from ...design import null_design
 from ...errors import DataError, SeparationError
 from ...fit import Problem
+from ...solve.linear_predictor import linear_predictor
 from .links import IDENTITY, Link
 
 __all__ = ["CAUSE", "COMPETING", "Family", "ValidationData"]
@@ -60,6 +61,39 @@ class Family:
     def prediction(self, eta: np.ndarray) -> np.ndarray:
         """Return what ``predict`` of a model that is no classifier returns."""
         return eta
+
+    def outcome_of_fit(self, problem: Problem) -> tuple[Any, np.ndarray | None]:
+        """Return the outcome of a fit and the codes of strata, in the rows of X.
+
+        Returns
+        -------
+        y : (n,) array or SurvivalOutcome
+            As in `ValidationData`.
+        strata : (n,) int array or None
+
+        Raises
+        ------
+        DataError
+            If the family has no measures of performance of the outcome.
+        """
+        raise DataError("Measures of performance are not available for this family.")
+
+    def predictors_of_fit(self, problem: Problem, beta: np.ndarray) -> np.ndarray:
+        """Compute η with intercept and offset, (n,) in the rows of X, up to a constant of η.
+
+        Those of families with a predictor for each class are (n, K). Rows without weight, which the
+        likelihood may leave out, are zero.
+
+        Parameters
+        ----------
+        beta : (p,) array
+            Coefficients in X's units.
+        """
+        likelihood = problem.likelihood
+        eta = likelihood.backend.to_host(linear_predictor(problem, beta * problem.design.scale))
+        out = np.zeros(len(problem.weights))
+        out[likelihood.row_of_x] = eta[:, 0]
+        return out
 
     def read_outcome(self, model: Any, y: Any) -> Any:
         """Read the outcome of new rows, as the ``y`` of `ValidationData`."""

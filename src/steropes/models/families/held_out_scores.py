@@ -19,7 +19,6 @@ from ...design.pooled_logistic_design import ChannelDesign
 from ...errors import DataError
 from ...fit import Problem
 from .family import Family
-from .performance import outcome_of_rows, predictor_of_rows
 
 __all__ = ["HeldOutScore"]
 
@@ -100,8 +99,8 @@ class HeldOutScore:
     def _by_scorer(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
         """Compute the score of a scikit-learn scorer or another callable."""
         scorer = get_scorer(self.scoring) if isinstance(self.scoring, str) else self.scoring
-        rows, (outcome, _) = np.flatnonzero(held > 0), outcome_of_rows(part)
-        eta = predictor_of_rows(part, beta)
+        rows, (outcome, _) = np.flatnonzero(held > 0), self.family.outcome_of_fit(part)
+        eta = self.family.predictors_of_fit(part, beta)
         y = (Surv(*outcome) if isinstance(outcome, SurvivalOutcome) else outcome)[rows]
         if self.family.has_classes:
             model: BaseEstimator = FittedClassifier(eta)

@@ -2,91 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 from ...data import check_classes, check_weights
 from ...data.input_types import VectorLike
-from ...data.survival_outcome import SurvivalOutcome
 from ...errors import DataError, SeparationError
-from ...fit import Problem
 from ...infer.concordance import concordance_index
 from ...infer.rounding_ties import merge_rounding_ties
-from ...likelihoods import CoxLikelihood, FineGrayLikelihood
-from ...likelihoods.cumulative import CumulativeLikelihood
-from ...likelihoods.independent_rows import IndependentRowsLikelihood
-from ...likelihoods.multinomial_likelihood import MultinomialLikelihood
-from ...solve.linear_predictor import linear_predictor
-from .family import CAUSE, COMPETING, ValidationData
-from .multinomial_performance import class_predictors
+from .family import ValidationData
 
 __all__ = [
     "auc",
     "concordance_of_times",
-    "outcome_of_rows",
     "performance",
-    "predictor_of_rows",
     "rank_correlation",
     "recalibration",
     "share_correct",
 ]
-
-
-def outcome_of_rows(problem: Problem) -> tuple[Any, np.ndarray | None]:
-    """Return the outcome of a fit and the codes of strata, in the rows of X.
-
-    Returns
-    -------
-    y : (n,) array or SurvivalOutcome
-        As in `ValidationData`.
-    strata : (n,) int array or None
-
-    Raises
-    ------
-    DataError
-        If the outcome is censored at both ends, or the family has no measures of performance.
-    """
-    likelihood = problem.likelihood
-    if isinstance(likelihood, CumulativeLikelihood):
-        if likelihood.y.upper is not None:
-            raise DataError("Measures of performance need an outcome without censoring.")
-        return np.asarray(likelihood.y.lower, np.float64), None
-    if isinstance(likelihood, MultinomialLikelihood):
-        return likelihood.codes, None
-    if isinstance(likelihood, IndependentRowsLikelihood):
-        return likelihood.backend.to_host(likelihood.y)[:, 0], None
-    if not isinstance(likelihood, CoxLikelihood):
-        raise DataError("Measures of performance are not available for this family.")
-    time, event, entry = likelihood.outcome()
-    strata = np.zeros(len(time), np.int64)
-    strata[likelihood.row_of_x] = likelihood.stratum
-    code = (event == 1).astype(np.int64) * CAUSE
-    if isinstance(likelihood, FineGrayLikelihood):
-        code[likelihood.row_of_x[likelihood.competing]] = COMPETING
-    return SurvivalOutcome(time, code, entry), strata if strata.any() else None
-
-
-def predictor_of_rows(problem: Problem, beta: np.ndarray) -> np.ndarray:
-    """Compute η with intercept and offset, (n,) in the rows of X, up to a constant of η.
-
-    Those of a multinomial model are (n, K), with a column for each class. Rows without weight,
-    which the likelihood may leave out, are zero.
-
-    Parameters
-    ----------
-    beta : (p,) array
-        Coefficients in X's units.
-    """
-    likelihood = problem.likelihood
-    if isinstance(likelihood, MultinomialLikelihood):
-        return class_predictors(problem, beta)[1]
-    eta = likelihood.backend.to_host(linear_predictor(problem, beta * problem.design.scale))
-    out = np.zeros(len(problem.weights))
-    out[likelihood.row_of_x] = eta[:, 0]
-    return out
 
 
 def share_correct(y: VectorLike, predicted: np.ndarray, sample_weight: VectorLike | None) -> float:

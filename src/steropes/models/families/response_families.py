@@ -11,9 +11,10 @@ from sklearn.metrics import mean_gamma_deviance, mean_poisson_deviance
 from ...data import check_classes
 from ...fit import Problem
 from ...infer.response_moments import GammaResponse, null_predictor
+from ...likelihoods.independent_rows import IndependentRowsLikelihood
 from .family import Family, ValidationData
 from .links import LOG, LOGIT
-from .performance import auc, outcome_of_rows, predictor_of_rows, recalibration
+from .performance import auc, recalibration
 
 __all__ = [
     "FRACTIONAL",
@@ -39,10 +40,16 @@ class ResponseFamily(Family):
         r2, intercept, slope = recalibration(data, eta, weight)
         return {"r2": r2, "intercept": intercept, "slope": slope}
 
+    def outcome_of_fit(self, problem: Problem) -> tuple[Any, np.ndarray | None]:
+        """Return the outcome of each row."""
+        likelihood = problem.likelihood
+        assert isinstance(likelihood, IndependentRowsLikelihood)
+        return likelihood.backend.to_host(likelihood.y)[:, 0], None
+
     def held_out_deviance(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
         """Compute minus the mean deviance of the held-out rows."""
         used = held > 0
-        y, eta = outcome_of_rows(part)[0][used], predictor_of_rows(part, beta)[used]
+        y, eta = self.outcome_of_fit(part)[0][used], self.predictors_of_fit(part, beta)[used]
         return -self.mean_deviance(y, eta, held[used])
 
     def mean_deviance(self, y: np.ndarray, eta: np.ndarray, weight: np.ndarray) -> float:
@@ -71,7 +78,7 @@ class LinearFamily(ResponseFamily):
 
     def held_out_mse(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
         """Compute minus the mean squared error."""
-        y, eta = outcome_of_rows(part)[0], predictor_of_rows(part, beta)
+        y, eta = self.outcome_of_fit(part)[0], self.predictors_of_fit(part, beta)
         return -float(np.average((y - eta) ** 2, weights=held))
 
     held_out_deviance = held_out_mse
@@ -173,13 +180,13 @@ class LogisticFamily(ClassFamily):
 
     def held_out_auc(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
         """Compute the area under the ROC curve."""
-        return auc(outcome_of_rows(part)[0], predictor_of_rows(part, beta), held)
+        return auc(self.outcome_of_fit(part)[0], self.predictors_of_fit(part, beta), held)
 
     held_out_concordance = held_out_auc
 
     def held_out_brier(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
         """Compute minus the Brier score."""
-        error = (outcome_of_rows(part)[0] - expit(predictor_of_rows(part, beta))) ** 2
+        error = (self.outcome_of_fit(part)[0] - expit(self.predictors_of_fit(part, beta))) ** 2
         return -float(np.average(error, weights=held))
 
     def risk(self, fit: Any, new: np.ndarray, at: float | None) -> np.ndarray:

@@ -16,7 +16,7 @@ from ...infer.baseline_hazard import Baseline
 from ...infer.brier_score import brier_table
 from ...infer.concordance import concordance_index
 from ...infer.rounding_ties import merge_rounding_ties
-from ...likelihoods import CoxLikelihood
+from ...likelihoods import CoxLikelihood, FineGrayLikelihood
 from ...likelihoods.conditional_logistic_likelihood import ConditionalLogisticLikelihood
 from ...likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood
 from ...solve.linear_predictor import linear_predictor
@@ -25,8 +25,6 @@ from .links import HAZARD, LOG, LOGIT
 from .performance import (
     auc,
     concordance_of_times,
-    outcome_of_rows,
-    predictor_of_rows,
     recalibration,
 )
 
@@ -47,6 +45,16 @@ class CoxFamily(Family):
     scores = ("deviance", "concordance", "brier")
     takes_callables = has_measures = has_times = True
 
+    def outcome_of_fit(self, problem: Problem) -> tuple[Any, np.ndarray | None]:
+        """Return times, events and entry times, and the strata if there are several."""
+        likelihood = problem.likelihood
+        assert isinstance(likelihood, CoxLikelihood)
+        time, event, entry = likelihood.outcome()
+        strata = np.zeros(len(time), np.int64)
+        strata[likelihood.row_of_x] = likelihood.stratum
+        code = (event == 1).astype(np.int64) * CAUSE
+        return SurvivalOutcome(time, code, entry), strata if strata.any() else None
+
     def performance(
         self, data: ValidationData, eta: np.ndarray, weight: np.ndarray
     ) -> dict[str, float]:
@@ -60,15 +68,15 @@ class CoxFamily(Family):
 
     def held_out_concordance(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
         """Compute the concordance of the held-out rows."""
-        used, (y, strata) = np.flatnonzero(held > 0), outcome_of_rows(part)
+        used, (y, strata) = np.flatnonzero(held > 0), self.outcome_of_fit(part)
         own = None if strata is None else strata[used]
         data = ValidationData(self, None, y.at(used), own)
-        return self.concordance(data, predictor_of_rows(part, beta)[used], held[used])
+        return self.concordance(data, self.predictors_of_fit(part, beta)[used], held[used])
 
     def held_out_brier(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
         """Compute minus the Brier score, integrated over time."""
         used = np.flatnonzero(held > 0)
-        time, event, entry = outcome_of_rows(part)[0]
+        time, event, entry = self.outcome_of_fit(part)[0]
         if entry is not None:
             raise DataError("The Brier score is not defined with entry times; leave entry out.")
         likelihood = part.likelihood
@@ -87,7 +95,7 @@ class CoxFamily(Family):
             raise DataError("A fold holds out nobody who is observed until the first events.")
         hazards = Baseline(part, beta)
         # Baselines are those at X = 0, and linear predictors are relative to the columns' centres.
-        eta = predictor_of_rows(part, beta)[used] - Baseline._at_zero(part, beta)[0]
+        eta = self.predictors_of_fit(part, beta)[used] - Baseline._at_zero(part, beta)[0]
         risk = -np.expm1(-np.exp(hazards.log_cumulative_of(eta[:, None], codes[used], times)))
         everyone, here = Surv(time[counted], event[counted]), Surv(time[used], event[used])
         table = brier_table(risk, here, times, 1, held[used], everyone, weight[counted])
@@ -109,6 +117,14 @@ class FineGrayFamily(CoxFamily):
     """Times to an event of interest or a competing one."""
 
     ratio = "subdistribution hazard ratio"
+
+    def outcome_of_fit(self, problem: Problem) -> tuple[Any, np.ndarray | None]:
+        """Return times, events with the code of competing ones, entry times, and strata."""
+        likelihood = problem.likelihood
+        assert isinstance(likelihood, FineGrayLikelihood)
+        y, strata = super().outcome_of_fit(problem)
+        y.event[likelihood.row_of_x[likelihood.competing]] = COMPETING
+        return y, strata
 
     def concordance(self, data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> float:
         """Compute the concordance, with people with a competing event outliving everyone.
@@ -228,7 +244,7 @@ def concordance_within_strata(problem: Problem, beta: np.ndarray, weight: np.nda
         case, strata, w = likelihood.event, likelihood.stratum, weight[rows]
     used = w > 0
     case = case[used].astype(np.int64)
-    eta = merge_rounding_ties(predictor_of_rows(problem, beta)[rows][used])
+    eta = merge_rounding_ties(CONDITIONAL.predictors_of_fit(problem, beta)[rows][used])
     try:
         return concordance_index(eta, 2.0 - case, case, None, strata[used], w[used])
     except DataError:  # no pairs

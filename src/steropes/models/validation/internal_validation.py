@@ -19,7 +19,7 @@ from ...infer.bootstrap_draws import Draws, sampling_units
 from ...select.folds import random_generator
 from ..families.family import Family, ValidationData
 from ..families.multinomial_performance import log_odds_of_class
-from ..families.performance import outcome_of_rows, performance, predictor_of_rows
+from ..families.performance import performance
 from ..families.response_families import LOGISTIC
 from ..fitting.estimator import Estimator
 from ..fitting.progress import Progress, shown_shares
@@ -107,7 +107,8 @@ def validate(
     """
     problem = model._require_replicable("a validation")
     data = validation_data(model, problem)
-    apparent = performance(data, predictor_of_rows(problem, model._beta), problem.weights)
+    eta = model._family.predictors_of_fit(problem, model._beta)
+    apparent = performance(data, eta, problem.weights)
     training, test = [], []
     for drawn, eta in _drawn_predictors(model, problem, n, cluster, reselect, random_state):
         training.append(performance(data, eta, drawn))
@@ -212,7 +213,8 @@ def calibration_curve(
         return eta if k < 0 else log_odds_of_class(eta, k)
 
     curve = CalibrationCurve(data, at, model._binary_model())
-    whole, weight = predictor(predictor_of_rows(problem, model._beta)), problem.weights
+    whole = predictor(model._family.predictors_of_fit(problem, model._beta))
+    weight = problem.weights
     ends = weighted_quantiles(whole, weight, [0.05, 0.95])
     if not ends[0] < ends[1]:
         raise DataError("All predictions are equal, so that there is no curve.")
@@ -268,14 +270,14 @@ def _drawn_predictors(
     with Progress(model.verbose or unasked) as progress:
         for k in np.flatnonzero(np.isfinite(fits.coef).all(axis=1)):
             beta = _solver_coefficients(problem, fits.coef[k])
-            yield draws.one(int(k)), predictor_of_rows(problem, beta)
+            yield draws.one(int(k)), model._family.predictors_of_fit(problem, beta)
             progress.report("measures of the draws", (int(k) + 1) / len(fits.coef))
 
 
 def validation_data(model: Estimator, problem: Problem) -> ValidationData:
     """Return the outcome of the fit; refuse families without measures of performance."""
     refuse_without_measures(model)
-    y, strata = outcome_of_rows(problem)
+    y, strata = model._family.outcome_of_fit(problem)
     offset = model._family.offset_of_rows(problem)
     return ValidationData(model._family, without_prior(model), y, strata, offset)
 
