@@ -1,4 +1,4 @@
-"""A shard in this process that shares risk sets with other shards."""
+"""A shard in this process that shares risk sets with other shards, and its sums over them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....design.protocols import DesignLike
+from ....backends.protocols import Array
+from ....design.protocols import DesignLike, PieceLike
 from ....likelihoods.curvature import GroupedCurvature
 from ....likelihoods.shard_risk_sets import Hazards, ShardRiskSets, ShardWeights
 from ...hessian import hessian
 from ..working_set import WorkingColumns
 from .local_shard import Unbound, point_key
-from .risk_set_moments import moments
 from .shard_base import ShardBase
 from .shard_messages import (
     MAX_UNSHIFTED_PREDICTOR,
@@ -30,8 +30,50 @@ from .shard_messages import (
 
 __all__ = ["RiskShard"]
 
+
 # Three points are kept: that of the steps, that of the shared curvature, and the last one.
 KEPT_POINTS = 3
+
+
+def moments(
+    part: ShardRiskSets, active: WorkingColumns, r: Array, weights: ShardWeights,
+    chosen: np.ndarray, apart: bool,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """Compute ``at_risk`` and, with ``apart``, ``tied``: sums of r x at some groups, (F, k) each.
+
+    Parameters
+    ----------
+    r : (n, 1) array
+    chosen : (F,) int array
+        Groups, ascending.
+    """
+    rows, u = active.rows, r[:, 0]
+    if rows.layout == "rows":
+        N, E = part.moments(rows.sums, rows.k, u, weights, chosen)
+    else:
+        assert rows.layout == "pieces"  # No other model over time has risk sets.
+        N, E = _by_interval(part, rows, u, weights, chosen)
+    if apart:
+        assert E is not None  # Families that separate tied events return both.
+        return {"at_risk": N, "tied": E}
+    return {"at_risk": N if E is None else N + E}
+
+
+def _by_interval(
+    part: ShardRiskSets, rows: PieceLike, u: Array, weights: ShardWeights, chosen: np.ndarray
+) -> tuple[Array, Array]:
+    """Compute the sums of columns that act in some intervals of time; see `PieceLike`."""
+    assert part.rows.interval is not None
+    of = part.rows.interval[part.rows.groups.stratum[chosen]]
+    N, E = np.zeros((2, len(chosen), rows.k))
+    for q, (pieces, X, at, columns, _, factors) in enumerate(rows.intervals()):
+        here = np.flatnonzero(of == q)
+        if len(here) and pieces.stop > pieces.start:
+            n, e = part.moments(X.sums, X.k, u[pieces], weights, chosen[here], pieces)
+            assert e is not None
+            own = 1.0 if factors is None else factors
+            N[np.ix_(here, at)], E[np.ix_(here, at)] = n[:, columns] * own, e[:, columns] * own
+    return N, E
 
 
 @dataclass(frozen=True)
