@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import pandas as pd
 from numpy.typing import NDArray
@@ -23,15 +23,26 @@ from steropes.models.families.family import Family
 from steropes.models.families.response_families import LOGISTIC, POISSON
 from steropes.models.families.survival_families import COX, FINE_GRAY, POOLED
 
-if TYPE_CHECKING:
-    from steropes.designs.effects.outcome_model import OutcomeModel
-
 __all__ = ["Kind", "OutcomeFamily", "Unfitted", "outcome_family", "ratio_name"]
 
 Kind = Literal["cox", "fine-gray", "logistic", "poisson", "pooled logistic"]
 
 # Suffix of the name of a ratio with errors that take weights for counts of people.
 NOT_ROBUST = " with model-based errors, not robust ones, despite weights"
+
+
+class ModelSettings(Protocol):
+    """The settings of an `OutcomeModel` that families read."""
+
+    @property
+    def ties(self) -> Literal["efron", "breslow"]: ...
+    @property
+    def stratified(self) -> bool: ...
+    @property
+    def period_days(self) -> int: ...
+    @property
+    def baseline(self) -> int: ...
+
 
 # An unfitted estimator, its y, and the other arguments of ``fit``.
 Unfitted = tuple[Any, Any, dict[str, Any]]
@@ -67,7 +78,7 @@ class OutcomeFamily:
         return str(self.family.ratio)
 
     def unfitted(
-        self, people: pd.DataFrame, model: OutcomeModel, settings: dict[str, Any]
+        self, people: pd.DataFrame, model: ModelSettings, settings: dict[str, Any]
     ) -> Unfitted:
         """Return the estimator of a model with these settings, its y, and arguments of ``fit``."""
         raise NotImplementedError
@@ -100,7 +111,7 @@ class CoxOutcomes(OutcomeFamily):
     has_periods = has_proportionality = has_counts_at_risk = robust_if_weighted = True
 
     def unfitted(
-        self, people: pd.DataFrame, model: OutcomeModel, settings: dict[str, Any]
+        self, people: pd.DataFrame, model: ModelSettings, settings: dict[str, Any]
     ) -> Unfitted:
         """Return Cox's model."""
         y = Surv(people["time"].to_numpy(), had_outcome(people))
@@ -115,7 +126,7 @@ class FineGrayOutcomes(OutcomeFamily):
     robust_if_weighted = competes = True
 
     def unfitted(
-        self, people: pd.DataFrame, model: OutcomeModel, settings: dict[str, Any]
+        self, people: pd.DataFrame, model: ModelSettings, settings: dict[str, Any]
     ) -> Unfitted:
         """Return the model of Fine and Gray."""
         y = Surv(people["time"].to_numpy(), people["event"].to_numpy())
@@ -128,7 +139,7 @@ class LogisticOutcomes(OutcomeFamily):
     family, name = LOGISTIC, "logistic"
 
     def unfitted(
-        self, people: pd.DataFrame, model: OutcomeModel, settings: dict[str, Any]
+        self, people: pd.DataFrame, model: ModelSettings, settings: dict[str, Any]
     ) -> Unfitted:
         """Return the logistic model, within sets the conditional one."""
         estimator = ConditionalLogisticRegression if model.stratified else LogisticRegression
@@ -150,7 +161,7 @@ class PoissonOutcomes(OutcomeFamily):
     needs_rates = True
 
     def unfitted(
-        self, people: pd.DataFrame, model: OutcomeModel, settings: dict[str, Any]
+        self, people: pd.DataFrame, model: ModelSettings, settings: dict[str, Any]
     ) -> Unfitted:
         """Return the Poisson model, within sets the conditional one."""
         estimator = ConditionalPoissonRegression if model.stratified else PoissonRegression
@@ -174,7 +185,7 @@ class PooledOutcomes(OutcomeFamily):
         return f"{super().ratio} by period"
 
     def unfitted(
-        self, people: pd.DataFrame, model: OutcomeModel, settings: dict[str, Any]
+        self, people: pd.DataFrame, model: ModelSettings, settings: dict[str, Any]
     ) -> Unfitted:
         """Return the pooled logistic model of the periods."""
         y = Surv(people["time"].to_numpy(), had_outcome(people))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
+from typing import Protocol
 
 from steropes.studies.database.sources.protocols import RecordsOf
 from steropes.studies.formatting.plain_text import plain_text
-
-if TYPE_CHECKING:
-    from steropes.studies.database.omop import OmopDatabase
 
 __all__ = ["UNNAMED", "descendants_of", "names_of", "some_concepts"]
 
@@ -18,12 +15,29 @@ WELL_KNOWN = {8507: "Male", 8532: "Female"}
 UNNAMED = "unnamed concept"
 
 
+class VocabularyTables(Protocol):
+    """A database whose vocabulary can be read, such as `OmopDatabase`."""
+
+    @property
+    def tables(self) -> Collection[str]:
+        """Names of the tables."""
+        ...
+
+    def rows(self, sql: str) -> list[tuple]:
+        """Return the rows of a query."""
+        ...
+
+    def records(self, wanted: RecordsOf) -> str:
+        """Return SQL of some records."""
+        ...
+
+
 def some_concepts(table: str, column: str, concepts: Iterable[int]) -> RecordsOf:
     """Select records with one of some concepts."""
     return RecordsOf(table, column, tuple(sorted({*concepts})))
 
 
-def names_of(db: OmopDatabase, concept_ids: Iterable[int]) -> dict[int, str]:
+def names_of(db: VocabularyTables, concept_ids: Iterable[int]) -> dict[int, str]:
     """Return the names of known concepts; see `OmopDatabase.concept_names`."""
     wanted = [int(c) for c in concept_ids]
     found = db.rows(
@@ -35,7 +49,7 @@ def names_of(db: OmopDatabase, concept_ids: Iterable[int]) -> dict[int, str]:
     return known | {c: named.get(c) or known.get(c, UNNAMED) for c, _ in found}
 
 
-def descendants_of(db: OmopDatabase, concept_ids: Iterable[int]) -> list[int]:
+def descendants_of(db: VocabularyTables, concept_ids: Iterable[int]) -> list[int]:
     """Return concepts and all their descendants; see `OmopDatabase.descendants`."""
     ids = sorted({int(c) for c in concept_ids})
     if "concept_ancestor" not in db.tables or not ids:
