@@ -483,3 +483,38 @@ def test_infinite_dates_are_refused(small):
     sql("UPDATE small.drug_era SET drug_era_end_date = 'infinity'")
     with pytest.raises(DataError, match=r"drug_era: drug_era_end_date is .* in 6 rows"):
         eras_and_outcomes(url)
+
+
+@pytest.mark.parametrize(
+    ("value", "condition"),
+    [
+        ("'Anna K.'", "date '2010-08-01' + nullif(note, 'x')::int"),
+        ("'1954-02-30'", "note::date"),
+        ("'987654321987'", "date '2010-08-01' + note::int"),
+        ("'Anna K.'", "small.refuses(note)"),
+    ],
+)
+def test_errors_of_the_server_do_not_quote_the_values_of_people(small, value, condition, capsys):
+    """A view computes dates from text, and the server's message holds the text that is no date."""
+    sql, url = small
+    sql(
+        "ALTER TABLE small.condition_occurrence RENAME TO written",
+        "CREATE FUNCTION small.refuses(note text) RETURNS date AS $$ BEGIN "
+        "RAISE EXCEPTION 'of % there is no date', note; END $$ LANGUAGE plpgsql",
+        "CREATE VIEW small.condition_occurrence AS SELECT person_id, condition_concept_id, "
+        f"{condition} AS condition_start_date "
+        f"FROM (SELECT *, {value} AS note FROM small.written) AS noted",
+    )
+    with pytest.raises(DataError, match="cannot read the table condition_occurrence") as caught:
+        eras_and_outcomes(url)
+    assert run(["sccs", url, "--exposure", "1", "--outcome", "3", "--output", "none"]) == 2
+    shown = ["".join(traceback.format_exception(caught.value)), *capsys.readouterr()]
+    assert "the server's message is not shown" in shown[0]
+    assert not any(value.strip("'") in text for text in shown)
+
+
+def test_errors_about_names_are_shown(small):
+    sql, url = small
+    sql("DROP TABLE small.concept", "CREATE VIEW small.concept AS SELECT 1 AS concept_id")
+    with OmopDatabase(url) as db, pytest.raises(DataError, match="concept_name"):
+        db.concept_name(1)

@@ -85,14 +85,14 @@ class ServerCache:
             return self.made[key]
 
     def asked(self, subject: str, work: Callable[[], T]) -> T:
-        """Query the server; errors are raised without credentials."""
+        """Query the server; errors are raised without credentials and values of rows."""
         try:
             return work()
         except (DataError, KeyboardInterrupt):
             raise
         except Exception as error:
             raise DataError(
-                f"{self.address.name}: cannot read {subject}: {self.address.cleaned(error)}"
+                f"{self.address.name}: cannot read {subject}: {self.address.without_values(error)}"
             ) from None
 
     def rows(self, sql: str) -> list[tuple]:

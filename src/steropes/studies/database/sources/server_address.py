@@ -10,6 +10,12 @@ from urllib.parse import quote
 __all__ = ["Address"]
 
 HIDDEN = "***"
+# Classes of SQLSTATE whose messages name tables, columns, rights or resources: connection,
+# transaction, authorisation, catalog, schema, syntax or access, resources, limits, state,
+# intervention, system.
+ABOUT_NAMES = ("08", "25", "28", "3D", "3F", "42", "53", "54", "55", "57", "58")
+SQLSTATE = re.compile(r"SQLSTATE:?\s*\(?([0-9A-Z]{5})")
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,6 +70,26 @@ class Address:
             for form in (secret, quote(secret, safe=""), quote(secret)):
                 line = line.replace(form, HIDDEN)
         return re.sub(r"//[^/@\s]+@", f"//{HIDDEN}@", line)
+
+    def without_values(self, error: BaseException) -> str:
+        """Return a driver's message about a query without credentials and without values of rows.
+
+        A server quotes the value that it cannot convert, and a function of the database may raise
+        any text. Only messages about names are returned as they are; of others remains what the
+        driver itself says, without quoted texts and numbers.
+        """
+        found = SQLSTATE.search(str(error))
+        state = getattr(error, "sqlstate", None) or (found[1] if found else "")
+        if state.startswith(ABOUT_NAMES):
+            return self.cleaned(error)
+        own, said, _ = self.cleaned(error).partition("ERROR:")
+        own = QUOTED.sub(HIDDEN, own).rstrip(" :")
+        if not (said or state):
+            return own
+        return (
+            f"{own}{f' (SQLSTATE {state})' if state else ''}; the server's message is not shown, "
+            "because it may quote values of people: see the server's log"
+        )
 
     def _secret_options(self) -> Iterator[str]:
         """Yield the values of options that look like credentials."""
