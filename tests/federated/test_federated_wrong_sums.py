@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from federated_data import plan_of, run, site_tables
 
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, federated_site
@@ -33,3 +34,39 @@ def test_a_total_that_no_rows_have_is_refused_by_name(field, factor, rng, monkey
         federate(plan, {s: FederatedSite(s, t) for s, t in tables.items()})
     monkeypatch.undo()
     assert np.isfinite(federate(plan, {s: FederatedSite(s, t) for s, t in tables.items()}).coef[0])
+
+
+@pytest.mark.parametrize(
+    ("model", "baseline", "field", "factor"),
+    [
+        ("linear", "common", "hessian", 1.01),
+        ("logistic", "common", "gradient", 1.1),
+        ("logistic", "common", "hessian", -1.0),
+        ("logistic", "site", "gradient", 0.9),
+        ("logistic", "site", "loss", 1.1),
+        ("logistic", "site", "hessian", -2.0),
+        ("poisson", "common", "gradient", 1.01),
+        ("cox", "site", "gradient", -1.0),
+        ("cox", "common", "S1", 1.1),
+        ("cox", "common", "covariates", 1.1),
+        ("cox", "common", "count", 1.5),
+        ("cox", "common", "E", 2.0),
+        ("cox", "common", "S", 0.5),
+        ("conditional", "site", "gradient", 1.2),
+    ],
+)
+def test_sums_that_contradict_each_other_are_refused(model, baseline, field, factor, monkeypatch):
+    """One of three sites falsifies a sum in all of its answers; each alone is a likely number."""
+    tables = site_tables(model)
+    honest, liar = federated_site._sums, len(tables["north"])
+
+    def wrong(rows, plan, request, predictor):
+        found = honest(rows, plan, request, predictor)
+        arrays = found if field in found else {}
+        lies = len(rows.y) == liar and field in arrays
+        return found | ({field: found[field] * factor} if lies else {})
+
+    assert run(plan_of(model, tables, baseline=baseline), tables).converged
+    monkeypatch.setattr(federated_site, "_sums", wrong)
+    with pytest.raises(DataError, match="is impossible: the answer of at least one site is wrong"):
+        run(plan_of(model, tables, baseline=baseline), tables)

@@ -13,6 +13,7 @@ from .federated_constants import CONVERGENCE
 from .federated_cross_validation import Chosen, choose_variance
 from .federated_result import FederatedResult
 from .federated_solver_model import FederatedModel
+from .impossible_totals import refuse_unconvex_hessian
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription, describe
 from .pooled_evaluations import Evaluations, SummedEvaluations
@@ -83,6 +84,7 @@ def _result(
             "at the estimate a site's linear predictors exceed the limit of its rules: give the "
             "columns a prior, or ask the owners to raise 'predictor'"
         )
+    refuse_unconvex_hessian(H, raw)
     weight = model.weight
     h = np.zeros(len(theta))
     size = scale[some] ** 2

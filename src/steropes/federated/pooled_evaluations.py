@@ -15,6 +15,11 @@ import numpy as np
 from ..errors import DataError
 from .federated_constants import EVALUATION
 from .federated_plan import FederatedPlan
+from .impossible_totals import (
+    refuse_other_intercept,
+    refuse_unconvex_hessian,
+    refuse_unconvex_losses,
+)
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription
 from .pooled_risk_sets import RiskSums
@@ -154,7 +159,9 @@ class Evaluations(ABC):
         return np.concatenate([np.arange(self.head), self.head + columns])
 
     def keep(self, at: KnownPoint) -> KnownPoint:
-        """Store a point and return it."""
+        """Store a point and return it; raise `DataError` if it contradicts other points."""
+        others = [(k.theta, k.loss, k.gradient) for k in self.known]
+        refuse_unconvex_losses(at.theta, at.loss, at.gradient, others)
         self.known = [k for k in self.known if k is not self.find(at.theta)]
         self.known.append(at)
         self._last = at
@@ -171,6 +178,8 @@ class Evaluations(ABC):
             at.held_out = sums.held_out[0]
         if np.isfinite(at.loss) and not (np.isfinite(H).all() and np.isfinite(g).all()):
             raise DataError("the sites' sums are not finite; check the units of the columns")
+        if np.isfinite(at.loss):
+            refuse_unconvex_hessian(H, raw)
         return self.keep(at)
 
 
@@ -262,4 +271,9 @@ class SummedEvaluations(Evaluations):
         sums = sums_over_sites(
             self.exchange, np.array(points), self.center, self.described.scale, columns, [0]
         )
+        if self.head and np.isfinite(sums.loss[0]):
+            refuse_other_intercept(
+                self.exchange.plan.model, self.described.weight, self.described.outcome,
+                sums.gradient[0, 0], sums.hessian[0, 0, 0],
+            )  # fmt: skip
         return self.add(points, columns, sums)

@@ -10,6 +10,7 @@ import numpy as np
 from .answer_layout import Totals
 from .federated_constants import EVALUATION
 from .federated_plan import FederatedPlan
+from .impossible_totals import IMPOSSIBLE, refuse_impossible
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription
 from .pooled_evaluations import Evaluations, KnownPoint
@@ -127,8 +128,25 @@ class StoredRiskSets(Evaluations):
         self._ask(theta, at.columns, [])
         return super().hessian(theta, columns)
 
+    def _refuse_impossible(self, ask: RiskSetRequest, sums: RiskSums) -> None:
+        """Refuse sums that no rows have; rows with an event are at risk."""
+        finite = np.isfinite(sums.S)
+        S, E = np.where(finite, sums.S, 0.0), np.where(finite, sums.E, 0.0)
+        slack = IMPOSSIBLE * np.abs(S).max(axis=1, keepdims=True, initial=0.0)
+        events = self.described.events
+        refuse_impossible({
+            "S": bool((S + slack < 0).any()),
+            "E": bool(((E + slack < 0) | (S + slack < E)).any()),
+            "count": bool(
+                (sums.count < 0).any()
+                or (ask.fold < 0 and events is not None and sums.count.sum() != events)
+            ),
+            "weight": bool((sums.weight < 0).any()),
+        })  # fmt: skip
+
     def learn(self, ask: RiskSetRequest, columns: np.ndarray, sums: RiskSums) -> KnownPoint:
         """Store the sums of a round; return the first point."""
+        self._refuse_impossible(ask, sums)
         pooled, theta = PooledRiskSets(sums, self.ties), ask.points[0]
         losses = pooled.losses()
         for point, value in zip(ask.points[1:], losses[1:], strict=True):
