@@ -167,6 +167,7 @@ def test_multinomial_model_agrees_with_numerical_integration():
     np.testing.assert_allclose(table["sd"] / sd, 1.0, atol=0.1)
 
 
+@pytest.mark.slow
 def test_multinomial_model_of_two_classes_has_the_logistic_posterior():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(80, 3))

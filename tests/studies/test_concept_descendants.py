@@ -5,7 +5,7 @@ import json
 import duckdb
 import pandas as pd
 import pytest
-from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
+from tests.studies.conftest import COMPARATOR, FEW, OUTCOME, TARGET, day
 from tests.studies.new_users import covariates, new_users
 
 from steropes.errors import DataError
@@ -229,7 +229,7 @@ def test_a_study_says_that_a_concept_has_no_links(people, capsys):
     path = people.write()
     with duckdb.connect(str(path)) as con:
         con.execute(f"DELETE FROM concept_ancestor WHERE ancestor_concept_id = {OUTCOME}")
-    study = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME, unblind=True))
+    study = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME, unblind=True, **FEW))
     said = "The outcome: concept_ancestor has no row of concept 3 (bleeding)"
     assert said in study_page(study.release)
     print_study(study, [])

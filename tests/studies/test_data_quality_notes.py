@@ -5,7 +5,7 @@ import zipfile
 
 import pandas as pd
 import pytest
-from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET
+from tests.studies.conftest import COMPARATOR, FEW, OUTCOME, TARGET
 
 from steropes.studies import StudySettings, case_series, case_series_settings, comparative_study
 from steropes.studies.cli.command_line import run
@@ -66,7 +66,7 @@ def database(omop):
 
 
 def settings(least):
-    return StudySettings(TARGET, COMPARATOR, OUTCOME, min_cell=least, descendants=False)
+    return StudySettings(TARGET, COMPARATOR, OUTCOME, min_cell=least, descendants=False, **FEW)
 
 
 @pytest.mark.parametrize(("least", "count"), [(5, "15"), (20, "<20")])

@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
+from tests.studies.conftest import COMPARATOR, FEW, OUTCOME, TARGET, day
 from tests.studies.new_users import covariates, new_users
 
 from steropes.studies import (
@@ -106,7 +106,7 @@ def test_a_study_and_a_case_series_count_them(people):
             "UPDATE drug_era SET drug_era_end_date = drug_era_start_date - 5 "
             f"WHERE drug_concept_id = {TARGET} AND person_id <= 20"
         )
-    study = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME))
+    study = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME, **FEW))
     assert sorted(n.count for n in study.data_notes) == [10, 22]  # of the study drugs, of all
     assert REVERSED in study_page(study.release)
     told = json.loads(json.dumps(study.to_dict()))["data_notes"]
@@ -130,7 +130,7 @@ def test_records_without_a_first_day_are_left_out_and_counted(people):
         con.execute(
             "UPDATE condition_occurrence SET condition_start_date = NULL WHERE person_id < 8"
         )
-    study = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME))
+    study = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME, **FEW))
     undated = {n.text: n.count for n in study.data_notes if n.topic == "undated_records"}
     lost = "without a first day are left out"
     assert undated[f"Records of condition_occurrence, the outcome, {lost}"] == 7
@@ -175,9 +175,9 @@ def test_people_without_a_year_of_birth_are_counted(omop, analyses, age):
 @pytest.mark.parametrize("changed", [{}, {"gender_concept_id": 8540, "year_of_birth": 1990}])
 def test_people_that_are_there_twice_count_once(people, changed):
     path = people.write()
-    once = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME))
+    once = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME, **FEW))
     repeat(path, "person", 14, **changed)
-    twice = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME))
+    twice = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME, **FEW))
     assert notes(once.data_notes).get("repeated_people") is None
     assert notes(twice.data_notes)["repeated_people"] == 14
     pd.testing.assert_frame_equal(twice.people, once.people)

@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from tests.studies.conftest import FEW
 
 import steropes
 from steropes.designs.covariates.preprocessing import TidyRules
@@ -36,7 +37,6 @@ from steropes.studies.report.study_report import study_page
 from steropes.studies.specifications import ControlSet
 
 CONTROLS = (81151, 78272, 4113008, 4155034)
-FEW = {"folds": 5, "tie_orders": 0}
 
 
 def saved(database, path):

@@ -132,6 +132,7 @@ def test_quantile_is_the_first_outcome_with_that_probability(link, data):
         m.predict_quantile(X, 1.0)
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     """95 % intervals of a probability, a mean and a median hold the truth in about 95 %."""
     rng = np.random.default_rng(12)

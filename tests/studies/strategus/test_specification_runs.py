@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -60,13 +61,13 @@ def old(db, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def open_(db, tmp_path_factory):
-    """The same run without disclosure control."""
+def open_(db, new, tmp_path_factory):
+    """The same run, continued after its analyses without disclosure control."""
+    folder = tmp_path_factory.mktemp("open")
+    shutil.copytree(new.folder.parent, folder, dirs_exist_ok=True)
     given = new_specification(CONTROLS)
     given["moduleSpecifications"] += [CHARACTERIZATION, INCIDENCE, PREDICTION]
-    return run_specification(
-        db, specification_plan(given), tmp_path_factory.mktemp("open"), disclosure="none"
-    )
+    return run_specification(db, specification_plan(given), folder, disclosure="none")
 
 
 def loaded(release: Path) -> sqlite3.Connection:
