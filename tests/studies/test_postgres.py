@@ -513,8 +513,9 @@ def test_errors_of_the_server_do_not_quote_the_values_of_people(small, value, co
     assert not any(value.strip("'") in text for text in shown)
 
 
-def test_errors_about_names_are_shown(small):
-    sql, url = small
-    sql("DROP TABLE small.concept", "CREATE VIEW small.concept AS SELECT 1 AS concept_id")
-    with OmopDatabase(url) as db, pytest.raises(DataError, match="concept_name"):
-        db.concept_name(1)
+def test_errors_about_names_are_shown(url):
+    with OmopDatabase(url) as db:
+        cache = db._source._cache
+        said = 'cannot read it: .*relation "cdm.nothing" does not exist'
+        with pytest.raises(DataError, match=said):
+            cache.asked("it", lambda: cache.rows("SELECT 1 FROM cdm.nothing"))
