@@ -17,10 +17,16 @@ from collections import defaultdict
 import numpy as np
 import pandas as pd
 from scipy.special import expit, xlogy
+from sklearn.base import clone
 
-from steropes import DataError, compare_groups
-from steropes.designs import Matching
+from steropes import DataError
+from steropes.designs import DoublyRobust, Matching
+from steropes.designs.comparative.adjustments import adjust_groups, steps_of
+from steropes.designs.comparative.comparison_table import ComparisonTable, people_to_compare
+from steropes.designs.comparative.marginal_effects import marginal_effects
+from steropes.designs.comparative.standardization import standardized_effects
 from steropes.designs.effects.two_group_cox import TwoGroupCox
+from steropes.designs.values.estimands import check_estimand
 
 SEED = 20
 COVARIATES = ["age", "severe", "dose", "site"]
@@ -123,9 +129,45 @@ def table_of(n: int, rng: np.random.Generator) -> pd.DataFrame:
     return table
 
 
-def methods_of(estimand: str, kind: str) -> list:
-    """Return the methods that an outcome allows."""
-    return [x for x in METHODS[estimand] if kind != "time" or x not in ("aipw", "tmle")]
+def compared(table: pd.DataFrame, estimand: str, kinds: list[str]) -> tuple[list, list]:
+    """Return the effects of each outcome, for which weights are estimated once, and refusals."""
+    tables = {kind: _people(table, kind) for kind in kinds}
+    first = next(iter(tables.values()))
+    rows, refused, code = [], [], check_estimand(estimand)
+    for name, step in steps_of(METHODS[estimand], code, None, False).items():
+        shared = None
+        for kind, own in tables.items():
+            at = HORIZON if kind == "time" else None
+            try:
+                if step is None:
+                    found = standardized_effects(
+                        own, check_estimand(estimand), None, at, "efron", 0.95
+                    )
+                elif isinstance(step, DoublyRobust):
+                    if kind == "time":
+                        continue
+                    found = marginal_effects(
+                        own, adjust_groups(own, name, clone(step)), at, "efron", 0.95
+                    )
+                else:
+                    shared = shared or adjust_groups(first, name, clone(step))
+                    found = marginal_effects(own, shared, at, "efron", 0.95)
+            except DataError:
+                refused.append((estimand, kind, name))
+            else:
+                rows += [(kind, row) for row in found if row.scale == "marginal"]
+    return rows, refused
+
+
+def _people(table: pd.DataFrame, kind: str) -> ComparisonTable:
+    """Return the people with one of the outcomes."""
+    nothing = dict.fromkeys(["entry", "target", "id"])
+    time = kind == "time"
+    return people_to_compare(
+        table, treatment="drug", covariates=COVARIATES, missing="error",
+        outcome=None if time else kind, time="time" if time else None,
+        event="ended" if time else None, **nothing,
+    )  # fmt: skip
 
 
 def main() -> None:
@@ -147,45 +189,20 @@ def main() -> None:
             break
         table = table_of(given.n, np.random.default_rng([SEED, given.n, repeat]))
         for estimand in given.estimands.split(","):
-            for kind in given.outcomes.split(","):
-                _one(table, estimand, kind, known, hits, values, refused)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                rows, failed = compared(table, estimand, given.outcomes.split(","))
+            for key in failed:
+                refused[key] += 1
+            for kind, row in rows:
+                truth = known.get((estimand, kind, row.measure))
+                if truth is None or not np.isfinite(row.se):
+                    continue
+                key = estimand, kind, row.measure, row.method
+                hits[key].append(row.lower <= truth <= row.upper)
+                ratio = np.log(row.estimate / truth) if row.measure.endswith("ratio") else None
+                values[key].append((row.estimate - truth if ratio is None else ratio, row.se))
     report(given.n, hits, values, refused)
-
-
-def _one(table, estimand, kind, known, hits, values, refused) -> None:
-    """Compare the groups of one draw by all methods."""
-    methods = methods_of(estimand, kind)
-    try:
-        found = [_compared(table, estimand, kind, methods)]
-    except DataError:
-        found = []
-        for method in methods:
-            try:
-                found.append(_compared(table, estimand, kind, [method]))
-            except DataError:
-                refused[estimand, kind, str(method)] += 1
-    for row in (row for each in found for row in each.itertuples()):
-        truth = known.get((estimand, kind, row.measure))
-        if truth is None or not np.isfinite(row.se):
-            continue
-        key = estimand, kind, row.measure, row.method
-        hits[key].append(row.lower <= truth <= row.upper)
-        log = row.measure.endswith("ratio")
-        values[key].append((np.log(row.estimate / truth) if log else row.estimate - truth, row.se))
-
-
-def _compared(table: pd.DataFrame, estimand: str, kind: str, methods: list) -> pd.DataFrame:
-    """Return the adjusted marginal effects."""
-    outcome = {"outcome": kind}
-    if kind == "time":
-        outcome = {"time": "time", "event": "ended", "horizon": HORIZON}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = compare_groups(
-            table, treatment="drug", covariates=COVARIATES, estimand=estimand, adjust=methods,
-            **outcome,
-        ).effects  # fmt: skip
-    return found[(found["method"] != "unadjusted") & (found["scale"] == "marginal")]
 
 
 def report(n: int, hits: dict, values: dict, refused: dict) -> None:

@@ -28,6 +28,8 @@ NAMES = {
     "mean": ("mean difference", None),
     "rate": ("rate difference", "rate ratio"),
     "restricted mean": ("restricted mean difference", None),
+    # Of `compare_means`, in which means of both kinds have one name.
+    "group mean": ("difference", "ratio"),
 }
 
 
@@ -73,7 +75,9 @@ def is_ratio(measure: str) -> bool:
     return measure.endswith("ratio")
 
 
-def contrasts(name: str, values: NDArray, V: NDArray) -> Iterator[tuple[str, float, float]]:
+def contrasts(
+    name: str, values: NDArray, V: NDArray, *, odds: bool = False
+) -> Iterator[tuple[str, float, float]]:
     """Yield the measures of a statistic: name, difference or log ratio, and standard error.
 
     Parameters
@@ -84,16 +88,18 @@ def contrasts(name: str, values: NDArray, V: NDArray) -> Iterator[tuple[str, flo
         Of the target and of the comparator.
     V : ndarray, shape (2, 2)
         Their covariance matrix.
+    odds : bool, default False
+        Whether there is an odds ratio, which risks always have.
     """
     difference, ratio = NAMES[name]
     yield difference, float(values[0] - values[1]), _error(np.array([1.0, -1.0]), V)
     if ratio is None or not (values > 0).all():
         return
     yield ratio, float(np.log(values[0] / values[1])), _error(np.array([1.0, -1.0]) / values, V)
-    if name == "risk" and (values < 1).all():
-        odds = values / (1 - values)
+    if (odds or name == "risk") and (values < 1).all():
+        of = values / (1 - values)
         slope = np.array([1.0, -1.0]) / (values * (1 - values))
-        yield "odds ratio", float(np.log(odds[0] / odds[1])), _error(slope, V)
+        yield "odds ratio", float(np.log(of[0] / of[1])), _error(slope, V)
 
 
 def _error(slope: NDArray, V: NDArray) -> float:

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from steropes.data.vector_checks import check_level
 from steropes.designs.comparative.abadie_imbens import matching_estimate
+from steropes.designs.comparative.effect_rows import contrasts, is_ratio
 from steropes.designs.values.estimands import check_estimand
 from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.errors import DataError
@@ -197,21 +198,14 @@ def small_sample_factor(n: int, groups: int | None) -> float:
 
 def _measures(means: NDArray, V: NDArray, binary: bool, z: float) -> pd.DataFrame:
     """Tabulate means, their difference, ratio and odds ratio."""
-    rows: list[tuple[str, float, NDArray, bool]] = [
-        ("target mean", means[0], np.array([1.0, 0.0]), False),
-        ("comparator mean", means[1], np.array([0.0, 1.0]), False),
-        ("difference", means[0] - means[1], np.array([1.0, -1.0]), False),
+    rows = [
+        (f"{arm} mean", float(mean), float(np.sqrt(variance)))
+        for arm, mean, variance in zip(("target", "comparator"), means, np.diag(V), strict=True)
     ]
-    if (means > 0).all():
-        rows.append(("ratio", means[0] / means[1], np.array([1, -1]) / means, True))
-        if binary and (means < 1).all():
-            odds = means / (1 - means)
-            slope = np.array([1, -1]) / (means * (1 - means))
-            rows.append(("odds ratio", odds[0] / odds[1], slope, True))
+    rows += contrasts("group mean", means, V, odds=binary)
     made = []
-    for name, value, slope, ratio in rows:
-        se = float(np.sqrt(slope @ V @ slope))
-        ends = (np.log(value) if ratio else value) + np.array([-z, z]) * se
-        lower, upper = np.exp(ends) if ratio else ends
-        made.append((name, float(value), se, float(lower), float(upper)))
+    for name, value, se in rows:
+        ends = np.array([value, value - z * se, value + z * se])
+        estimate, lower, upper = map(float, np.exp(ends) if is_ratio(name) else ends)
+        made.append((name, estimate, se, lower, upper))
     return pd.DataFrame(made, columns=["measure", "estimate", "se", "lower", "upper"])
