@@ -71,6 +71,14 @@ def compared(m):
     return steropes.compare_groups(table, treatment="drug", outcome="died", covariates=["age"])
 
 
+def series(m):
+    """A case series from tables."""
+    people = pd.DataFrame({"id": range(12), "start": 1, "end": 100})
+    doses = pd.DataFrame({"id": range(12), "start": 30})
+    events = pd.DataFrame({"id": range(12), "day": [32, 35, 38, *range(5, 95, 10)]})
+    return steropes.self_controlled_case_series(events, doses, people, risk_periods=(0, 9))
+
+
 RESULTS = {
     "inference.bootstrap": [lambda m: m.cox.inference.bootstrap(8, random_state=0)],
     "inference.debiased_lasso": [lambda m: m.lasso.inference.debiased_lasso("drug")],
@@ -187,6 +195,9 @@ RESULTS = {
     "logrank_test": [lambda m: steropes.logrank_test(m.y, m.groups)],
     "pairwise_logrank_test": [lambda m: steropes.pairwise_logrank_test(m.y, m.groups)],
     "restricted_mean_test": [lambda m: steropes.restricted_mean_test(m.y, m.groups, 0.5)],
+    "self_controlled_case_series": [
+        series, lambda m: series(m).estimates, lambda m: series(m).summary(),
+    ],
     "time_dependent_auc": [
         lambda m: steropes.time_dependent_auc(m.cox.predict(m.X), m.y, times=[0.3, 0.6])
     ],
