@@ -20,11 +20,18 @@ from tests.studies.release_attacker import (
     numbers_of,
     terminal_text,
 )
+from tests.studies.series_grid_attacks import (
+    attack_series_grid,
+    exact_series_grid,
+    released_series_grid,
+)
 
 from steropes.studies import case_series, case_series_settings
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.complementary_suppression import sum_splits, unnarrowed_counts
 from steropes.studies.disclosure.disclosive_digit_rounding import STEPS
 from steropes.studies.disclosure.effect_suppression import Secrecy
+from steropes.studies.disclosure.small_cell_suppression import Bound
 from steropes.studies.grids.sccs_grid import (
     CaseSeriesGrid,
     SeriesAnalysis,
@@ -308,3 +315,50 @@ def test_outcomes_of_weeks_do_not_follow_from_those_of_a_window(rules):
     assert found["suppressed"] > 100
     assert shown > 50
     assert found["exact"] == found["two"] == 0
+
+
+BOTH = [DisclosureRules(), DisclosureRules("opensafely", 8)]
+
+
+def attacked_series_grids(seeds):
+    """Count what the attacker finds in random grids of case series, by rule set."""
+    found = [Counter(), Counter()]
+    for seed in seeds:
+        exact = exact_series_grid(np.random.default_rng(seed))
+        for of, rules in zip(found, BOTH, strict=True):
+            of += attack_series_grid(released_series_grid(exact, rules, "x"), exact, rules)
+    return found
+
+
+def test_no_count_of_a_grid_of_case_series_has_a_single_possible_value():
+    """In this database four outcomes are those of a window less those of a part of it."""
+    for found in attacked_series_grids([2]):
+        assert found["suppressed"] > 5
+        assert found["exact"] == 0
+
+
+@pytest.mark.slow
+def test_no_count_of_many_grids_of_case_series_has_a_single_possible_value():
+    for found in attacked_series_grids(range(200)):
+        assert found["suppressed"] > 1000
+        assert found["exact"] == 0
+        assert found["two"] <= found["suppressed"] / 50
+
+
+def test_counts_that_add_up_narrow_no_small_one():
+    """Days tell that the second and the third window make up the first one."""
+    rules, few = DisclosureRules(), Bound(5)
+    for counts, told, wanted in (
+        ([20, 18, 2], [20, 18, few], [20, Bound(20), few]),
+        ([8, 4, 4], [8, few, few], [Bound(9), few, few]),
+        ([5, 1, 4], [5, few, few], [5, few, few]),
+        ([20, 14, 6], [20, 14, 6], [20, 14, 6]),
+    ):
+        splits = sum_splits([210, 70, 140], counts)
+        assert unnarrowed_counts(counts, told, splits, rules) == wanted
+    # A third analysis with the same window has the same bound, also for its parts in three.
+    counts, days = [20, 20, 12, 6, 2], [210, 210, 70, 70, 70]
+    found = unnarrowed_counts(counts, [20, 20, 12, 6, few], sum_splits(days, counts), rules)
+    assert found[:2] == [20, 20]
+    assert isinstance(found[3], Bound)
+    assert not sum_splits([210, 70, 150], [20, 18, 2])

@@ -26,7 +26,7 @@ def judge(
     Parameters
     ----------
     exact : Diagnostics
-        Exact values, which determine the verdicts.
+        Exact values, which determine the verdicts but that on the number of outcomes.
     released : mapping
         The released result of the main analysis, with its diagnostics and notes.
     further : mapping
@@ -38,6 +38,8 @@ def judge(
     found = []
     for declared in declared_diagnostics(limits, "comparative"):
         one, verdict = declared.chosen(limits), verdicts[declared.key]
+        if one.key == "precision":  # It is judged by the released numbers of outcomes.
+            verdict = replace(verdict, verdict=released[one.verdict_column])
         value = one.agreeing(_value(one, released, further), verdict.verdict, limits)
         found.append(replace(verdict, value=value, about=about.get(one.key, verdict.about)))
     return found

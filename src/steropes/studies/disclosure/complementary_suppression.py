@@ -8,22 +8,26 @@ each, because the total is at least 8.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.studies.disclosure.disclosure_rules import OPENSAFELY_ROUNDING, DisclosureRules
+from steropes.studies.disclosure.small_cell_suppression import Bound
 
 __all__ = [
     "Split",
     "beside",
     "count_ranges",
+    "equal_splits",
     "exhaustive_splits",
     "limit_of_part",
     "nested_splits",
     "part_split",
+    "sum_splits",
+    "unnarrowed_counts",
     "withheld_counts",
 ]
 
@@ -104,6 +108,119 @@ def part_split(rows: int, parts: int) -> Split:
     """Return the split of tables with a total in each row, followed by its parts."""
     positions = np.arange(rows * (parts + 1)).reshape(rows, parts + 1)
     return positions[:, 1:].ravel(), positions[:, :1].repeat(parts, axis=1).ravel()
+
+
+def sum_splits(sizes: ArrayLike, counts: ArrayLike) -> list[Split]:
+    """Find the counts that are the sum of up to three others, or equal to another one.
+
+    Groups of which a larger one consists are recognised by their sizes, such as the days of windows
+    after exposure: sizes and counts both add up.
+
+    Parameters
+    ----------
+    sizes, counts : array-like of int, shape (n,)
+        Size of each group, such as its days, and its exact count.
+
+    Returns
+    -------
+    list of (ndarray, ndarray)
+        Positions of the parts, and of their totals.
+    """
+    size, count = (np.asarray(x, dtype=np.int64) for x in (sizes, counts))
+    codes = size * (4 * int(count.max(initial=0)) + 1) + count  # They add up if both do.
+    distinct, first = np.unique(codes, return_index=True)
+    found = equal_splits(codes.tolist())
+    own = np.flatnonzero(size[first] > 0)
+    parts, pairs = distinct[own], [*itertools.combinations_with_replacement(range(len(own)), 2)]
+    triples = itertools.combinations_with_replacement(range(len(own)), 3)
+    for of in [*pairs, *triples]:
+        total = int(parts[[*of]].sum())
+        at = int(np.searchsorted(distinct, total))
+        if at < len(distinct) and distinct[at] == total and len({*of}) == len(of):
+            chosen = first[own[[*of]]]
+            found.append((chosen, np.full(len(of), first[at])))
+    return _merged(found)
+
+
+def equal_splits(marks: Sequence[Hashable]) -> list[Split]:
+    """Return the splits of counts that are equal, those with the same mark."""
+    first: dict[Hashable, int] = {}
+    pairs = [(i, first.setdefault(mark, i)) for i, mark in enumerate(marks)]
+    return _merged([(np.array([i]), np.array([j])) for i, j in pairs if i != j])
+
+
+def _merged(splits: Sequence[Split]) -> list[Split]:
+    """Join splits with different totals, so that few are left."""
+    rows: list[list[Split]] = []
+    used: dict[int, int] = {}
+    for parts, totals in splits:
+        number = used.get(int(totals[0]), 0)
+        used[int(totals[0])] = number + 1
+        if number == len(rows):
+            rows.append([])
+        rows[number].append((parts, totals))
+    return [(np.concatenate([p for p, _ in of]), np.concatenate([t for _, t in of])) for of in rows]
+
+
+def unnarrowed_counts(
+    counts: Sequence[int],
+    told: Sequence[int | Bound],
+    splits: Sequence[Split],
+    rules: DisclosureRules,
+) -> list[int | Bound]:
+    """Replace exact counts that narrow a suppressed one by bounds; the first have precedence.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Exact counts.
+    told : sequence of int or Bound
+        The counts as each of them would be released alone.
+    splits : sequence of (ndarray, ndarray)
+        Positions of parts and of the total of each, as `sum_splits` finds them.
+
+    Returns
+    -------
+    list of int or Bound
+        The bound of a count is the largest value that the others allow.
+    """
+    found = [*told]
+    hidden = np.array([isinstance(n, Bound) for n in found], dtype=bool)
+    if rules.open or rules.rounds or not splits or not hidden.any():
+        return found
+    ranges = [_bounded(n, of, rules) for n, of in zip(counts, found, strict=True)]
+    low, high = (np.array([r[k] for r in ranges], dtype=float) for k in (0, 1))
+    for i in np.flatnonzero(~hidden):
+        low[i], high[i] = 0.0, np.inf
+    related = np.unique(np.concatenate([x for split in splits for x in split]))
+    values = _values(low, high, splits)
+    for i in related[~hidden[related]].tolist():
+        exact = low.copy(), high.copy()
+        exact[0][i] = exact[1][i] = counts[i]
+        further = _values(*exact, splits)
+        if (further < np.minimum(values, rules.least - 1))[hidden].any():
+            most = _propagated(low, high, splits)[1][i]
+            limit = int(most) + 1 if np.isfinite(most) else counts[i] + rules.least
+            found[i], hidden[i] = Bound(max(limit, rules.least)), True
+            low[i], high[i] = _bounded(counts[i], found[i], rules)
+            values = np.minimum(values, _values(low, high, splits))
+        else:
+            low, high = exact
+    return found
+
+
+def _values(low: NDArray, high: NDArray, splits: Sequence[Split]) -> NDArray:
+    """Count the values that each count can have."""
+    ends = _propagated(low, high, splits)
+    return ends[1] - ends[0] + 1
+
+
+def _bounded(n: int, told: int | Bound, rules: DisclosureRules) -> tuple[float, float]:
+    """Return the range of a count; a bound is as near as most bounds are."""
+    if not isinstance(told, Bound):
+        return n, n
+    near = told.limit - rules.least
+    return (max(near, 1.0) if n >= near else 0.0), told.limit - 1
 
 
 def limit_of_part(total: ArrayLike, rules: DisclosureRules) -> NDArray:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.designs.values.arm_names import ARMS
+from steropes.studies.diagnostics.result_blinding import tells_of_outcomes
 from steropes.studies.disclosure.complementary_suppression import part_split, withheld_counts
 from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, log_unit, significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
@@ -266,7 +267,8 @@ def _notes(
         for name in ("tied", "target_lost", "comparator_lost"):
             line[name] = rules.stepped(number(line[name]), fewest[key])
         if s.closed:
-            if not line["note"]:
+            # The note of an estimate that is missing or infinite would reveal the outcomes.
+            if not line["note"] or (fewest[key] and tells_of_outcomes(line["note"])):
                 line["note"] = WITHHELD
             names = ("proportional_p", "e_value", "e_value_limit", "limit_ratio")
             line |= {**dict.fromkeys(names, math.nan), "e_value_form": None}

@@ -11,6 +11,8 @@ import pandas as pd
 from steropes.designs.values.arm_names import ARMS
 from steropes.studies.database.data_quality_notes import released_notes
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
+from steropes.studies.diagnostics.diagnostic import NOT_EVALUATED
+from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.disclosure.counts_in_text import released_notes_column
 from steropes.studies.disclosure.disclosive_digit_rounding import (
     in_ratio,
@@ -37,6 +39,7 @@ from steropes.studies.results.calibrated_results import calibrated_tables
 __all__ = ["release_grid"]
 
 Tables = Mapping[str, pd.DataFrame]
+PRECISION = "precision_diagnostic"
 RARE = 0.05  # The assumed share of people with a covariate.
 BALANCES = ("cm_shared_covariate_balance", "cm_covariate_balance")
 # The largest differences among the diagnostics, with the keys of their tables in `BALANCES`.
@@ -94,7 +97,7 @@ def release_grid(
         "subgroup": effects.subgroups,
         "effect_by_period": effects.periods,
         "absolute_effect": effects.absolute,
-        "note": _notes(effects.notes, unnamed, rules),
+        "note": _notes(effects.notes, unnamed, calibrated.results, thresholds, rules),
         "cm_kaplan_meier_dist": released_curves(
             exact["cm_kaplan_meier_dist"], counts, effects.secrecy, rules
         ),
@@ -119,15 +122,38 @@ def release_grid(
 
 
 def _notes(
-    notes: pd.DataFrame, unnamed: Container[tuple[int, str]], rules: DisclosureRules
+    notes: pd.DataFrame,
+    unnamed: Container[tuple[int, str]],
+    results: pd.DataFrame,
+    thresholds: DiagnosticThresholds,
+    rules: DisclosureRules,
 ) -> pd.DataFrame:
-    """Release the notes of results, without the names of hidden covariates."""
+    """Release the notes of results, without the names of hidden covariates.
+
+    The number of outcomes is judged as it is released, because a limit among the values of a
+    suppressed number would narrow it.
+    """
     worst = [
         "" if (int(analysis), str(name)) in unnamed else name
         for analysis, name in zip(notes["analysis_id"], notes["worst_covariate"], strict=True)
     ]
     released = released_notes_column(notes["note"], rules)
-    return notes.assign(note=released, worst_covariate=worst)
+    declared = {d.key: d for d in declared_diagnostics(thresholds, "comparative")}
+    precision = declared["precision"].chosen(thresholds)
+    words = {
+        tuple(line[k] for k in KEY): precision.word(_fewest(line, rules), thresholds)
+        for line in results.to_dict("records")
+    }
+    keys = notes[KEY].itertuples(index=False, name=None)
+    known = zip(keys, notes[PRECISION], strict=True)
+    judged = [word if word == NOT_EVALUATED else words[key] for key, word in known]
+    return notes.assign(note=released, worst_covariate=worst, **{PRECISION: judged})
+
+
+def _fewest(line: dict[Any, Any], rules: DisclosureRules) -> float:
+    """Return the smallest number of outcomes of an arm for which its released number can stand."""
+    shown = [int(line[f"{arm}_outcomes"]) for arm in ARMS]
+    return min(n if n >= 0 else max(-n - rules.least, 1) for n in shown)
 
 
 def _with_balance(exact: Tables, rules: DisclosureRules) -> dict[str, pd.DataFrame]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,11 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
+from steropes.studies.disclosure.complementary_suppression import (
+    equal_splits,
+    sum_splits,
+    unnarrowed_counts,
+)
 from steropes.studies.disclosure.disclosive_digit_rounding import (
     STEPS,
     effect_step,
@@ -73,34 +78,70 @@ def released_covariates(exact: Tables, rules: DisclosureRules) -> dict[Key, Cova
     """Release the counts of all covariates of all series.
 
     All cases are released, so that neither those with a covariate nor those without it may be few,
-    nor the difference to the count of the same exposure in another analysis.
+    nor the difference to the count of a window of the same exposure in another analysis. Counts
+    that are the sum of others, such as those of a window and of its parts, narrow no small one.
     """
     rows = exact["covariate_count"].to_dict("records")
-    sets = exact["sccs_exposures_outcome_set"]
-    outcomes = dict(sets[[SET[1], "outcome_id"]].itertuples(index=False))
-    # A covariate of another analysis with the same name belongs to the same exposure.
-    eras = {
-        key_of(line): (int(line["era_id"] or 0), str(line["covariate_name"]))
-        for line in exact["sccs_covariate"].to_dict("records")
-    }
+    lines = {key_of(line): line for line in rows}
     errors = {key_of(e): _error(e) for e in exact["sccs_covariate_result"].to_dict("records")}
     finals = _finals(exact)
-    known: dict[tuple[Any, ...], list[int]] = {}
-    found = {}
-    for line in rows:
-        key = key_of(line)
-        place = (int(outcomes.get(key[1], key[1])), eras.get(key, key[2]))
-        counts = _counts(line, finals.get(key[:2], {}), rules)
-        for name in ("subjects", "events", "observed_events"):
-            others = known.setdefault((*place, name), [])
-            if isinstance(counts[name], int) and not rules.rounds:
-                counts[name] = rules.apart([int(line[name])], others)[0]
-                if isinstance(counts[name], int):
-                    others.append(int(line[name]))
-        secrecy = _secrecy(line, counts, errors.get(key, math.nan), rules)
-        found[key] = CovariateCounts(**counts, secrecy=secrecy)
-    lines = {key_of(line): line for line in rows}
+    told = {key: _counts(line, finals.get(key[:2], {}), rules) for key, line in lines.items()}
+    if not rules.rounds:
+        for place in _exposures(exact, lines):
+            for name in ("subjects", "events", "observed_events"):
+                _apart(place, name, lines, told, rules)
+    found = {
+        key: CovariateCounts(
+            **told[key], secrecy=_secrecy(line, told[key], errors.get(key, math.nan), rules)
+        )
+        for key, line in lines.items()
+    }
     return _with_common_baseline(found, lines, errors, finals, rules)
+
+
+def _exposures(exact: Tables, keys: Iterable[Key]) -> Iterable[dict[Key, str]]:
+    """Return the covariates of each exposure and outcome, in all analyses, with their kinds."""
+    sets = exact["sccs_exposures_outcome_set"]
+    outcomes = dict(sets[[SET[1], "outcome_id"]].itertuples(index=False))
+    windows = exact["sccs_covariate_analysis"]
+    before = {
+        (int(line["analysis_id"]), int(line["covariate_analysis_id"])): "before"
+        for line in windows[windows["pre_exposure"] == 1].to_dict("records")
+    }
+    found: dict[tuple[Any, ...], dict[Key, str]] = {}
+    lines = {key_of(line): line for line in exact["sccs_covariate"].to_dict("records")}
+    for key in keys:
+        line = lines.get(key, {})
+        era, of = int(line.get("era_id") or 0), line.get("covariate_analysis_id")
+        kind = "probe" if of is None or pd.isna(of) else before.get((key[0], int(of)), "during")
+        # A window of several eras has the number 0; it belongs to the exposure of its question.
+        place = (int(outcomes.get(key[1], key[1])), era or -key[1])
+        found.setdefault(place, {})[key] = kind
+    return found.values()
+
+
+def _apart(
+    place: Mapping[Key, str],
+    name: str,
+    lines: Mapping[Key, dict[Any, Any]],
+    told: Mapping[Key, dict[str, int | Bound]],
+    rules: DisclosureRules,
+) -> None:
+    """Suppress counts of an exposure's windows from which a small one would follow."""
+    keys, exact = [*place], {key: int(lines[key][name]) for key in place}
+    for k, key in enumerate(keys):
+        others = [of for of in keys[:k] if of[0] != key[0] and place[of] == place[key]]
+        known = [exact[of] for of in others if isinstance(told[of][name], int)]
+        if isinstance(told[key][name], int):
+            told[key][name] = rules.apart([exact[key]], known)[0]
+    # Windows of one kind with equal counts may have the same outcomes, also if one is longer.
+    splits = sum_splits([int(lines[key]["days"]) for key in keys], [*exact.values()])
+    splits += equal_splits([(place[key], n) for key, n in exact.items()])
+    alone = [told[key][name] for key in keys]
+    for key, n in zip(
+        keys, unnarrowed_counts([*exact.values()], alone, splits, rules), strict=True
+    ):
+        told[key][name] = n
 
 
 def _counts(

@@ -12,6 +12,7 @@ import pandas as pd
 from steropes.studies.database.data_quality_notes import released_notes
 from steropes.studies.diagnostics.diagnostic import FAIL, NOT_EVALUATED, PASS, allows
 from steropes.studies.diagnostics.diagnostic_catalogue import SERIES, further_diagnostics
+from steropes.studies.disclosure.complementary_suppression import sum_splits, unnarrowed_counts
 from steropes.studies.disclosure.counts_in_text import released_notes_column
 from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, log_unit, significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
@@ -185,7 +186,9 @@ def _attrition(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.Data
         for outcome in outcomes.unique():
             here = outcomes == outcome
             rows = [*table.index[here & final], *table.index[here & ~own & ~final]]
-            values = rules.apart([int(table.at[r, name]) for r in rows])
+            own_counts = [int(table.at[r, name]) for r in rows]
+            splits = sum_splits([int(table.at[r, "observed_days"]) for r in rows], own_counts)
+            values = unnarrowed_counts(own_counts, rules.apart(own_counts), splits, rules)
             for r, value in zip(rows, values, strict=True):
                 found[name][r] = value
         for r in table.index[own]:
