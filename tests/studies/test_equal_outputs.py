@@ -52,6 +52,8 @@ def logged():
     """Collect everything that is logged, warned of or printed, as texts."""
     texts = {name: io.StringIO() for name in ("log", "printed")}
     handler, root = logging.StreamHandler(texts["log"]), logging.getLogger()
+    # It logs the places of its fonts when it is imported, once in a process.
+    handler.addFilter(lambda record: not record.name.startswith("matplotlib"))
     level = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
