@@ -34,6 +34,7 @@ MODULES = (
     "steropes.designs.covariates",
     "steropes.designs.effects",
     "steropes.designs.evidence",
+    "steropes.designs.surveillance",
     "steropes.designs.propensity",
     "steropes.federated",
     "steropes.models",

@@ -294,8 +294,14 @@ def binomial_bound(
     control_ratio : float
         Control time divided by time at risk, or controls per person: without an effect, an event
         falls into time at risk with probability 1 / (1 + ratio).
-    alpha, min_events, systematic_error, spending
-        As of `poisson_bound`; ``min_events`` counts events at risk.
+    alpha : float, default 0.05
+        Probability of a signal at any look without an effect (one-sided).
+    min_events : int, default 1
+        Least number of events at risk for a signal.
+    systematic_error : SystematicError, optional
+        Systematic error of negative controls, over which the null is averaged.
+    spending : array_like, shape (k,), optional
+        Share of ``alpha`` that is spent up to each look; see `poisson_bound`.
 
     Returns
     -------

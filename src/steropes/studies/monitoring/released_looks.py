@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -189,7 +190,7 @@ def _series(tables: Mapping[str, pd.DataFrame], unblind: bool) -> pd.DataFrame:
     return _with_controls(rows, tables, "sccs")
 
 
-def _names_of(table: pd.DataFrame, key: list[str], name: str) -> dict[tuple[int, ...], object]:
+def _names_of(table: pd.DataFrame, key: list[str], name: str) -> dict[tuple[int, ...], Any]:
     """Return the values of a column by ids, from a table that a release may lack."""
     if not {*key, name} <= {*table.columns}:
         return {}
