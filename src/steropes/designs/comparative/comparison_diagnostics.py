@@ -155,9 +155,11 @@ def _of_ties(
         weights = weights_of_sets(sets, target, estimand)
         found.append(first_effect(replace(adjustment, weights=weights, clusters=sets)))
     span = max(found) - min(found)
+    low, high = f"{min(found):.6g}", f"{max(found):.6g}"
     note = (
-        f"People with equal scores are matched in an arbitrary order, which random_state "
-        f"determines: the first effect ranges from {min(found):.6g} to {max(found):.6g}."
+        "People with equal scores are matched in an arbitrary order, which random_state "
+        "determines: the first effect "
+        + (f"is {low} in all of them." if low == high else f"ranges from {low} to {high}.")
     )
     yield f"range over {ORDERS + 1} orders of tied scores", span, np.nan, True, note
 
