@@ -67,7 +67,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .models.inference.nested_fits import compare_nested_fits
     from .models.repeated_fits.coefficient_paths import coefficient_path
     from .models.validation.discrimination import time_dependent_auc
-    from .models.validation.group_validation import validate_by_group
+    from .models.validation.internal_external_validation import validate_by_group
     from .priors import (
         BrokenAdaptiveRidge,
         ElasticNet,
@@ -144,7 +144,7 @@ _HOMES = {
     "models.estimators.penalized_model": ["PenalizedModel"],
     "models.repeated_fits.coefficient_paths": ["coefficient_path"],
     "models.validation.discrimination": ["time_dependent_auc"],
-    "models.validation.group_validation": ["validate_by_group"],
+    "models.validation.internal_external_validation": ["validate_by_group"],
     "models.inference.nested_fits": ["compare_nested_fits"],
     "models.curves.standardized_survival": ["StandardizedIncidence", "StandardizedSurvival"],
     "priors": [

@@ -13,7 +13,7 @@ from steropes.solve.subproblem.preconditioners.block_preconditioner import (
     BlockPreconditioner,
     ColumnBlocks,
 )
-from steropes.solve.subproblem.preconditioners.preconditioner_cache import PreconditionerCache
+from steropes.solve.subproblem.preconditioners.preconditioner_choice import PreconditionerCache
 from steropes.solve.subproblem.subproblem_constants import SubproblemPolicy
 
 POLICY = SubproblemPolicy().preconditioner

@@ -9,7 +9,7 @@ from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.subproblem.dense_reduced_hessian import DenseReducedHessian
 from steropes.solve.subproblem.preconditioners.factor_preconditioner import FactorPreconditioner
 from steropes.solve.subproblem.preconditioners.partial_cholesky import Cholesky
-from steropes.solve.subproblem.preconditioners.preconditioner_cache import PreconditionerCache
+from steropes.solve.subproblem.preconditioners.preconditioner_choice import PreconditionerCache
 
 
 def positive(rng, k):

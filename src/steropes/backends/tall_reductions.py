@@ -1,4 +1,4 @@
-"""Reductions and column selection for tall arrays (k, B) with short rows.
+"""Reductions and column selection for arrays with many rows and a column per replicate.
 
 For ten replicates, NumPy runs k loops of ten steps each, which takes ten times as long as reading
 the array. Here several rows are first combined to long rows, or the array is transposed.

@@ -5,7 +5,7 @@ leaves later or is censored at s, as in `steropes.likelihoods.censoring_distribu
 sends the weights that leave and that are censored at each time; the lead adds them up and sends G
 to all sites. Each fold of a cross-validation has the G of its training rows, and another one of its
 own rows for their score. With late entry, sites also send the weights that enter, and G is the
-estimate of `steropes.likelihoods.late_entry_distribution`. They then send the weights with the
+estimate of `steropes.likelihoods.observation_distribution`. They then send the weights with the
 event of interest too, which determine the last spell of observation in which weights are needed.
 """
 

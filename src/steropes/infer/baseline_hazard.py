@@ -13,7 +13,7 @@ from ..backends.protocols import Array, Backend
 from ..fit import Problem
 from ..likelihoods.base import Bound
 from ..solve.linear_predictor import bound_weights, linear_predictor
-from .protocols import cox_likelihood
+from .event_likelihoods import cox_likelihood
 
 __all__ = ["Baseline", "fitted_state"]
 

@@ -3,7 +3,7 @@
 G(t) = Π_{s ≤ t} (1 − c(s) / n(s)), where c(s) is the weight censored at s and n(s) the weight that
 is censored at s or has a later time. At equal times events precede censorings, as in R's
 `survival::finegray`; without such ties the estimate equals that of `cmprsk::crr`.
-`late_entry_distribution` extends it to late entry.
+`observation_distribution` extends it to late entry.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from .censoring_distribution import CensoringDistribution
 from .cox_likelihood import CoxLikelihood
 from .curvature import SubdistributionCurvature
 from .event_time_bins import merge_hazards
-from .late_entry_distribution import ObservationDistribution
 from .likelihood_constants import HAZARD_BINS
+from .observation_distribution import ObservationDistribution
 from .risk_set_row_order import risk_set_lines
 from .risk_set_scaling import TINY
 from .sharded_partial_likelihood import ShardedPartialLikelihood

@@ -1,4 +1,4 @@
-"""A likelihood over shards with few nuisance parameters, computed from sums by parameter.
+"""Interface of cumulative models with few thresholds whose rows are in shards: sums by threshold.
 
 Given α, the loss of a cumulative model is a sum over rows, and so are the quantities that eliminate
 α from its quadratic model (`nuisance_likelihood`): g = ∂L/∂α, T = ∂²L/∂α² and C X, a row of p

@@ -6,7 +6,7 @@ from .coefficient_limits import LimitedPrior
 from .column_mapping import AllColumns, CopiedColumns, KeptColumns, PriorColumns
 from .glmnet_conversion import glmnet_lambda, variance_from_glmnet
 from .group_and_fused_laplace import FusedLaplace, GroupLaplace
-from .group_penalty import GroupPenalty
+from .group_and_fused_penalty import GroupPenalty
 from .hierarchical import Hierarchical
 from .jeffreys import Jeffreys
 from .penalty import INFINITE_PENALTY, Penalty, SmoothTerm

@@ -27,7 +27,7 @@ import numpy as np
 from ..data.html_representations import FieldsInHtml
 from ..errors import DataError
 from .column_settings import ColumnSettings, number_of_entries
-from .group_penalty import GroupPenalty
+from .group_and_fused_penalty import GroupPenalty
 from .penalty import Penalty, SmoothTerm
 
 __all__ = ["Prior"]

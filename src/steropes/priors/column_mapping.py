@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import DataError
 from .base import Prior
-from .group_penalty import GroupPenalty
+from .group_and_fused_penalty import GroupPenalty
 from .hook_checks import checked_next_penalty, checked_separable, checked_smooth
 from .penalty import Penalty, SmoothTerm
 

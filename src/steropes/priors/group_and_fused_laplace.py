@@ -13,8 +13,8 @@ from ..data.column_lookup import unknown_column
 from ..errors import DataError
 from .base import Prior
 from .column_settings import Columns
+from .group_and_fused_penalty import GroupPenalty
 from .group_membership import group_numbers
-from .group_penalty import GroupPenalty
 from .penalty import Penalty
 
 __all__ = ["FusedLaplace", "GroupLaplace"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .group_penalty import GroupPenalty
+from .group_and_fused_penalty import GroupPenalty
 
 __all__ = ["LimitedPenalty"]
 

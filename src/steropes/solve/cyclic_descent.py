@@ -1,4 +1,4 @@
-"""Cyclic coordinate descent as published, a small and independent check of `Batch`.
+"""Cyclic coordinate descent as published, a small and independent check of the main solver.
 
 Each coordinate in turn takes a one-dimensional Newton step with its exact gradient and Hessian. The
 step is at most the half-width Δ_j of its trust region, which then becomes max(2|δ_j|, Δ_j/2). With

@@ -17,7 +17,7 @@ from steropes.designs import Match, OutcomeModel, PropensityRules, Stratify
 from steropes.errors import DataError
 from steropes.studies.cohorts import ComparisonRules, ConceptSet
 from steropes.studies.comparative import Question, StudyAnalysis
-from steropes.studies.comparative import outcome_analysis as answer
+from steropes.studies.comparative import analysis_of_one_outcome as answer
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.report.comparative_grid_page import grid_page

@@ -1,4 +1,4 @@
-"""One page about a case series from tables."""
+"""HTML page with the estimates and diagnostics of a case series from tables."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ...infer.cumulative_variances import (
     row_influences,
 )
 from ...infer.divide_and_combine_information import subset_positions
-from ...infer.divide_and_combine_variances import FastSubsetInformation
+from ...infer.divide_and_combine_predictor_variances import FastSubsetInformation
 from ...infer.estimated_weights import WeightModel
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.coefficient_tables import critical_value

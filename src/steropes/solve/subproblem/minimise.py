@@ -26,7 +26,7 @@ from ..optimality.certificate import violations
 from .conjugate_gradients import support_steps
 from .fixed_sign_minimum import fixed_sign_minimum
 from .low_rank_hessian_terms import LowRank
-from .preconditioners.preconditioner_cache import PreconditionerCache
+from .preconditioners.preconditioner_choice import PreconditionerCache
 from .reduced_hessian import Part, ReducedHessian
 
 __all__ = ["Minimiser", "ModelBatch"]

@@ -1,4 +1,4 @@
-"""Quadratic models of replicates with a shared Hessian, and their minima."""
+"""Quadratic models of several fits of one X with a shared Hessian, and their minima."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..optimality.certificate import violations
 from .fixed_sign_minimum import MIN_PIVOT, Factor, cholesky_factor
 from .low_rank_hessian_terms import LowRank
 from .minimise import Minimiser, ModelBatch
-from .preconditioners.preconditioner_cache import PreconditionerCache
+from .preconditioners.preconditioner_choice import PreconditionerCache
 from .reduced_hessian import Part, ReducedHessian
 
 __all__ = ["QuadraticModel"]

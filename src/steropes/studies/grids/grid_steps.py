@@ -14,8 +14,8 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.comparative.analysis_cache import Workbench
+from steropes.studies.comparative.analysis_of_one_outcome import Prepared
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
-from steropes.studies.comparative.outcome_analysis import Prepared
 from steropes.studies.database.data_quality_notes import DataNote, distinct, note_rows
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.diagnostic import source_of

@@ -43,13 +43,13 @@ from steropes.studies.grids.sccs_grid_rows import refusal_rows, specification_ro
 from steropes.studies.release.series_table_release import release_series
 from steropes.studies.result_files.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
 from steropes.studies.sccs.cases.era_sources import concept_members
+from steropes.studies.sccs.results.exact_series import ExactSeries
 from steropes.studies.sccs.results.series_fit import fit_series
 from steropes.studies.sccs.results.series_preparation import (
     PreparedSeries,
     SharedCases,
     prepare_series,
 )
-from steropes.studies.sccs.results.unreleased_series import ExactSeries
 from steropes.studies.sccs.specification.grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,

@@ -11,12 +11,12 @@ from steropes.studies.diagnostics.diagnostic import NOT_EVALUATED
 from steropes.studies.diagnostics.diagnostic_catalogue import SERIES
 from steropes.studies.execution.step_groups import Tables
 from steropes.studies.result_files.sccs_results_schema import TABLES
+from steropes.studies.sccs.results.exact_series import ExactSeries
 from steropes.studies.sccs.results.sccs_result_tables import (
     FORMER_VERDICTS,
     exact_tables,
     window_rows,
 )
-from steropes.studies.sccs.results.unreleased_series import ExactSeries
 from steropes.studies.sccs.specification.grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,

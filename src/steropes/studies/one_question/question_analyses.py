@@ -21,8 +21,8 @@ from steropes.designs.propensity.propensity_scores import PropensityScores
 from steropes.designs.propensity.score_matching import OrderedScores
 from steropes.designs.propensity.tied_scores import TieOrders, try_tie_orders
 from steropes.models.fitting.progress import counted_steps
+from steropes.studies.comparative.analysis_of_one_outcome import AnalysisResult, Prepared
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
-from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepared
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase

@@ -34,6 +34,7 @@ from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import Secrecy, rounded_effect
 from steropes.studies.disclosure.released_table_rows import cell, column
 from steropes.studies.disclosure.small_cell_suppression import Bound, share_unit, total
+from steropes.studies.one_question.exact_study import ExactStudy
 from steropes.studies.one_question.question_tables import (
     ARMS,
     RATIOS,
@@ -48,7 +49,6 @@ from steropes.studies.one_question.question_tables import (
     rate_lines,
     result_lines,
 )
-from steropes.studies.one_question.unreleased_study import ExactStudy
 from steropes.studies.release.grid_release import release_grid
 from steropes.studies.specifications.study_specification import ALTERNATIVES, CRUDE, MAIN, MATCHED
 

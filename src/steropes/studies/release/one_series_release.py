@@ -40,13 +40,13 @@ from steropes.studies.release.series_table_release import (
     released_further,
     released_p,
 )
+from steropes.studies.sccs.results.exact_series import ExactSeries
 from steropes.studies.sccs.results.sccs_diagnostics import (
     Diagnostics,
     further_finding,
     stability_finding,
 )
 from steropes.studies.sccs.results.sccs_result_tables import ESTIMATE, covariate_ids, exact_tables
-from steropes.studies.sccs.results.unreleased_series import ExactSeries
 
 __all__ = ["ReleasedSeries", "SeriesRelease", "release_study"]
 

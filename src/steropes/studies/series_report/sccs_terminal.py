@@ -1,4 +1,4 @@
-"""Terminal output of case series and their grids."""
+"""Terminal output of a case series, and of a grid of several questions and analyses."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ from steropes.studies.release.strategus_tables import (
 )
 from steropes.studies.strategus.cohort_generation import generate_cohorts, write_cohort_table
 from steropes.studies.strategus.cohort_outputs import cohort_tables
+from steropes.studies.strategus.data_irregularity_notes import module_notes
 from steropes.studies.strategus.database_description import DATABASE, database_tables
 from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
 from steropes.studies.strategus.incidence_rates import incidence_tables
-from steropes.studies.strategus.module_notes import module_notes
 from steropes.studies.strategus.prediction_result_tables import prediction_tables
 from steropes.studies.strategus.results_model import module_files
 from steropes.studies.strategus.synthesis_run import synthesis_tables

@@ -1,4 +1,4 @@
-"""Iterations of conjugate gradients for B systems at once, as kernel 7 of the backend.
+"""Conjugate gradients for B replicates at once, by two Triton kernels or PyTorch operations.
 
 An iteration of a dense system would be some 30 small operations of PyTorch and one product. Two
 kernels take their place, one before and one after the product, each with one program for each
