@@ -40,6 +40,7 @@ def test_fit_shows_the_arguments_that_the_class_uses():
             "ConditionalLogisticRegression", "ConditionalPoissonRegression", "CoxRegression",
             "FineGrayRegression", "SelfControlledCaseSeries",
         },
+        "interval_weights": {"PooledLogisticRegression"},
         "exposure": {
             "ConditionalPoissonRegression", "NegativeBinomialRegression", "PoissonRegression",
             "SelfControlledCaseSeries",
