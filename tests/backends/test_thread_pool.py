@@ -238,6 +238,7 @@ def slow(monkeypatch, seed=0):
     monkeypatch.setattr(ThreadPool, "_map", delayed)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("seed", range(6))
 def test_exact_conditional_fits_have_the_same_digits_whatever_the_threads(seed, monkeypatch):

@@ -90,6 +90,7 @@ def test_each_fold_has_its_own_distribution_of_entry(baseline):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["cox", "fine_gray"])
 def test_the_choice_with_one_baseline_hazard_is_that_of_one_machine(model):
     tables = tables_of(model)
@@ -109,6 +110,7 @@ def test_the_walk_is_that_of_one_machine_in_few_rounds(baseline):
     assert found.revealed()["tells"].str.contains("fold").sum() >= found.rounds - 1
 
 
+@pytest.mark.slow
 def test_repeats_and_the_one_standard_error_rule():
     tables = tables_of("logistic")
     plan = plan_of(
@@ -137,6 +139,7 @@ def test_groups_stay_in_one_fold_and_seeds_cut_other_ones():
         site.folds(plan_of("logistic", tables, folds=0, seed=0))
 
 
+@pytest.mark.slow
 def test_a_folder_chooses_what_one_process_chooses(tmp_path):
     tables = tables_of("logistic")
     plan = plan_of("logistic", tables, search=(0.01, 0.1))

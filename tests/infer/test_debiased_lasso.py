@@ -164,6 +164,7 @@ def test_excluded_columns_stay_unpenalised_in_the_regressions(rng):
     )
 
 
+@pytest.mark.slow
 def test_thousands_of_sparse_columns_are_not_made_dense(rng):
     n, p = 2000, 5000
     X = sparse.random(n, p, 0.01, "csc", random_state=1)

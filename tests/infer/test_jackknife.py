@@ -30,6 +30,7 @@ def left_out(c, weight, unit, **settings):
     return whole, (len(D) - 1) / len(D) * D.T @ D
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_jackknife_is_a_fit_without_each_row_or_stratum(name, rng):
     c = case(name, rng, n=60, p=2)

@@ -264,6 +264,7 @@ def test_linear_model_agrees_with_the_gibbs_sampler_of_the_bayesian_lasso(rows):
     np.testing.assert_allclose(flat.std(axis=0) / sd, 1.0, atol=0.15)
 
 
+@pytest.mark.slow
 def test_sparse_and_dense_columns_have_the_same_posterior():
     rng = np.random.default_rng(0)
     X = (rng.random((90, 5)) < 0.3).astype(float)

@@ -28,6 +28,7 @@ def _value(module, name):
     return value
 
 
+@pytest.mark.slow
 def test_a_problem_is_right_by_the_ways_of_large_ones(monkeypatch):
     tiles = []
     start = Cholesky.__init__

@@ -169,6 +169,7 @@ def test_what_has_no_curve_is_refused():
         LogisticRegression().fit(X, Y).validation.calibration_curve(points=1)
 
 
+@pytest.mark.slow
 def test_draws_without_larger_values_or_earlier_events_do_not_count():
     """Of two rows with the value, every seventh draw has none."""
     rng = np.random.default_rng(0)

@@ -49,6 +49,7 @@ def test_separation_is_what_linear_programming_says(seed):
     assert not _failures([seed], None)
 
 
+@pytest.mark.slow
 def test_thresholds_without_numbers_end_a_step_and_warn_of_nothing():
     """A trial so far out that the thresholds' own step is no number."""
     assert not _failures([197154, 198752], None)

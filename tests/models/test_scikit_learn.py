@@ -207,6 +207,7 @@ def test_pipelines(rng):
     assert pipe.predict_proba(frame).shape == (100, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.host  # other processes fit on the CPU, with other last digits
 @pytest.mark.parametrize("family", ["linear", "logistic", "poisson"])
 def test_grid_search_over_priors_is_the_same_in_processes(family, rng):

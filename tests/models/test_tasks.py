@@ -228,6 +228,7 @@ def test_dask_workers_get_the_data_once():
     assert found == [3.0, 6.0, 9.0]
 
 
+@pytest.mark.slow
 def test_a_dask_worker_without_the_data_gets_them_from_another():
     distributed = pytest.importorskip("distributed")
 

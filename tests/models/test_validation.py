@@ -318,6 +318,7 @@ def test_r2_of_classes_is_relative_to_intercepts_and_offsets():
     assert table["r2"].isna().tolist() == [False, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["validate", "calibration_curve"])
 def test_repeated_cross_validations_show_their_progress(call, capsys):
     """Nobody asked for them; with an explicit setting a silent model is silent."""

@@ -59,6 +59,7 @@ def other_fits(design, y):
     return [model.fit(design, outcome) for model, outcome in models]
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_changes_no_bit(data):
     X, y = data
     design = ShardedDesign.from_blocks(blocks_of(X))

@@ -62,6 +62,7 @@ def always_observed(omop, n):
     return people
 
 
+@pytest.mark.slow
 def test_people_are_18_on_their_18th_birthday_and_not_before(omop):
     people = always_observed(omop, 28)
     births = {p: (1985 + k % 20, 1 + k % 12, 1 + k) for k, p in enumerate(people)}

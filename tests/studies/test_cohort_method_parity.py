@@ -162,6 +162,7 @@ def test_matching_hangs_on_ties_and_r_lies_within_their_range(results):
     assert (of["treated"] == 1).sum() == 830
 
 
+@pytest.mark.slow
 def test_the_command_compares_every_number(capsys):
     from tests.parity.__main__ import app
     from tests.studies.oracle import folder

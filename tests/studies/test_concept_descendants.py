@@ -158,6 +158,7 @@ def test_a_grid_is_refused_or_says_which_cohorts_are_left_out(
         assert "Left out: cohort 70: concept 70" in next(folder.rglob("report.html")).read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_grid_of_case_series_is_refused_if_no_question_can_be_answered(
     people, broken, tmp_path, capsys

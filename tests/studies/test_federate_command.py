@@ -107,6 +107,7 @@ def test_a_place_that_cannot_be_written_to_is_named(sites, capsys):
     assert capsys.readouterr().err == f"steropes: {sites / 'taken'}: File exists\n"
 
 
+@pytest.mark.slow
 def test_folds_choose_the_variance(sites, capsys):
     folder, plan = sites / "shared", sites / "plan.toml"
     assert call("init", folder, plan, "--cv", "4") == 2

@@ -138,6 +138,7 @@ def test_it_is_judged_and_shown_by_a_study_of_one_question(people, tmp_path, cap
     assert (line["diagnostic"], line["value"], line["verdict"]) == (KEY, 0.2, "FAIL")
 
 
+@pytest.mark.slow
 def test_it_is_judged_stored_and_shown_by_a_grid_with_several_processes(people, tmp_path, capsys):
     with OmopDatabase(people) as db:
         spec = study_specification(settings_with("difference_of_men"), db.tables)

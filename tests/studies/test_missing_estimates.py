@@ -134,6 +134,7 @@ def assert_told(reason, quiet, printed, page, statuses):
     assert statuses.str.contains(reason, regex=False).any(), reason
 
 
+@pytest.mark.slow
 def test_a_grid_of_comparisons_tells_why_estimates_are_missing(database, tmp_path, capsys):
     spec, out = tmp_path / "spec.toml", tmp_path / "o"
     spec.write_text(

@@ -211,6 +211,7 @@ def test_observation_beyond_the_years_of_nanoseconds_changes_nothing(
         pd.testing.assert_frame_equal(far.tables[name], results.tables[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cycles", [-1, 1])
 def test_four_hundred_years_earlier_or_later_the_results_are_the_same(
     database, spec, results, tmp_path, cycles
