@@ -217,7 +217,7 @@ class DoublyRobust(DoublyRobustResults):
         ------
         DataError
             A setting or input cannot be used, a model cannot be fitted without a fold, or outcomes
-            are missing without a model of it; the message says what to do.
+            are missing without a model of it; the message gives the remedy.
         """
         given_y = y if isinstance(y, Mapping) else {"y": y}
         refuse_other_order(

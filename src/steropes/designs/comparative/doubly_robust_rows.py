@@ -90,7 +90,7 @@ def rows_of_outcome(
 
 
 def name_of_errors(crossed: bool, clusters: NDArray | None) -> str:
-    """Say what errors account for."""
+    """Describe the sources of uncertainty that the errors include."""
     how = "influence function" + (", cross-fitted" if crossed else "")
     return how + ("" if clusters is None else ", clustered")
 

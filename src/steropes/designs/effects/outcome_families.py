@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal, Protocol
 
 import pandas as pd
@@ -48,7 +49,7 @@ class ModelSettings(Protocol):
 Unfitted = tuple[Any, Any, dict[str, Any]]
 
 
-class OutcomeFamily:
+class OutcomeFamily(ABC):
     """What the outcome models of one kind have in common; this class describes ratios of hazards.
 
     A new kind is a subclass with an estimator, an entry in `FAMILIES` and its name in `Kind`.
@@ -77,11 +78,11 @@ class OutcomeFamily:
         """The name of the ratio that the model estimates, such as "hazard ratio"."""
         return str(self.family.ratio)
 
+    @abstractmethod
     def unfitted(
         self, people: pd.DataFrame, model: ModelSettings, settings: dict[str, Any]
     ) -> Unfitted:
         """Return the estimator of a model with these settings, its y, and arguments of ``fit``."""
-        raise NotImplementedError
 
     def common_risk_ratio(self, half: float) -> float:
         """Convert a ratio of a common outcome, given its square root, to a risk ratio.

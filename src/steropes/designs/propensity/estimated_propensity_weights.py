@@ -93,7 +93,8 @@ class EstimatedWeights(TextInHtml):
         focal: object = None,
     ) -> None:
         several = isinstance(model, MultinomialLogisticRegression)
-        if not (several or isinstance(model, LogisticRegression)) or not hasattr(model, "coef_"):
+        known = several or isinstance(model, LogisticRegression)
+        if not known or not model.__sklearn_is_fitted__():
             raise DataError(
                 "The model of estimated weights must be a fitted LogisticRegression or "
                 "MultinomialLogisticRegression."

@@ -266,7 +266,7 @@ def _all_spans(
 def _history(
     data: SeriesData, risk: PeriodSpans, spans: Spans, columns: list[Column]
 ) -> ExposureHistory:
-    """Return the exposures before events, of which there is one kind."""
+    """Return the exposures before events; the data have one kind of exposure."""
     cases, eras = data.cases, risk.eras
     event = np.empty(len(cases), np.int64)
     event[cases.outcome_case] = cases.outcome_day

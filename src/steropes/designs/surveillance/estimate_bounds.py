@@ -27,7 +27,7 @@ __all__ = ["estimate_bound"]
 
 # The recursion runs over scores within so many standard deviations.
 REACH = 8.5
-# Nodes of the quadrature: at least so many, and so many per standard deviation of an increment.
+# Least number of quadrature nodes, and nodes per standard deviation of an increment.
 NODES, NODES_PER_SD = 48, 3
 # The largest z that is searched for a bound.
 HIGHEST = 30.0

@@ -236,8 +236,13 @@ def fit_gamma_mixture(
     best = min(found, key=lambda fit: float(fit.fun))
     if not np.isfinite(best.fun):
         raise DataError("The prior of reporting ratios has no maximum; are there enough pairs?")
-    a1, b1, a2, b2 = (float(x) for x in np.exp(best.x[:4]))
-    share = float(expit(best.x[4]))
+    return _ordered_mixture(best.x)
+
+
+def _ordered_mixture(free: NDArray) -> GammaMixture:
+    """Return the mixture of free parameters, with the larger mean first."""
+    a1, b1, a2, b2 = (float(x) for x in np.exp(free[:4]))
+    share = float(expit(free[4]))
     if a1 / b1 < a2 / b2:
         return GammaMixture(a2, b2, a1, b1, 1 - share)
     return GammaMixture(a1, b1, a2, b2, share)

@@ -48,7 +48,7 @@ class EmulatedTrial(TextInHtml):
     censoring : DataFrame
         By strategy and ``time``: how many follow-ups end, and why.
     diagnostics : DataFrame
-        ``diagnostic``, ``value``, ``limit``, ``passed`` and ``note``, which says what to do.
+        ``diagnostic``, ``value``, ``limit``, ``passed`` and ``note`` with the remedy.
     protocol : DataFrame
         The target trial and its emulation by component (Hernán and Robins 2016).
     estimand : str

@@ -31,7 +31,11 @@ from steropes.designs.target_trials.marginal_risks import (
     risk_table,
 )
 from steropes.designs.target_trials.protocol import TargetTrial, protocol_table
-from steropes.designs.target_trials.sequence_words import emulated_protocol, estimand_words
+from steropes.designs.target_trials.sequence_words import (
+    Analysis,
+    emulated_protocol,
+    estimand_words,
+)
 from steropes.designs.target_trials.trial_sequence import (
     TrialSequence,
     person_trial_rows,
@@ -49,21 +53,9 @@ FAILED = 0.1
 Refit = Callable[..., IntervalWeights | None]
 
 
-class Settings(Protocol):
+class Settings(Analysis, Protocol):
     """The settings that estimates need; see `sequential_trials`."""
 
-    @property
-    def effect(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def covariates(self) -> tuple[str, ...]: ...
-    @property
-    def pairs(self) -> list[Any]: ...
-    @property
-    def stabilized(self) -> bool: ...
-    @property
-    def truncate(self) -> Any: ...
     @property
     def time_degree(self) -> int: ...
     @property
@@ -73,13 +65,9 @@ class Settings(Protocol):
     @property
     def standardize_to(self) -> str: ...
     @property
-    def bootstrap(self) -> int: ...
-    @property
     def level(self) -> float: ...
     @property
     def random_state(self) -> int: ...
-    @property
-    def follow_up(self) -> int | None: ...
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,7 +8,7 @@ from steropes.data.number_text import counted
 from steropes.designs.target_trials.protocol import TargetTrial
 from steropes.designs.target_trials.trial_sequence import TrialSequence
 
-__all__ = ["emulated_protocol", "estimand_words"]
+__all__ = ["Analysis", "emulated_protocol", "estimand_words"]
 
 EFFECTS = {
     "intention-to-treat": (
@@ -38,21 +38,36 @@ class Analysis(Protocol):
     """Settings that the sentences name."""
 
     @property
-    def effect(self) -> str: ...
+    def effect(self) -> str:
+        """Effect that is estimated."""
+
     @property
-    def model(self) -> str: ...
+    def model(self) -> str:
+        """Outcome model."""
+
     @property
-    def covariates(self) -> tuple[str, ...]: ...
+    def covariates(self) -> tuple[str, ...]:
+        """Columns of the outcome model."""
+
     @property
-    def pairs(self) -> list[Any]: ...
+    def pairs(self) -> list[Any]:
+        """Models of the weights."""
+
     @property
-    def stabilized(self) -> bool: ...
+    def stabilized(self) -> bool:
+        """Whether weights have numerators."""
+
     @property
-    def truncate(self) -> Any: ...
+    def truncate(self) -> Any:
+        """Quantiles at which weights are truncated."""
+
     @property
-    def bootstrap(self) -> int: ...
+    def bootstrap(self) -> int:
+        """Number of bootstrap draws."""
+
     @property
-    def follow_up(self) -> int | None: ...
+    def follow_up(self) -> int | None:
+        """Largest number of periods of follow-up."""
 
 
 def estimand_words(effect: str, population: str) -> str:
