@@ -137,6 +137,6 @@ def test_many_entries_are_summed_in_parts(monkeypatch):
     x = {j: rng.integers(0, 2 + j % 3, 40) for j in range(9)}
     treated, weights = np.arange(40) % 2, rng.random(40)
     whole = covariate_balance(made(x, 40), treated, weights).table
-    module = import_module("steropes.designs.propensity.covariate_balance")
-    monkeypatch.setattr(module, "AT_ONCE", 30)
+    module = import_module("steropes.designs.covariates.weighted_moments")
+    monkeypatch.setattr(module, "VALUES_AT_ONCE", 30)
     pd.testing.assert_frame_equal(whole, covariate_balance(made(x, 40), treated, weights).table)

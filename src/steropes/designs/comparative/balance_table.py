@@ -11,7 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.result_tables import ResultTable, present
-from steropes.designs.comparative.covariate_columns import CovariateColumns, moments_of
+from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.covariates.weighted_moments import (
+    Moments,
+    mean_difference,
+    standardized_difference,
+)
 from steropes.designs.values.estimands import (
     SPREAD_OF_ESTIMAND,
     Denominator,
@@ -177,11 +182,7 @@ def standard_deviations(columns: CovariateColumns, shares: NDArray, whose: Denom
     shares : ndarray, shape (n, 3)
         From `shares_of_groups`, before adjustment.
     """
-    out = np.empty(columns.p)
-    for at, x in columns.chunks():
-        moments = _moments(x, shares)
-        out[at] = _denominator(moments, columns.binary[at], whose)
-    return out
+    return _denominator(columns.moments(shares), columns.binary, whose)
 
 
 def _derived(
@@ -226,41 +227,36 @@ def _table_of(
 ) -> pd.DataFrame:
     """Compare columns that are given in chunks."""
     p = len(names)
-    shown = ("target_mean", "comparator_mean", "smd", "variance_ratio", "ks")
-    made = {f"{k}_{stage}": np.full(p, np.nan) for stage in stages for k in shown}
+    gaps = np.zeros((p, len(stages)))
     signed = np.column_stack([shares[:, 0] - shares[:, 1] for shares in stages.values()])
-    for at, x in chunks:
-        own = binary[at]
-        before = _moments(x, stages["before"])
-        spread = _denominator(before, own, whose)
-        gaps = dict(zip(stages, _largest_gaps(x, own, signed).T, strict=True))
-        for stage, shares in stages.items():
-            moments = before if stage == "before" else _moments(x, shares)
-            mean = moments["mean"]
-            difference = _difference(mean[:, 0], mean[:, 1])
-            with np.errstate(divide="ignore", invalid="ignore"):
-                smd = np.where(difference == 0, 0.0, difference / spread)
-                ratio = moments["variance"][:, 0] / moments["variance"][:, 1]
-            made[f"target_mean_{stage}"][at], made[f"comparator_mean_{stage}"][at] = mean.T[:2]
-            made[f"smd_{stage}"][at] = smd
-            made[f"variance_ratio_{stage}"][at] = np.where(own, np.nan, ratio)
-            made[f"ks_{stage}"][at] = np.where(own, np.abs(difference), gaps[stage])
+
+    def with_gaps() -> Iterator[tuple[NDArray, Any]]:
+        for at, x in chunks:  # Each chunk is read once.
+            gaps[at] = _largest_gaps(x, binary[at], signed)
+            yield at, x
+
+    together = Moments.of(with_gaps(), p, np.column_stack(list(stages.values())))
+    moments = {stage: together.take(slice(3 * k, 3 * k + 3)) for k, stage in enumerate(stages)}
+    spread = _denominator(moments["before"], binary, whose)
+    made = {}
+    for k, (stage, own) in enumerate(moments.items()):
+        target, comparator = own.mean[:, 0], own.mean[:, 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = own.corrected[:, 0] / own.corrected[:, 1]
+        made |= {
+            f"target_mean_{stage}": target,
+            f"comparator_mean_{stage}": comparator,
+            f"smd_{stage}": standardized_difference(target, comparator, spread),
+            f"variance_ratio_{stage}": np.where(binary, np.nan, ratio),
+            f"ks_{stage}": np.where(binary, abs(mean_difference(target, comparator)), gaps[:, k]),
+        }
     kind = np.where(binary, "binary", "continuous")
     return pd.DataFrame({"name": names, "kind": kind, **made})
 
 
-def _moments(x: Any, shares: NDArray) -> dict[str, NDArray]:
-    """Compute means and variances in the target, the comparator and both, (m, 3) each."""
-    mean, variance = moments_of(x, shares)
-    rest = 1.0 - (shares**2).sum(axis=0)
-    corrected = np.where(rest > 0, variance / np.where(rest > 0, rest, 1.0), 0.0)
-    return {"mean": mean, "variance": corrected, "plain": variance}
-
-
-def _denominator(moments: dict[str, NDArray], binary: NDArray, whose: Denominator) -> NDArray:
-    """Return the spread by which differences are divided, (m,)."""
-    variance = np.where(binary[:, None], moments["plain"], moments["variance"])
-    return denominators(variance, whose)
+def _denominator(moments: Moments, binary: NDArray, whose: Denominator) -> NDArray:
+    """Return the spread by which differences are divided, (p,)."""
+    return denominators(np.where(binary[:, None], moments.variance, moments.corrected), whose)
 
 
 def _largest_gaps(x: Any, binary: NDArray, signed: NDArray) -> NDArray:
@@ -285,12 +281,6 @@ def _largest_gaps(x: Any, binary: NDArray, signed: NDArray) -> NDArray:
         for k in range(signed.shape[1]):
             gaps[j, k] = np.abs(np.cumsum(mass[order, k])[last]).max()
     return gaps
-
-
-def _difference(a: NDArray, b: NDArray) -> NDArray:
-    """Subtract means; differences within rounding error are zero."""
-    difference = a - b
-    return np.where(np.abs(difference) < 1e-12 * np.maximum(np.abs(a), np.abs(b)), 0.0, difference)
 
 
 def _with_factors(

@@ -450,7 +450,8 @@ def _refuse_copies(table: ComparisonTable, treatment: str, outcome: str) -> None
     """
     columns, target = table.columns, table.target == 1
     shares = [target / target.sum(), ~target / (~target).sum(), np.full(table.n, 1 / table.n)]
-    mean, variance = columns.moments(np.column_stack(shares))
+    moments = columns.moments(np.column_stack(shares))
+    mean, variance = moments.mean, moments.variance
     copies = (variance[:, :2] == 0).all(axis=1) & (mean[:, 0] != mean[:, 1])
     if copies.any():
         raise DataError(

@@ -10,14 +10,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from steropes.backends.thread_pool import balanced_chunks
 from steropes.design import Design, as_design
 from steropes.design.column_storage import Block, DenseBlock, SparseBlock
+from steropes.designs.covariates.weighted_moments import Moments, sparse_chunks
 
-__all__ = ["CovariateColumns", "moments_of"]
+__all__ = ["CovariateColumns"]
 
-# Number of values that are converted or squared at a time.
-VALUES_AT_ONCE = 1_000_000
+# Number of dense values that are copied at a time, but at least so many columns: rows are read from
+# memory in lines of eight numbers, so that single columns would read all others, too.
+VALUES_AT_ONCE, LINE = 1_000_000, 8
 
 
 @dataclass(frozen=True)
@@ -36,19 +37,13 @@ class _Part:
     def chunks(self, n: int) -> Iterator[tuple[NDArray, Any]]:
         """Yield positions and columns in X's units: arrays (n, m) or sparse arrays (n, m)."""
         if self.rows is None or self.ends is None:
-            step = max(1, VALUES_AT_ONCE // max(n, 1))
+            step = max(LINE, VALUES_AT_ONCE // max(n, 1))
             for a in range(0, len(self.at), step):
                 some = slice(a, a + step)
                 yield self.at[some], self.values[:, some] * self.scale[some]
             return
-        ends = self.ends
-        for a, b in balanced_chunks(ends, 1 + int(ends[-1] - ends[0]) // VALUES_AT_ONCE):
-            begin, end = int(ends[a]), int(ends[b])
-            counts = np.diff(ends[a : b + 1])
-            scale = np.repeat(self.scale[a:b], counts)
-            values = self.values[begin:end] * scale if len(self.values) else scale
-            entries = (values, self.rows[begin:end], ends[a : b + 1] - begin)
-            yield self.at[a:b], sp.csc_array(entries, shape=(n, b - a))
+        for at, x in sparse_chunks(n, self.ends, self.rows, self.values, self.scale):
+            yield self.at[at], x
 
 
 class CovariateColumns:
@@ -107,19 +102,9 @@ class CovariateColumns:
         for part in self._parts:
             yield from part.chunks(self.n)
 
-    def moments(self, weights: NDArray) -> tuple[NDArray, NDArray]:
-        """Compute means and variances under weights, (p, k) each.
-
-        Parameters
-        ----------
-        weights : ndarray, shape (n, k)
-            Weights that sum to one in each column. Variances are Σ w (x − mean)².
-        """
-        mean = np.empty((self.p, weights.shape[1]))
-        variance = np.empty_like(mean)
-        for at, x in self.chunks():
-            mean[at], variance[at] = moments_of(x, weights)
-        return mean, variance
+    def moments(self, shares: NDArray) -> Moments:
+        """Compute means and variances under weights that sum to one, (n, k)."""
+        return Moments.of(self.chunks(), self.p, shares)
 
     def extremes(self, rows: NDArray) -> tuple[NDArray, NDArray]:
         """Return the least and the largest value of each column in some rows, (p,) each.
@@ -194,28 +179,6 @@ class CovariateColumns:
                 else:
                     binary[at] = ((x == 0) | (x == 1)).all(axis=0)
         return binary
-
-
-def moments_of(x: Any, weights: NDArray) -> tuple[NDArray, NDArray]:
-    """Compute means and variances of columns under weights that sum to one, (m, k) each.
-
-    Parameters
-    ----------
-    x : ndarray or sparse array by column, shape (n, m)
-    weights : ndarray, shape (n, k)
-    """
-    if sp.issparse(x):
-        mean = x.T @ weights
-        variance = x.power(2).T @ weights - mean**2
-        rounding = 1e-14 * mean**2
-    else:  # Deviations from the plain mean keep digits that large values would lose.
-        middle = x.mean(axis=0)
-        x = x - middle
-        shift = x.T @ weights
-        mean = middle[:, None] + shift
-        variance = (x * x).T @ weights - shift**2
-        rounding = 1e-28 * mean**2 + 1e-14 * shift**2
-    return mean, np.where(variance > rounding, variance, 0.0)
 
 
 def _with_all_levels(design: Design) -> tuple[Design, dict[str, NDArray]]:

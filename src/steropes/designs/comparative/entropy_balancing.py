@@ -173,7 +173,7 @@ class EntropyBalancing(BaseEstimator):
         delta = self._tolerances(columns) * spread / (2 if estimand == "ate" else 1)
         population = {"att": target, "atu": ~target, "ate": np.ones(design.n, bool)}[estimand]
         toward = np.where(population, before, 0.0)
-        goal = columns.moments((toward / toward.sum())[:, None])[0][:, 0]
+        goal = columns.moments((toward / toward.sum())[:, None]).mean[:, 0]
         weights = toward.copy()
         draft: dict[int, EntropyFit] = {}
         imbalance = np.zeros(design.p)
@@ -184,7 +184,7 @@ class EntropyBalancing(BaseEstimator):
             own = _weights_of(fit)
             weights[target == (code == 1)] = 0.0
             weights += own * toward.sum()
-            reached = columns.moments(own[:, None])[0][:, 0]
+            reached = columns.moments(own[:, None]).mean[:, 0]
             imbalance = np.maximum(imbalance, np.abs(reached - goal))
             draft[code] = fit
         self._check_all_columns(imbalance, delta, spread, draft, design.names)

@@ -224,7 +224,7 @@ class _Balance:
             np.where(group, weights, 0.0) / weights[group].sum()
             for group in (self.target, ~self.target)
         ])  # fmt: skip
-        means = self.columns.moments(shares)[0]
+        means = self.columns.moments(shares).mean
         return float(np.abs(self.beta) @ np.abs((means[:, 0] - means[:, 1]) / self.spread))
 
 
@@ -275,5 +275,5 @@ def _prior(delta: float, beta: NDArray, spread: NDArray, n: int) -> Laplace:
 def _spread(design: Design) -> NDArray:
     """Return the standard deviations of the columns, (p,); one of constant columns."""
     whole = np.full((design.n, 1), 1 / design.n)
-    spread = np.sqrt(CovariateColumns(design).moments(whole)[1][:, 0])
+    spread = np.sqrt(CovariateColumns(design).moments(whole).variance[:, 0])
     return np.where(spread > 0, spread, 1.0)

@@ -16,6 +16,7 @@ from steropes.data.number_text import value_text
 from steropes.data.vector_checks import check_weights
 from steropes.data.weighted_quantiles import weighted_quantiles
 from steropes.designs.comparative.balance_table import distance_of_shares
+from steropes.designs.covariates.weighted_moments import Moments
 from steropes.designs.values.setting_values import check_names, check_whole
 from steropes.errors import DataError, listed
 
@@ -285,11 +286,8 @@ class _Table:
 
 def _moments(x: NDArray, w: NDArray) -> tuple[float, float]:
     """Return the weighted mean and variance, with n − 1 for equal weights."""
-    share = w / w.sum()
-    x = x - (first := float(x[0]))  # A constant then has no spread from rounding.
-    mean = float(share @ x)
-    rest = 1.0 - float(share @ share)
-    return first + mean, float(share @ (x - mean) ** 2) / rest if rest > 0 else 0.0
+    moments = Moments.of([(0, x[:, None])], 1, (w / w.sum())[:, None])
+    return float(moments.mean[0, 0]), float(moments.corrected[0, 0])
 
 
 def _variance(x: NDArray) -> float:

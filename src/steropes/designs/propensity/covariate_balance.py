@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.backends.thread_pool import balanced_chunks
 from steropes.data.diagnostic_limits import IMBALANCE
 from steropes.data.html_representations import TextInHtml
 from steropes.data.result_tables import drawn_by
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
+from steropes.designs.covariates.weighted_moments import (
+    Moments,
+    mean_difference,
+    sparse_chunks,
+    standardized_difference,
+)
 from steropes.designs.values.estimands import (
     SPREAD_OF_ESTIMAND,
     Denominator,
@@ -24,10 +28,9 @@ from steropes.designs.values.estimands import (
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
 
-__all__ = ["Balance", "CovariateSums", "balance_of_rows", "covariate_balance"]
+__all__ = ["Balance", "CovariateMoments", "balance_of_rows", "covariate_balance"]
 
 DESCRIBED = ["covariate_id", "name", "analysis_id"]
-AT_ONCE = 1_000_000  # The number of entries that are converted to double precision at a time.
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -221,20 +224,24 @@ def covariate_balance(
     0  male        0.71       0.00
     1   old        0.71       1.06
     """
-    sums = CovariateSums(features)
+    covariates = CovariateMoments(features)
     t = require_arms(treated) == 1
     w1 = np.asarray(after, dtype=float)
     w0 = np.ones(len(t)) if before is None else np.asarray(before, dtype=float)
-    if sums.n != len(t):
-        raise DataError(f"balance: {sums.n} rows of covariates for {len(t)} people")
+    if covariates.n != len(t):
+        raise DataError(f"balance: {covariates.n} rows of covariates for {len(t)} people")
     whose = None
     if estimand is not None:
         whose = SPREAD_OF_ESTIMAND.get(check_estimand(estimand), "pooled")
-    return _compare(sums, None, t, w0, w1, threshold, whose)
+    return _compare(covariates, None, t, w0, w1, threshold, whose)
 
 
 def balance_of_rows(
-    sums: CovariateSums, rows: NDArray, treated: NDArray, after: NDArray, threshold: float
+    covariates: CovariateMoments,
+    rows: NDArray,
+    treated: NDArray,
+    after: NDArray,
+    threshold: float,
 ) -> Balance:
     """Compare the arms of some of the people without a copy of their covariates.
 
@@ -250,11 +257,11 @@ def balance_of_rows(
     Balance
         The same as `covariate_balance` of a copy of these rows with ``estimand=None``.
     """
-    return _compare(sums, rows, treated == 1, np.ones(len(rows)), after, threshold)
+    return _compare(covariates, rows, treated == 1, np.ones(len(rows)), after, threshold)
 
 
 def _compare(
-    sums: CovariateSums,
+    covariates: CovariateMoments,
     rows: NDArray | None,
     treated: NDArray,
     before: NDArray,
@@ -273,8 +280,10 @@ def _compare(
             raise DataError(f"balance: weights {when} must be numbers of 0 or more{remedy}")
         if not (w[treated].any() and w[~treated].any()):
             raise DataError(f"balance: an arm has nobody {when} adjustment")
-    spread = None if whose is None else _spread_before(sums, rows, treated, before, whose)
-    first, second = (_summary(sums, rows, treated, w, threshold, spread) for w in (before, after))
+    spread = None if whose is None else _spread_before(covariates, rows, treated, before, whose)
+    first, second = (
+        _summary(covariates, rows, treated, w, threshold, spread) for w in (before, after)
+    )
     shown = ("target_mean", "comparator_mean", "mean", "smd", "smd_variance", "p")
     made = {
         f"{k}_{when}": found[k]
@@ -285,11 +294,11 @@ def _compare(
     made["comparator_smd"] = _shift(first, second, "comparator")
     # As in R, the spread is that before adjustment alone.
     with np.errstate(divide="ignore", invalid="ignore"):
-        moved = _difference(first["mean"], second["mean"]) / first["sd"]
+        moved = mean_difference(first["mean"], second["mean"]) / first["sd"]
     made["both_smd"] = np.where(np.isinf(moved), np.nan, moved)
     size = np.abs(made["smd_before"])
     order = np.argsort(-np.where(np.isnan(size), -1.0, size), kind="stable")
-    described = sums.columns.iloc[order].reset_index(drop=True)
+    described = covariates.columns.iloc[order].reset_index(drop=True)
     sorted_values = pd.DataFrame({name: values[order] for name, values in made.items()})
     table = pd.concat([described, sorted_values], axis=1)
     people = {
@@ -299,8 +308,8 @@ def _compare(
     return Balance(table, threshold, people)
 
 
-class CovariateSums:
-    """Sums of covariates and of their squares under weights of people.
+class CovariateMoments:
+    """Means and variances of covariates under weights of people.
 
     Parameters
     ----------
@@ -324,59 +333,44 @@ class CovariateSums:
         )  # fmt: skip
         self.columns = found.columns[DESCRIBED].reset_index(drop=True)
         other = np.flatnonzero((self._values != 0) & (self._values != 1))
-        # Covariates with further values than 0 and 1, which differ from their squares.
         self.numeric = np.zeros(len(self.columns), dtype=bool)
         self.numeric[np.searchsorted(self._ends, other, side="right") - 1] = True
 
-    def __call__(self, weights: NDArray, rows: NDArray | None) -> tuple[NDArray, NDArray]:
-        """Sum covariates and squares under each column of weights of some rows, or of all.
+    def __call__(self, shares: NDArray, rows: NDArray | None) -> Moments:
+        """Compute the moments under each column of shares of some rows, or of all.
 
         Parameters
         ----------
-        weights : ndarray, shape (m, k)
+        shares : ndarray, shape (m, k)
+            Weights that sum to one in each column.
         rows : ndarray of int, shape (m,), or None
-
-        Returns
-        -------
-        sums, sums of squares : ndarray, shape (p, k)
         """
         if rows is not None:
-            spread = np.zeros((self.n, weights.shape[1]))
-            spread[rows] = weights
-            weights = spread
-        sums = np.empty((len(self.columns), weights.shape[1]))
-        of_squares = np.empty_like(sums)
-        # A matrix of all covariates in double precision would need more memory than they do.
-        for first, last in balanced_chunks(self._ends, 1 + len(self._rows) // AT_ONCE):
-            begin, end = self._ends[first], self._ends[last]
-            values = self._values[begin:end].astype(float)
-            entries = (values, self._rows[begin:end], self._ends[first : last + 1] - begin)
-            x = sp.csr_array(entries, shape=(last - first, self.n))
-            sums[first:last] = of_squares[first:last] = x @ weights
-            numeric = np.flatnonzero(self.numeric[first:last])
-            if len(numeric):
-                of_squares[first + numeric] = x[numeric].power(2) @ weights
-        return sums, of_squares
+            spread = np.zeros((self.n, shares.shape[1]))
+            spread[rows] = shares
+            shares = spread
+        chunks = sparse_chunks(self.n, self._ends, self._rows, self._values)
+        return Moments.of(chunks, len(self.columns), shares)
 
 
 def _spread_before(
-    sums: CovariateSums, rows: NDArray | None, treated: NDArray, before: NDArray, whose: Denominator
+    covariates: CovariateMoments,
+    rows: NDArray | None,
+    treated: NDArray,
+    before: NDArray,
+    whose: Denominator,
 ) -> NDArray:
     """Compute the denominators of `balance_table`, (p,)."""
     shares = np.column_stack(
         [np.where(treated, before, 0.0), np.where(treated, 0.0, before), before]
     )
-    shares = shares / shares.sum(axis=0)
-    mean, square = sums(shares, rows)
-    variance = square - mean**2
-    variance = np.where(variance > 1e-14 * np.maximum(mean**2, 1e-300), variance, 0.0)
-    rest = np.where(sums.numeric[:, None], 1.0 - (shares**2).sum(axis=0), 1.0)
-    variance = np.where(rest > 0, variance / np.where(rest > 0, rest, 1.0), 0.0)
-    return denominators(variance, whose)
+    moments = covariates(shares / shares.sum(axis=0), rows)
+    numeric = covariates.numeric[:, None]
+    return denominators(np.where(numeric, moments.corrected, moments.variance), whose)
 
 
 def _summary(
-    sums: CovariateSums,
+    covariates: CovariateMoments,
     rows: NDArray | None,
     treated: NDArray,
     weight: NDArray,
@@ -390,60 +384,40 @@ def _summary(
     """
     from scipy.special import ndtr
 
-    found: dict[str, NDArray] = {}
     plain = bool(((weight == 0) | (weight == 1)).all())
     arms = (np.where(treated, weight, 0.0), np.where(treated, 0.0, weight))
-    shares = [w / w.sum() for w in (*arms, weight)]
-    if not plain:
-        shares += [share**2 for share in shares[:2]]
-    x, square = sums(np.column_stack(shares), rows)
-    numerator = 0.0
-    for k, arm in enumerate(("target", "comparator")):
-        mean, sd = _moments(x[:, k], square[:, k], shares[k], plain)
-        found[f"{arm}_mean"], found[f"{arm}_sd"] = mean, sd
-        if not plain:
-            u = k + 3
-            of_arm = square[:, u] - 2 * mean * x[:, u] + mean**2 * shares[u].sum()
-            numerator = numerator + of_arm
-    found["mean"], found["sd"] = _moments(x[:, 2], square[:, 2], shares[2], False)
+    shares = np.column_stack([w / w.sum() for w in (*arms, weight)])
+    squares = shares[:, :2] ** 2
+    sizes = squares.sum(axis=0)
+    moments = covariates(shares if plain else np.hstack([shares, squares / sizes]), rows)
+    means = moments.mean
+    deviations = np.sqrt(moments.corrected[:, :3])
+    if plain:
+        deviations[:, :2] = np.sqrt(moments.variance[:, :2])
+    found = {
+        f"{of}{what}": values[:, k]
+        for k, of in enumerate(("target_", "comparator_", ""))
+        for what, values in (("mean", means), ("sd", deviations))
+    }
     if spread is None:
-        spread = np.sqrt((found["target_sd"] ** 2 + found["comparator_sd"] ** 2) / 2)
-    difference = _difference(found["target_mean"], found["comparator_mean"])
+        spread = np.sqrt((deviations[:, :2] ** 2).sum(axis=1) / 2)
+    smd = standardized_difference(means[:, 0], means[:, 1], spread)
     with np.errstate(divide="ignore", invalid="ignore"):
-        smd = np.where(difference == 0, 0.0, difference / spread)
         if plain:  # The variance of Hedges and Olkin for two samples.
             n1, n0 = (float(weight[a].sum()) for a in (treated, ~treated))
             variance = (n1 + n0) / (n1 * n0) + smd**2 / (2 * (n1 + n0 - 2))
-        else:
-            variance = numerator / spread**2
+        else:  # Σ w² (x − mean)² of each arm, about its mean under w.
+            around = moments.variance[:, 3:] + (means[:, 3:] - means[:, :2]) ** 2
+            variance = (around @ sizes) / spread**2
         root = np.sqrt(variance)
         p = ndtr(-(np.abs(smd) - threshold) / root) + ndtr((-np.abs(smd) - threshold) / root)
         p = np.where(np.isinf(smd), 0.0, p)
-    found |= {"smd": smd, "smd_variance": variance, "p": p}
-    return found
-
-
-def _moments(
-    mean: NDArray, mean_square: NDArray, w: NDArray, plain: bool
-) -> tuple[NDArray, NDArray]:
-    """Compute weighted means and standard deviations; weights sum to one."""
-    variance = np.maximum(mean_square - mean**2, 0)
-    variance[variance < 1e-14 * np.maximum(mean**2, 1e-300)] = 0.0
-    rest = 1 - float((w**2).sum())
-    if not plain:
-        variance = variance / rest if rest > 0 else variance * 0
-    return mean, np.sqrt(variance)
-
-
-def _difference(a: NDArray, b: NDArray) -> NDArray:
-    """Subtract means; differences within rounding error are zero."""
-    difference = a - b
-    return np.where(np.abs(difference) < 1e-12 * np.maximum(np.abs(a), np.abs(b)), 0.0, difference)
+    return found | {"smd": smd, "smd_variance": variance, "p": p}
 
 
 def _shift(first: dict[str, NDArray], second: dict[str, NDArray], arm: str) -> NDArray:
     """Standardise the change of an arm's means from before to after adjustment."""
     spread = np.sqrt((first[f"{arm}_sd"] ** 2 + second[f"{arm}_sd"] ** 2) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        moved = _difference(first[f"{arm}_mean"], second[f"{arm}_mean"]) / spread
+        moved = mean_difference(first[f"{arm}_mean"], second[f"{arm}_mean"]) / spread
     return np.where(np.isfinite(moved), moved, np.where(np.isnan(moved), 0.0, np.nan))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.covariates.preprocessing import Tidied, TidyRules, tidy
-from steropes.designs.propensity.covariate_balance import CovariateSums
+from steropes.designs.propensity.covariate_balance import CovariateMoments
 from steropes.designs.propensity.propensity_model import (
     ScoredPeople,
     auc,
@@ -256,11 +256,12 @@ def _refuse_definitions(fitted: Tidied, treated: NDArray, limit: float) -> None:
     if limit >= 1:
         return
     f = fitted.features
-    weights = np.column_stack((np.ones(f.n), treated)) / f.n
-    (mean, of_target), (square, _) = (a.T for a in CovariateSums(f)(weights, None))
-    share_t, spread = treated.mean(), np.sqrt(np.maximum(square - mean**2, 0))
+    shares = np.column_stack((np.full(f.n, 1 / f.n), treated / treated.sum()))
+    moments = CovariateMoments(f)(shares, None)
+    mean, of_target = moments.mean.T
+    share_t, spread = treated.mean(), np.sqrt(moments.variance[:, 0])
     with np.errstate(divide="ignore", invalid="ignore"):
-        r = (of_target - mean * share_t) / (spread * np.sqrt(share_t * (1 - share_t)))
+        r = (of_target - mean) * np.sqrt(share_t / (1 - share_t)) / spread
     r = np.nan_to_num(r)
     worst = int(np.argmax(np.abs(r)))
     if abs(r[worst]) > limit:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
-from steropes.designs.propensity.covariate_balance import CovariateSums
+from steropes.designs.propensity.covariate_balance import CovariateMoments
 from steropes.designs.propensity.propensity_scores import (
     PropensityRules,
     PropensityScores,
@@ -284,7 +284,7 @@ class Workbench(TextInHtml):
             return Shared(population, None, None, None, features, str(error))
         balance = None
         if analysis.adjusts and not note:
-            balance = balance_of(CovariateSums(features), people, adjusted, self.thresholds)
+            balance = balance_of(CovariateMoments(features), people, adjusted, self.thresholds)
         return Shared(population, scores, adjusted, balance, features)
 
     def _scores(

@@ -28,7 +28,7 @@ from steropes.designs.effects.outcome_summaries import (
     follow_up,
     informative_events,
 )
-from steropes.designs.propensity.covariate_balance import Balance, CovariateSums, balance_of_rows
+from steropes.designs.propensity.covariate_balance import Balance, CovariateMoments, balance_of_rows
 from steropes.designs.propensity.propensity_scores import PropensityScores
 from steropes.designs.propensity.propensity_weights import set_weights
 from steropes.designs.propensity.tied_scores import tied_share
@@ -174,10 +174,10 @@ class Prepared:
     notes: tuple[DataNote, ...] = ()
 
     @cached_property
-    def _covariates(self) -> CovariateSums | None:
-        """Sums of the covariates, which the balance of all outcomes uses."""
+    def _covariates(self) -> CovariateMoments | None:
+        """Moments of the covariates, which the balance of all outcomes uses."""
         features = self.shared.features
-        return None if features is None else CovariateSums(features)
+        return None if features is None else CovariateMoments(features)
 
     def packed(self) -> Prepared:
         """Return a copy with the cohorts of its outcomes only, for other processes."""
@@ -394,7 +394,7 @@ def adjusted_people(
 
 
 def balance_of(
-    covariates: CovariateSums,
+    covariates: CovariateMoments,
     people: pd.DataFrame,
     adjusted: AdjustedPopulation,
     thresholds: DiagnosticThresholds,

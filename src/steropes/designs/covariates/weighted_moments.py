@@ -1,0 +1,132 @@
+"""Means and variances of columns under weights of people, from which balance is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from steropes.backends.thread_pool import balanced_chunks
+
+__all__ = ["Moments", "mean_difference", "moments_of", "sparse_chunks", "standardized_difference"]
+
+# The number of values that are converted to double precision at a time.
+VALUES_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True, repr=False)
+class Moments:
+    """Means and variances of p columns under each of k sets of weights that sum to one.
+
+    Attributes
+    ----------
+    mean, variance : ndarray, shape (p, k)
+        Σ w x and Σ w (x − mean)².
+    rest : ndarray, shape (k,)
+        1 − Σ w².
+    """
+
+    mean: NDArray
+    variance: NDArray
+    rest: NDArray
+
+    @classmethod
+    def of(cls, chunks: Iterable[tuple[Any, Any]], p: int, shares: NDArray) -> Moments:
+        """Compute the moments of p columns that are given in chunks.
+
+        Parameters
+        ----------
+        chunks : iterable of (int array or slice, array)
+            Positions of columns, and their values: an array or a sparse array by column, (n, m).
+        shares : ndarray, shape (n, k)
+            Weights that sum to one in each column.
+        """
+        mean = np.empty((p, shares.shape[1]))
+        variance = np.empty_like(mean)
+        for at, x in chunks:
+            mean[at], variance[at] = moments_of(x, shares)
+        return cls(mean, variance, rest_of(shares))
+
+    @property
+    def corrected(self) -> NDArray:
+        """Variances with 1 − Σ w² in the denominator, which is n − 1 for equal weights, (p, k)."""
+        return np.where(self.rest > 0, self.variance / np.where(self.rest > 0, self.rest, 1), 0.0)
+
+    def take(self, columns: slice) -> Moments:
+        """Select sets of weights."""
+        return Moments(self.mean[:, columns], self.variance[:, columns], self.rest[columns])
+
+
+def rest_of(shares: NDArray) -> NDArray:
+    """Compute 1 − Σ w² of weights that sum to one in each column, (k,)."""
+    return np.asarray(1.0 - np.einsum("ij,ij->j", shares, shares))
+
+
+def moments_of(x: Any, shares: NDArray) -> tuple[NDArray, NDArray]:
+    """Compute means and variances of columns under weights that sum to one, (m, k) each.
+
+    Parameters
+    ----------
+    x : ndarray or sparse array by column, shape (n, m)
+    shares : ndarray, shape (n, k)
+    """
+    if sp.issparse(x):
+        mean = x.T @ shares
+        of_squares = mean.copy()
+        other = np.searchsorted(x.indptr, np.flatnonzero(x.data != 1), side="right") - 1
+        if len(other):  # Zeros and ones are their own squares.
+            numeric = np.unique(other)
+            of_squares[numeric] = x[:, numeric].power(2).T @ shares
+        variance = of_squares - mean**2
+        rounding = 1e-14 * mean**2
+    else:  # Deviations from the plain mean keep digits that large values would lose.
+        middle = x.mean(axis=0)
+        x = x - middle
+        shift = x.T @ shares
+        mean = middle[:, None] + shift
+        np.multiply(x, x, out=x)
+        variance = x.T @ shares - shift**2
+        rounding = 1e-28 * mean**2 + 1e-14 * shift**2
+    return mean, np.where(variance > rounding, variance, 0.0)
+
+
+def sparse_chunks(
+    n: int, ends: NDArray, rows: NDArray, values: NDArray, scale: NDArray | None = None
+) -> Iterable[tuple[slice, Any]]:
+    """Yield ranges of sparse columns with their values in double precision, (n, m).
+
+    All columns in double precision would need more memory than they do.
+
+    Parameters
+    ----------
+    ends : ndarray of int, shape (p + 1,)
+        Start of the entries of each column, and the end of the last one.
+    rows, values : ndarray
+        Of each entry; without values they are 1.
+    scale : ndarray, shape (p,), optional
+        Factors of the columns.
+    """
+    for a, b in balanced_chunks(ends, 1 + int(ends[-1] - ends[0]) // VALUES_AT_ONCE):
+        begin, end = int(ends[a]), int(ends[b])
+        own = values[begin:end].astype(float) if len(values) else np.ones(end - begin)
+        if scale is not None:
+            own *= np.repeat(scale[a:b], np.diff(ends[a : b + 1]))
+        entries = (own, rows[begin:end], ends[a : b + 1] - begin)
+        yield slice(a, b), sp.csc_array(entries, shape=(n, b - a))
+
+
+def mean_difference(a: NDArray, b: NDArray) -> NDArray:
+    """Subtract means; differences within rounding error are zero."""
+    difference = a - b
+    return np.where(np.abs(difference) < 1e-12 * np.maximum(np.abs(a), np.abs(b)), 0.0, difference)
+
+
+def standardized_difference(a: NDArray, b: NDArray, spread: NDArray) -> NDArray:
+    """Divide differences of means by a spread; no difference is 0 even without a spread."""
+    difference = mean_difference(a, b)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(difference == 0, 0.0, difference / spread)
