@@ -22,7 +22,7 @@ import pandas as pd
 from scipy.special import expit
 
 from steropes import CoxRegression, DataError, LogisticRegression, Surv
-from steropes.designs import EstimatedWeights
+from steropes.designs.propensity import EstimatedWeights
 
 EFFECT = float(np.log(2.0))
 CONFOUND = np.array([0.5, -0.5, 0.5, 0.3])  # of the covariates on the outcome

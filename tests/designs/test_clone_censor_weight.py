@@ -6,7 +6,7 @@ import pytest
 
 from designs.conftest import PUBLISHED
 from steropes import CoxRegression, DataError, SeparationError, Surv
-from steropes.designs import clone_censor_weight
+from steropes.designs.target_trials import clone_censor_weight
 from steropes.designs.target_trials.cloned_people import clones_of, log_hazard_ratio
 
 ROLES = {"time": "timetoevent", "event": "event", "start": "timetoexposure"}

@@ -14,7 +14,7 @@ def test_designs_are_imported_and_people_compared_without_the_extra_study():
         "for module in pkgutil.walk_packages(designs.__path__, 'steropes.designs.'):\n"
         "    importlib.import_module(module.name)\n"
         "import numpy as np, pandas as pd\n"
-        "from steropes.designs import *\n"
+        "from steropes.designs import *\nfrom steropes.designs.propensity import match_scores\n"
         "rng = np.random.default_rng(1)\n"
         "x = rng.integers(0, 2, (300, 4))\n"
         "treated = (rng.random(300) < 0.3 + 0.3 * x[:, 0]).astype(int)\n"

@@ -15,13 +15,8 @@ from statsmodels.tools import add_constant
 
 import steropes
 from steropes import CoxRegression, DataError, LinearRegression, Surv
-from steropes.designs import (
-    PropensityWeights,
-    balance_table,
-    compare_means,
-    covariate_balance,
-    propensity_weights,
-)
+from steropes.designs import PropensityWeights, balance_table, compare_means, covariate_balance
+from steropes.designs.propensity import propensity_weights
 from steropes.designs.propensity.estimated_propensity_weights import EstimatedWeights
 from steropes.designs.propensity.propensity_weights import set_weights
 from steropes.studies.comparative import StudyAnalysis

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from designs.conftest import PUBLISHED
 from steropes import CoxRegression, DataError, LogisticRegression, SeparationError, Surv
-from steropes.designs import TargetTrial, sequential_trials
+from steropes.designs.target_trials import TargetTrial, sequential_trials
 from steropes.designs.target_trials.emulation_diagnostics import of_weights
 from steropes.designs.target_trials.person_time import read_person_time
 from steropes.designs.target_trials.sequence_estimates import Estimates, coefficients

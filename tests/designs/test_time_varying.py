@@ -7,7 +7,7 @@ import pytest
 from designs.conftest import PUBLISHED
 from designs.test_sequential_trials import ROLES, simulate
 from steropes import CoxRegression, DataError, LogisticRegression, SeparationError, Surv
-from steropes.designs import iterated_g_computation, marginal_structural_model
+from steropes.designs.time_varying import iterated_g_computation, marginal_structural_model
 from steropes.models.estimators.fractional_logistic_regression import FractionalLogisticRegression
 
 

@@ -36,6 +36,8 @@ MODULES = (
     "steropes.designs.evidence",
     "steropes.designs.surveillance",
     "steropes.designs.propensity",
+    "steropes.designs.target_trials",
+    "steropes.designs.time_varying",
     "steropes.federated",
     "steropes.models",
     "steropes.plots",

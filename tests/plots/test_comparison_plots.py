@@ -139,10 +139,12 @@ def test_balance_tables_of_the_library_draw_their_covariates():
 
 
 def test_estimates_of_designs_draw_themselves():
-    estimate = designs.Estimate(log_rr=0.693, se=0.2, lower=0.301, upper=1.085, kind="poisson")
+    estimate = designs.effects.Estimate(
+        log_rr=0.693, se=0.2, lower=0.301, upper=1.085, kind="poisson"
+    )
     assert estimate.plot().get_xlabel() == "Rate ratio (log scale)"
     people = pd.DataFrame({"treated": [1, 1, 1, 0, 0, 0], "time": [5, 8, 9, 3, 6, 9]})
-    effect = designs.absolute_effect(people.assign(event=[1, 0, 1, 1, 1, 0]), horizon=6)
+    effect = designs.effects.absolute_effect(people.assign(event=[1, 0, 1, 1, 1, 0]), horizon=6)
     assert effect.plot().get_xlabel() == "Risk difference"
 
 

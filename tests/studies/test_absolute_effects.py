@@ -8,7 +8,7 @@ import pytest
 from tests.studies.test_outcome_models import PEOPLE, WEIGHTS
 
 import steropes as st
-from steropes.designs import absolute_effect
+from steropes.designs.effects import absolute_effect
 
 TREATED = PEOPLE["treated"] == 1
 

@@ -5,13 +5,8 @@ import pandas as pd
 import pytest
 from tests.studies.test_features import made
 
-from steropes.designs import (
-    Match,
-    PropensityRules,
-    Stratify,
-    Trim,
-    covariate_balance,
-    fit_scores,
+from steropes.designs import Match, PropensityRules, Stratify, Trim, covariate_balance, fit_scores
+from steropes.designs.propensity import (
     match_scores,
     matched_weights,
     propensity_weights,

@@ -6,17 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steropes.designs import (
-    OutcomeModel,
-    Stratify,
-    Trim,
-    absolute_effect,
-    estimate_effect,
-    score_strata,
-    trim,
-)
-from steropes.designs.effects import curve_table, detectable_ratio, incidence_rates
-from steropes.designs.propensity import auc, preference_score
+from steropes.designs import OutcomeModel, Stratify, Trim, estimate_effect
+from steropes.designs.effects import absolute_effect, curve_table, detectable_ratio, incidence_rates
+from steropes.designs.propensity import auc, preference_score, score_strata, trim
 from steropes.errors import DataError
 
 N = 60

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 import steropes
 from steropes import DataError, Normal
-from steropes.designs import EstimatedWeights, propensity_weights
+from steropes.designs.propensity import EstimatedWeights, propensity_weights
 
 N = 300
 ESTIMANDS = ("att", "atu", "ate", "ato")

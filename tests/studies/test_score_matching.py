@@ -8,17 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from steropes.designs import (
-    Match,
-    Stratify,
-    Trim,
-    covariate_balance,
+from steropes.designs import Match, Stratify, Trim, covariate_balance
+from steropes.designs.propensity import (
+    match_pairs,
     match_scores,
     propensity_weights,
     score_strata,
     trim,
 )
-from steropes.designs.propensity import match_pairs
 from steropes.errors import DataError
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from steropes.designs import Match, match_scores
+from steropes.designs import Match
+from steropes.designs.propensity import match_scores
 from steropes.designs.propensity.tied_scores import tie_keys, tied_share, try_tie_orders
 from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, demo_database

@@ -69,7 +69,7 @@ def simulate_confounded_cohort(
     --------
     >>> import numpy as np
     >>> import steropes
-    >>> from steropes.designs import match_scores
+    >>> from steropes.designs.propensity import match_scores
     >>> data = steropes.datasets.simulate_confounded_cohort(n=4000, seed=1)
     >>> crude = steropes.CoxRegression().fit(data.treated[:, None], data.y)
     >>> score = steropes.LogisticRegression(prior=steropes.Normal(0.1)).fit(data.X, data.treated)

@@ -1,10 +1,20 @@
 """Study designs on tables in memory: people with treatment, follow-up, outcome and covariates.
 
-Nothing here needs a database. `steropes.designs.controls` calibrates estimates by control outcomes,
-`steropes.designs.evidence` combines estimates of several sources,
-`steropes.designs.case_series` has intervals and models of case series, and
-`steropes.designs.surveillance` tests outcomes as data accrue. `steropes.studies` makes
-such tables from OMOP databases and calls the same functions.
+Nothing here needs a database. The names are those that `steropes.compare_groups`,
+`steropes.self_controlled_case_series` and whole studies take, and tables that compare groups.
+Other designs and the parts of these are public by subpackage:
+
+- `steropes.designs.propensity`: propensity scores, matching, strata, trimming, weights, balance;
+- `steropes.designs.effects`: outcome models, risks and counts of two arms;
+- `steropes.designs.target_trials`: emulations of trials in observational data;
+- `steropes.designs.time_varying`: treatments that change over time;
+- `steropes.designs.case_series`: intervals and models of case series;
+- `steropes.designs.controls`: calibration of estimates by control outcomes;
+- `steropes.designs.evidence`: combined estimates of several sources;
+- `steropes.designs.surveillance`: tests of outcomes as data accrue;
+- `steropes.designs.covariates`: covariates of people, one row a value.
+
+`steropes.studies` makes such tables from OMOP databases and calls the same functions.
 
 Names are imported when they are first used.
 """
@@ -14,8 +24,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from steropes.moved_names import refuse_moved
+
 if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
-    from . import case_series, controls, evidence, surveillance
+    from . import (
+        case_series,
+        controls,
+        covariates,
+        effects,
+        evidence,
+        propensity,
+        surveillance,
+        target_trials,
+        time_varying,
+    )
     from .comparative.balance_table import balance_table
     from .comparative.doubly_robust import DoublyRobust
     from .comparative.doubly_robust_survival import DoublyRobustSurvival
@@ -26,45 +48,12 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .comparative.propensity_weights import PropensityWeights
     from .comparative.table_one import table_one
     from .covariates import Covariates
-    from .effects import (
-        AbsoluteEffect,
-        Estimate,
-        OutcomeModel,
-        absolute_effect,
-        estimate_effect,
-    )
-    from .propensity import (
-        Balance,
-        EstimatedWeights,
-        Match,
-        PropensityRules,
-        PropensityScores,
-        Stratify,
-        Trim,
-        covariate_balance,
-        fit_scores,
-        match_scores,
-        matched_weights,
-        propensity_weights,
-        score_strata,
-        trim,
-    )
+    from .effects import OutcomeModel, estimate_effect
+    from .propensity import Match, PropensityRules, Stratify, Trim, covariate_balance, fit_scores
     from .series_tables.risk_periods import RiskPeriod
-    from .target_trials.clone_censor_weight import clone_censor_weight
-    from .target_trials.emulation_result import EmulatedTrial
-    from .target_trials.protocol import TargetTrial
-    from .target_trials.sequential_trials import sequential_trials
-    from .time_varying.iterated_g_computation import iterated_g_computation
-    from .time_varying.marginal_structural_model import marginal_structural_model
 
 # The package or module that defines each name.
 _HOMES = {
-    "target_trials.clone_censor_weight": ["clone_censor_weight"],
-    "target_trials.emulation_result": ["EmulatedTrial"],
-    "target_trials.protocol": ["TargetTrial"],
-    "target_trials.sequential_trials": ["sequential_trials"],
-    "time_varying.iterated_g_computation": ["iterated_g_computation"],
-    "time_varying.marginal_structural_model": ["marginal_structural_model"],
     "comparative.balance_table": ["balance_table"],
     "comparative.doubly_robust": ["DoublyRobust"],
     "comparative.doubly_robust_survival": ["DoublyRobustSurvival"],
@@ -75,77 +64,73 @@ _HOMES = {
     "comparative.propensity_weights": ["PropensityWeights"],
     "comparative.table_one": ["table_one"],
     "covariates": ["Covariates"],
-    "series_tables.risk_periods": ["RiskPeriod"],
-    "effects": [
-        "AbsoluteEffect",
-        "Estimate",
-        "OutcomeModel",
-        "absolute_effect",
-        "estimate_effect",
-    ],
+    "effects": ["OutcomeModel", "estimate_effect"],
     "propensity": [
-        "Balance",
-        "EstimatedWeights",
         "Match",
         "PropensityRules",
-        "PropensityScores",
         "Stratify",
         "Trim",
         "covariate_balance",
         "fit_scores",
+    ],
+    "series_tables.risk_periods": ["RiskPeriod"],
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_SUBPACKAGES = (
+    "case_series", "controls", "covariates", "effects", "evidence", "propensity", "surveillance",
+    "target_trials", "time_varying",
+)  # fmt: skip
+# Names of earlier versions, by their packages now.
+_MOVED = {
+    "designs.effects": ["AbsoluteEffect", "Estimate", "absolute_effect"],
+    "designs.propensity": [
+        "Balance",
+        "EstimatedWeights",
+        "PropensityScores",
         "match_scores",
         "matched_weights",
         "propensity_weights",
         "score_strata",
         "trim",
     ],
+    "designs.target_trials": [
+        "EmulatedTrial",
+        "TargetTrial",
+        "clone_censor_weight",
+        "sequential_trials",
+    ],
+    "designs.time_varying": ["iterated_g_computation", "marginal_structural_model"],
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-_SUBPACKAGES = (
-    "case_series", "controls", "covariates", "effects", "evidence", "propensity", "surveillance",
-)  # fmt: skip
 
 __all__ = [
-    "AbsoluteEffect",
-    "Balance",
     "Covariates",
     "DoublyRobust",
     "DoublyRobustSurvival",
-    "EmulatedTrial",
     "EntropyBalancing",
-    "Estimate",
-    "EstimatedWeights",
     "Match",
     "Matching",
     "OutcomeAdaptiveLasso",
     "OutcomeModel",
     "PropensityRules",
-    "PropensityScores",
     "PropensityWeights",
     "RiskPeriod",
     "Stratify",
-    "TargetTrial",
     "Trim",
-    "absolute_effect",
     "balance_table",
     "case_series",
-    "clone_censor_weight",
     "compare_means",
     "controls",
     "covariate_balance",
+    "covariates",
+    "effects",
     "estimate_effect",
     "evidence",
     "fit_scores",
-    "iterated_g_computation",
-    "marginal_structural_model",
-    "match_scores",
-    "matched_weights",
-    "propensity_weights",
-    "score_strata",
-    "sequential_trials",
+    "propensity",
     "surveillance",
     "table_one",
-    "trim",
+    "target_trials",
+    "time_varying",
 ]
 
 
@@ -155,6 +140,7 @@ if not TYPE_CHECKING:  # type checkers would accept any name if they saw __getat
         if name in _SUBPACKAGES:
             return importlib.import_module(f".{name}", __name__)
         if name not in _HOME:
+            refuse_moved(__name__, name, _MOVED)
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
         globals()[name] = value

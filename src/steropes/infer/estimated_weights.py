@@ -23,7 +23,7 @@ __all__ = ["WeightModel", "check_weight_model", "influence_through_predictor", "
 
 @runtime_checkable
 class WeightModel(Protocol):
-    """A model of the weights of rows, such as `steropes.designs.EstimatedWeights`."""
+    """A model of the weights of rows, such as `steropes.designs.propensity.EstimatedWeights`."""
 
     @property
     def values(self) -> np.ndarray:

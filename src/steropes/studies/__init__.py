@@ -9,8 +9,9 @@ needed.
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import TYPE_CHECKING, Any
+
+from steropes.moved_names import refuse_moved
 
 from ._optional_packages import lazy_names
 
@@ -65,25 +66,14 @@ _HOMES = {
 # Names of earlier versions, by their packages now.
 _MOVED = {
     "designs": [
-        "AbsoluteEffect",
-        "Balance",
-        "Estimate",
-        "EstimatedWeights",
         "Match",
         "OutcomeModel",
         "PropensityRules",
-        "PropensityScores",
         "Stratify",
         "Trim",
-        "absolute_effect",
         "covariate_balance",
         "estimate_effect",
         "fit_scores",
-        "match_scores",
-        "matched_weights",
-        "propensity_weights",
-        "score_strata",
-        "trim",
     ],
     "designs.case_series": ["Spline"],
     "designs.controls": [
@@ -100,9 +90,29 @@ _MOVED = {
         "leave_one_out",
     ],
     "designs.covariates": ["Tidied", "TidyRules", "tidy"],
-    "designs.effects": ["curve_table", "detectable_ratio", "incidence_rates"],
+    "designs.effects": [
+        "AbsoluteEffect",
+        "Estimate",
+        "absolute_effect",
+        "curve_table",
+        "detectable_ratio",
+        "incidence_rates",
+    ],
     "designs.evidence": ["Profile", "combine_normal", "combine_profiles", "random_effects"],
-    "designs.propensity": ["Propensity", "auc", "match_pairs", "preference_score"],
+    "designs.propensity": [
+        "Balance",
+        "EstimatedWeights",
+        "Propensity",
+        "PropensityScores",
+        "auc",
+        "match_pairs",
+        "match_scores",
+        "matched_weights",
+        "preference_score",
+        "propensity_weights",
+        "score_strata",
+        "trim",
+    ],
     "studies.cohorts": [
         "CohortSources",
         "CohortTable",
@@ -203,10 +213,5 @@ if not TYPE_CHECKING:  # to whom it would mean that every name is there
     def __getattr__(name: str) -> Any:
         if f"studies.{name}" in _MOVED:  # a package with public names
             return importlib.import_module(f"{__name__}.{name}")
-        place = next((place for place, names in _MOVED.items() if name in names), None)
-        if place is None:
-            return _name(name)
-        why = f"module {__name__!r} has no attribute {name!r}; it is steropes.{place}.{name}"
-        # ``from steropes.studies import name`` would hide the message of an AttributeError.
-        importing = sys._getframe(1).f_code.co_name == "_handle_fromlist"
-        raise (ImportError if importing else AttributeError)(why)
+        refuse_moved(__name__, name, _MOVED)
+        return _name(name)

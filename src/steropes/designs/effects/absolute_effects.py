@@ -59,7 +59,7 @@ class AbsoluteEffect(FieldsInHtml):
     Examples
     --------
     >>> import pandas as pd
-    >>> from steropes.designs import absolute_effect
+    >>> from steropes.designs.effects import absolute_effect
     >>> people = pd.DataFrame({"treated": [1, 1, 1, 0, 0, 0], "time": [5, 8, 9, 3, 6, 9],
     ...                        "event": [1, 0, 1, 1, 1, 0]})
     >>> effect = absolute_effect(people, horizon=6)
@@ -152,7 +152,7 @@ def absolute_effect(
     Examples
     --------
     >>> import pandas as pd
-    >>> from steropes.designs import absolute_effect
+    >>> from steropes.designs.effects import absolute_effect
     >>> people = pd.DataFrame({"treated": [1, 1, 1, 0, 0, 0], "time": [5, 8, 9, 3, 6, 9],
     ...                        "event": [1, 0, 1, 1, 1, 0]})
     >>> round(absolute_effect(people, horizon=6).risk_difference, 3)

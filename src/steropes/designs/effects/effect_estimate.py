@@ -88,7 +88,7 @@ class Estimate(TextInHtml):
 
     Examples
     --------
-    >>> from steropes.designs import Estimate
+    >>> from steropes.designs.effects import Estimate
     >>> estimate = Estimate(log_rr=0.693, se=0.2, lower=0.301, upper=1.085)
     >>> round(estimate.p, 4), round(estimate.e_value, 2)
     (0.0005, 3.41)
@@ -126,7 +126,7 @@ class Estimate(TextInHtml):
 
         Examples
         --------
-        >>> from steropes.designs import Estimate
+        >>> from steropes.designs.effects import Estimate
         >>> estimate = Estimate(log_rr=0.693, se=0.2, lower=0.301, upper=1.085)
         >>> print(estimate.summary().paper_table().iloc[0].tolist())
         ['2.00 (1.35 to 2.96)', '< 0.001']

@@ -68,7 +68,7 @@ class EstimatedWeights(TextInHtml):
     --------
     >>> import numpy as np
     >>> import steropes
-    >>> from steropes.designs import EstimatedWeights
+    >>> from steropes.designs.propensity import EstimatedWeights
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((500, 2))
     >>> treated = (rng.random(500) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)

@@ -23,7 +23,7 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
 
     Of pairs equally close, the one with the smaller treated row goes first, then the one with the
     smaller comparator row. Where the order of rows means nothing, put them into a random one
-    first, as :func:`~steropes.designs.match_scores` does.
+    first, as :func:`~steropes.designs.propensity.match_scores` does.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
     Returns
     -------
     ndarray of int, shape (n,)
-        As for :func:`~steropes.designs.match_scores`.
+        As for :func:`~steropes.designs.propensity.match_scores`.
 
     Raises
     ------

@@ -102,7 +102,7 @@ def propensity_weights(
 
     Examples
     --------
-    >>> from steropes.designs import propensity_weights
+    >>> from steropes.designs.propensity import propensity_weights
     >>> propensity_weights([0.5, 0.8, 0.2, 0.75], [1, 1, 0, 0], stabilized=False).round(2).tolist()
     [1.0, 1.0, 0.25, 3.0]
     """

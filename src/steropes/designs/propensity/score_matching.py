@@ -102,7 +102,8 @@ def match_scores(
 
     Examples
     --------
-    >>> from steropes.designs import Match, match_scores
+    >>> from steropes.designs import Match
+    >>> from steropes.designs.propensity import match_scores
     >>> rule = Match(caliper=0.1, scale="propensity score")
     >>> match_scores([0.3, 0.6, 0.32, 0.9], [1, 1, 0, 0], rule).tolist()
     [0, -1, 0, -1]
@@ -212,7 +213,7 @@ def matched_weights(sets: ArrayLike, treated: ArrayLike) -> NDArray:
 
     Examples
     --------
-    >>> from steropes.designs import matched_weights
+    >>> from steropes.designs.propensity import matched_weights
     >>> matched_weights([0, 0, 0, -1], [1, 0, 0, 1]).tolist()
     [1.0, 0.5, 0.5, 0.0]
     """

@@ -77,7 +77,8 @@ def score_strata(
 
     Examples
     --------
-    >>> from steropes.designs import Stratify, score_strata
+    >>> from steropes.designs import Stratify
+    >>> from steropes.designs.propensity import score_strata
     >>> score_strata([0.1, 0.2, 0.6, 0.7], [0, 1, 0, 1], Stratify(2)).tolist()
     [0, 0, 1, 1]
     """

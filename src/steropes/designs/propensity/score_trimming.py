@@ -84,7 +84,8 @@ def trim(
 
     Examples
     --------
-    >>> from steropes.designs import Trim, trim
+    >>> from steropes.designs import Trim
+    >>> from steropes.designs.propensity import trim
     >>> [(text, mask)] = trim([0.02, 0.3, 0.6, 0.99], [0, 1, 0, 1], Trim(fraction=0.05))
     >>> mask.tolist()
     [False, True, True, False]

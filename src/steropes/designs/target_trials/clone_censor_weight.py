@@ -138,7 +138,7 @@ def clone_censor_weight(
     >>> people["died"] = (rng.random(200) < 0.7) * 1
     >>> begun = rng.exponential(60, 200)
     >>> people["surgery"] = np.where(begun < people["days"], begun, np.nan)
-    >>> found = steropes.designs.clone_censor_weight(
+    >>> found = steropes.designs.target_trials.clone_censor_weight(
     ...     people, time="days", event="died", start="surgery", covariates=["age"], grace=60,
     ...     bootstrap=5,
     ... )

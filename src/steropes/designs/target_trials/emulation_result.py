@@ -71,7 +71,7 @@ class EmulatedTrial(TextInHtml):
     >>> months["drug"] = rng.integers(0, 2, len(months))
     >>> last = ~months["id"].duplicated(keep="last")
     >>> months["ill"] = last * rng.integers(0, 2, len(months))
-    >>> found = steropes.designs.sequential_trials(
+    >>> found = steropes.designs.target_trials.sequential_trials(
     ...     months, id="id", period="month", treatment="drug", outcome="ill"
     ... )
     >>> list(found.risks["strategy"].unique())

@@ -53,7 +53,7 @@ class TargetTrial(Settings):
     Examples
     --------
     >>> import steropes
-    >>> trial = steropes.designs.TargetTrial(
+    >>> trial = steropes.designs.target_trials.TargetTrial(
     ...     eligibility="Adults with diabetes", outcome="Death from any cause"
     ... )
     >>> trial.table().shape

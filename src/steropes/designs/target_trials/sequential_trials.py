@@ -160,7 +160,7 @@ def sequential_trials(
     >>> months["drug"] = rng.integers(0, 2, len(months))
     >>> last = ~months["id"].duplicated(keep="last")
     >>> months["ill"] = last * rng.integers(0, 2, len(months))
-    >>> found = steropes.designs.sequential_trials(
+    >>> found = steropes.designs.target_trials.sequential_trials(
     ...     months, id="id", period="month", treatment="drug", outcome="ill", covariates=["age"],
     ...     trials=(0, 2),
     ... )

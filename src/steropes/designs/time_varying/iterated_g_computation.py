@@ -127,7 +127,7 @@ def iterated_g_computation(
     >>> visits["cd4"] = rng.normal(size=800)
     >>> visits["drug"] = rng.integers(0, 2, 800)
     >>> visits["ill"] = (visits["visit"] == 1) * (rng.random(800) < 0.3)
-    >>> found = steropes.designs.iterated_g_computation(
+    >>> found = steropes.designs.time_varying.iterated_g_computation(
     ...     visits, id="id", period="visit", treatment="drug", outcome="ill", covariates=["cd4"],
     ...     strategies={"if low": lambda rows: rows["cd4"] < 0, "never": 0}, horizons=[2],
     ...     bootstrap=0,

@@ -135,7 +135,7 @@ def marginal_structural_model(
     >>> visits["drug"] = (rng.random(len(visits)) < 0.4 + 0.1 * (visits["cd4"] > 0)) * 1
     >>> last = ~visits["id"].duplicated(keep="last")
     >>> visits["ill"] = last * rng.integers(0, 2, len(visits))
-    >>> found = steropes.designs.marginal_structural_model(
+    >>> found = steropes.designs.time_varying.marginal_structural_model(
     ...     visits, id="id", period="visit", treatment="drug", outcome="ill", confounders=["cd4"]
     ... )
     >>> found.effects["measure"].tolist()

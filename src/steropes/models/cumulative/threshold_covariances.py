@@ -127,7 +127,7 @@ class CumulativeInference(PenalizedModel):
         cluster : (n,) labels, optional
             Rows with the same label may be dependent, also across the subsets of
             `DivideAndCombine`; implies ``kind="robust"`` by default.
-        weight_model : steropes.designs.EstimatedWeights, optional
+        weight_model : steropes.designs.propensity.EstimatedWeights, optional
             The propensity model that the weights of the fit come from, whose estimation robust
             errors then include (M-estimation).
 

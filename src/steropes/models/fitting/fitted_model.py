@@ -211,7 +211,7 @@ class FittedModel(BaseEstimator):
             rows of several strata and parts of them (a person in several matched sets), as in R's
             ``clogit(…, cluster=)``, except with ``method="exact"``, in which single rows of a
             stratum have no influence; ``"jackknife"`` takes whole strata only.
-        weight_model : steropes.designs.EstimatedWeights, optional
+        weight_model : steropes.designs.propensity.EstimatedWeights, optional
             The propensity model that the weights of the fit come from. Robust errors then add the
             influence of rows through this model (M-estimation); by default the weights are taken
             as known.

@@ -71,7 +71,7 @@ def confint(
     cluster : (n,) labels, optional
         Clusters of rows for ``"robust"``, ``"HC1"`` and ``"jackknife"`` (see `vcov`) or
         ``"bootstrap"``.
-    weight_model : steropes.designs.EstimatedWeights, optional
+    weight_model : steropes.designs.propensity.EstimatedWeights, optional
         The propensity model of the weights, for ``"wald"`` or ``"robust"``; see `vcov`.
 
     Returns
@@ -152,7 +152,7 @@ def summary(
         their standard deviation, and ``z`` = coef / se.
     cluster : (n,) labels, optional
         Clusters of rows, see `confint`.
-    weight_model : steropes.designs.EstimatedWeights, optional
+    weight_model : steropes.designs.propensity.EstimatedWeights, optional
         The propensity model of the weights, see `vcov`.
 
     Returns
