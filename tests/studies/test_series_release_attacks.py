@@ -42,6 +42,11 @@ from steropes.studies.release.series_counts import CovariateCounts, released_cov
 from steropes.studies.release.series_table_release import release_series
 from steropes.studies.release.series_weeks import released_weeks
 from steropes.studies.sccs.results.sccs_result_tables import exact_tables
+from steropes.studies.sccs.specification.settings import (
+    CaseRules,
+    CaseSeriesSettings,
+    ExposureWindow,
+)
 from steropes.studies.series_report.sccs_terminal import print_grid, print_series
 
 DAYS, EXPOSED, BEFORE, PROBE = 701, 21, 30, 30
@@ -271,13 +276,47 @@ def test_80_random_pairs_of_series_that_differ_in_hidden_outcomes_have_equal_tab
         assert first == second
 
 
+def exposed_once(omop, few, drugs=(1,), n=60):
+    """Cases with one of some drugs, of whom few have the outcome on the days of exposure."""
+    omop.concept(9, "another drug")
+    for k in range(n):
+        person = omop.person(observed=(0, DAYS - 1), born=1950 + k % 20)
+        omop.drug(person, drugs[k % len(drugs)], 300, 320)
+        omop.condition(person, 3, 302 if k < few else 280 if k < 20 else 400 + k)
+    return omop.write()
+
+
+def test_weeks_of_two_windows_of_an_exposure_are_written_once(omop):
+    """Before, the primary key of R's results model was not unique."""
+    windows = tuple(
+        ExposureWindow(name, (1,), start=start, end=start + 6, end_at="start", of_interest=True)
+        for name, start in (("first week", 0), ("second week", 7))
+    )
+    study = case_series(exposed_once(omop, 12), CaseSeriesSettings(CaseRules(3), windows))
+    tables = study.tables()
+    weeks = tables["sccs_time_to_event"]
+    assert len(weeks) == weeks[["era_id", "week"]].drop_duplicates().shape[0] == 52
+    assert len(tables["sccs_exposure"]) == 1
+    assert study.release.weeks["first week"].equals(study.release.weeks["second week"])
+
+
+@pytest.mark.parametrize("few", [3, 12])
+def test_weeks_of_several_drugs_are_left_out_where_outcomes_of_their_window_are_hidden(omop, few):
+    """Before, only windows of one drug were looked at."""
+    window = ExposureWindow("both", (1, 9), end=20, end_at="start", of_interest=True)
+    path = exposed_once(omop, few, drugs=(1, 9))
+    study = case_series(path, CaseSeriesSettings(CaseRules(3), (window,)))
+    assert isinstance(study.release.counts["both"].events, Bound) == (few < 5)
+    assert (len(study.tables()["sccs_time_to_event"]) > 0) == (few >= 5)
+
+
 def weekly_tables(weeks, events):
     """Exact tables of an exposure with outcomes by week and windows of whole weeks."""
     at = {"analysis_id": 1, "exposures_outcome_set_id": 1}
     return {
         "sccs_exposures_outcome_set": pd.DataFrame([at | {"outcome_id": 3}]),
         "sccs_covariate": pd.DataFrame(
-            [at | {"covariate_id": 1000, "covariate_name": "exposure", "era_id": 1}]
+            [at | {"covariate_id": 1000, "covariate_analysis_id": 1, "era_id": 1}]
         ),
         "covariate_count": pd.DataFrame([at | {"covariate_id": 1000, "events": events}]),
         "sccs_time_to_event": pd.DataFrame(

@@ -46,7 +46,12 @@ from steropes.studies.sccs.results.sccs_diagnostics import (
     further_finding,
     stability_finding,
 )
-from steropes.studies.sccs.results.sccs_result_tables import ESTIMATE, covariate_ids, exact_tables
+from steropes.studies.sccs.results.sccs_result_tables import (
+    ESTIMATE,
+    covariate_ids,
+    exact_tables,
+    weekly_eras,
+)
 
 __all__ = ["ReleasedSeries", "SeriesRelease", "release_study"]
 
@@ -153,9 +158,10 @@ def release_study(study: ExactSeries) -> SeriesRelease:
 
 def _weeks(study: ExactSeries, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the released outcomes by week of each exposure."""
-    columns = dict(zip(study.intervals.names, study.intervals.columns, strict=True))
-    eras = {n: columns[n].eras[0] if columns[n].eras else 0 for n in study.exposures}
-    return {n: table.loc[table["era_id"] == era, ["week", "outcomes"]] for n, era in eras.items()}
+    return {
+        name: table.loc[table["era_id"] == era, ["week", "outcomes"]]
+        for name, era in weekly_eras(study).items()
+    }
 
 
 def _attrition(study: ExactSeries, table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:

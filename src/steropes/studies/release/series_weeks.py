@@ -43,17 +43,22 @@ def released_weeks(
     )
     sets = exact["sccs_exposures_outcome_set"]
     outcomes = dict(sets[[SET[1], "outcome_id"]].itertuples(index=False))
-    eras = exact["sccs_covariate"].to_dict("records")
-    of_key = {key_of(line): int(line["era_id"] or 0) for line in eras}
+    windows = exact["sccs_covariate"].dropna(subset="covariate_analysis_id")
+    # Windows of several eras have the number 0; they belong to the exposure of their question.
+    of_key = {
+        key_of(line): int(line["era_id"] or -line[SET[1]]) for line in windows.to_dict("records")
+    }
     hidden: set[tuple[int, int]] = set()
     for key, era in of_key.items():
         c = counts.get(key)
-        if era and c is not None and (c.secrecy.closed or isinstance(c.events, Bound)):
+        if c is not None and (c.secrecy.closed or isinstance(c.events, Bound)):
             hidden.add((int(outcomes[key[1]]), era))
     totals = _totals(exact, of_key, outcomes)
+    alone = {(*key[:2], era) for key, era in of_key.items()}
     kept = np.ones(len(table), bool)
-    for (_, of_set, era), part in found.groupby([*SET, "era_id"], sort=False):
-        place = (int(outcomes[of_set]), int(era))
+    for (analysis, of_set, era), part in found.groupby([*SET, "era_id"], sort=False):
+        own_era = int(era) if (analysis, of_set, era) in alone else -int(of_set)
+        place = (int(outcomes[of_set]), own_era)
         rows = table.index.get_indexer(part.index)
         weeks, own = part["week"].to_numpy(), table["outcomes"].to_numpy()[rows]
         shown = part["outcomes"].to_numpy()

@@ -23,7 +23,14 @@ from steropes.studies.sccs.results.exact_series import ExactSeries
 from steropes.studies.sccs.results.sccs_diagnostics import Diagnostics
 from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 
-__all__ = ["ESTIMATE", "FORMER_VERDICTS", "covariate_ids", "exact_tables", "window_rows"]
+__all__ = [
+    "ESTIMATE",
+    "FORMER_VERDICTS",
+    "covariate_ids",
+    "exact_tables",
+    "weekly_eras",
+    "window_rows",
+]
 
 FIRST_WINDOW, PROBE_ID = 1000, 99
 SPLINE_IDS = {"age": 100, "season": 200, "calendar": 300}
@@ -186,10 +193,25 @@ def window_rows(settings: CaseSeriesSettings, probe: bool) -> Rows:
     return [dict(zip(names, window, strict=True)) for window in windows]
 
 
+def weekly_eras(study: ExactSeries) -> dict[str, int]:
+    """Return the id by which outcomes by week are stored for each window of interest.
+
+    Windows of the same eras share their weeks. Of several eras, the id is the first that no other
+    window has.
+    """
+    columns = dict(zip(study.intervals.names, study.intervals.columns, strict=True))
+    ids: dict[tuple[int, ...], int] = {}
+    eras = {name: tuple(columns[name].eras) for name in study.exposures}
+    for of in sorted({*eras.values()}, key=lambda of: (len(of), of)):
+        ids[of] = next((era for era in of if era not in ids.values()), of[0] if of else 0)
+    return {name: ids[of] for name, of in eras.items()}
+
+
 def _exposures(study: ExactSeries) -> Rows:
     """Return the exposures of interest."""
     columns = study.intervals.columns
-    return [{"era_id": c.eras[0]} for c in columns if c.of_interest and c.eras]
+    eras = dict.fromkeys(c.eras[0] for c in columns if c.of_interest and c.eras)
+    return [{"era_id": era} for era in eras]
 
 
 def _eras(study: ExactSeries) -> Rows:
@@ -304,13 +326,15 @@ def _time_trend(study: ExactSeries) -> Rows:
 
 
 def _time_to_event(study: ExactSeries) -> Rows:
-    """Return outcomes by week around the start of each exposure."""
-    columns = dict(zip(study.intervals.names, study.intervals.columns, strict=True))
+    """Return outcomes by week around the start of each exposure, once for all of its windows."""
+    names: dict[int, str] = {}
+    for name, era in weekly_eras(study).items():
+        names.setdefault(era, name)
     parts = [
         study.time_to_event(name)
         .rename(columns={"observed": "observed_subjects"})
-        .assign(era_id=columns[name].eras[0] if columns[name].eras else 0)
-        for name in study.exposures
+        .assign(era_id=era)
+        for era, name in names.items()
     ]
     return pd.concat(parts, ignore_index=True) if parts else []
 
