@@ -8,6 +8,7 @@ import pytest
 from tests.studies.conftest import COMPARATOR, FEW, OUTCOME, TARGET, day
 from tests.studies.new_users import covariates, new_users
 
+from steropes.designs.surveillance import tree_scan
 from steropes.errors import DataError
 from steropes.studies import (
     OmopDatabase,
@@ -15,6 +16,7 @@ from steropes.studies import (
     case_series,
     case_series_settings,
     comparative_study,
+    concept_hierarchy,
 )
 from steropes.studies.cli.command_line import run
 from steropes.studies.cohorts import ConceptSet, condition_cohorts, drug_era_cohorts
@@ -311,3 +313,16 @@ def test_no_study_finds_descendants_without_the_checks():
     allowed = {"omop.py", "concept_search.py", "circe.py"}
     callers = {p.name for p in studies.rglob("*.py") if ".descendants(" in p.read_text("utf-8")}
     assert callers <= allowed
+
+
+def test_the_hierarchy_of_concepts_is_that_of_the_vocabulary(people):
+    with OmopDatabase(people.write()) as db:
+        found = concept_hierarchy(db, [ULCER, TARGET, OTHER])
+        pairs = {*found[["descendant_concept_id", "ancestor_concept_id"]].itertuples(index=False)}
+        assert pairs >= {(ULCER, OUTCOME), (ULCER, ULCER), (TARGET, CLASS), (OTHER, OTHER)}
+        assert all(below in (ULCER, TARGET, OTHER) for below, _ in pairs)
+        counts = pd.DataFrame({"node": [ULCER, OTHER], "cases": [5, 2], "controls": [1, 2]})
+        scan = tree_scan(counts, found, model="bernoulli", replicates=9)
+        assert scan.table.set_index("node").loc[OUTCOME, "cases"] == 5
+        with pytest.raises(DataError, match="concepts is empty"):
+            concept_hierarchy(db, [])

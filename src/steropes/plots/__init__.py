@@ -14,6 +14,7 @@ from .effect_plots import nomogram, partial_effect, terms, transformation
 from .interval_plots import forest, profile_curve, ratio_forest
 from .performance_plots import calibration, decision_curve, performance
 from .posterior_plots import posterior_draws
+from .scan_plots import tree_scan
 from .survival_plots import incidence_curves, interval_curves, survival_curves
 from .variance_selection_plots import coefficient_paths, cross_validation_curve
 
@@ -42,6 +43,7 @@ __all__ = [
     "survival_curves",
     "terms",
     "transformation",
+    "tree_scan",
 ]
 
 

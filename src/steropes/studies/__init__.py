@@ -18,6 +18,7 @@ from ._optional_packages import lazy_names
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
     from .archives.archive_synthesis import combine_archives
     from .cli.environment import environment
+    from .database.concept_hierarchy import concept_hierarchy
     from .database.concept_search import find_concepts
     from .database.omop import OmopDatabase
     from .database.synthetic_database import synthetic_database
@@ -44,6 +45,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
 _HOMES = {
     "archives.archive_synthesis": ["combine_archives"],
     "cli.environment": ["environment"],
+    "database.concept_hierarchy": ["concept_hierarchy"],
     "database.concept_search": ["find_concepts"],
     "database.omop": ["OmopDatabase"],
     "database.synthetic_database": ["synthetic_database"],
@@ -188,6 +190,7 @@ __all__ = [
     "case_series_settings",
     "combine_archives",
     "comparative_study",
+    "concept_hierarchy",
     "demo_database",
     "environment",
     "find_concepts",

@@ -11,22 +11,28 @@ from steropes.designs.surveillance.monitored_estimates import (
     monitor_estimates,
     signed_root,
 )
+from steropes.designs.surveillance.scanned_people import tree_scan_people
 from steropes.designs.surveillance.sequential_bounds import (
     SequentialBound,
     binomial_bound,
     poisson_bound,
 )
+from steropes.designs.surveillance.sequential_scan import SequentialTreeScan, sequential_tree_scan
 from steropes.designs.surveillance.spontaneous_reports import (
     GammaMixture,
     disproportionality,
     fit_gamma_mixture,
     report_counts,
 )
+from steropes.designs.surveillance.temporal_scan import tree_temporal_scan
+from steropes.designs.surveillance.tree_scan import TreeScan, tree_scan
 
 __all__ = [
     "ContinuousBound",
     "GammaMixture",
     "SequentialBound",
+    "SequentialTreeScan",
+    "TreeScan",
     "binomial_bound",
     "calibrated_statistic",
     "conditional_poisson_bound",
@@ -37,5 +43,9 @@ __all__ = [
     "monitor_estimates",
     "poisson_bound",
     "report_counts",
+    "sequential_tree_scan",
     "signed_root",
+    "tree_scan",
+    "tree_scan_people",
+    "tree_temporal_scan",
 ]

@@ -1,0 +1,113 @@
+"""Scan statistics of replicates of a hierarchy, as sums over nodes and log-likelihood ratios.
+
+Counts are whole numbers, so that n ln n is looked up in a table instead of computed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .compilation.kernel_compiler_options import ORDERED
+
+__all__ = ["best_windows", "cut_sums", "overall_ratios", "poisson_ratios", "share_ratios"]
+
+
+@njit(**ORDERED)
+def cut_sums(draws, indptr, indices):
+    """Sum the counts of the groups of each cut, (lanes, groups) to (lanes, cuts)."""
+    lanes, cuts = len(draws), len(indptr) - 1
+    found = np.empty((lanes, cuts), np.int64)
+    for lane in range(lanes):
+        own = draws[lane]
+        for cut in range(cuts):
+            total = 0
+            for k in range(indptr[cut], indptr[cut + 1]):
+                total += own[indices[k]]
+            found[lane, cut] = total
+    return found
+
+
+@njit(**ORDERED)
+def poisson_ratios(counts, expected, logs, table, least):
+    """Compute c ln(c/e) − c + e where c exceeds e and is at least ``least``, (lanes, cuts).
+
+    ``logs`` are ln e, and ``table`` has n ln n.
+    """
+    lanes, cuts = counts.shape
+    found = np.zeros((lanes, cuts))
+    for lane in range(lanes):
+        for cut in range(cuts):
+            c, e = counts[lane, cut], expected[cut]
+            if c >= least and c > e:
+                found[lane, cut] = table[c] - c * logs[cut] - c + e
+    return found
+
+
+@njit(**ORDERED)
+def share_ratios(counts, sizes, expected, logs, rest_logs, table, least):
+    """Compute c ln(c/e) + (m − c) ln((m − c)/(m − e)) where c exceeds e, (lanes, cuts).
+
+    ``logs`` are ln e and ``rest_logs`` ln(m − e).
+    """
+    lanes, cuts = counts.shape
+    found = np.zeros((lanes, cuts))
+    for lane in range(lanes):
+        for cut in range(cuts):
+            c = counts[lane, cut]
+            if c >= least and c > expected[cut]:
+                rest = sizes[cut] - c
+                first = table[c] - c * logs[cut]
+                found[lane, cut] = first + (table[rest] - rest * rest_logs[cut])
+    return found
+
+
+@njit(**ORDERED)
+def overall_ratios(counts, sizes, cases, size, table, least):
+    """Compute the ratio of two binomial probabilities, in a cut and outside, (lanes, cuts).
+
+    ``cases`` of ``size`` events in all are cases, and the probability in the cut is larger.
+    """
+    lanes, cuts = counts.shape
+    found = np.zeros((lanes, cuts))
+    null = table[cases] + table[size - cases] - table[size]
+    for lane in range(lanes):
+        for cut in range(cuts):
+            c, n = counts[lane, cut], sizes[cut]
+            if c >= least and c * size > cases * n:
+                rest, outside = cases - c, size - n
+                inner = table[c] + table[n - c] - table[n]
+                outer = table[rest] + table[outside - rest] - table[outside]
+                found[lane, cut] = inner + outer - null
+    return found
+
+
+@njit(**ORDERED)
+def best_windows(until, starts, ends, sizes, expected, table, least):
+    """Find the window with the largest ratio of each cut, as `share_ratios`.
+
+    ``until`` are cases before each time, (lanes, cuts, times + 1), and ``expected`` is
+    (cuts, windows). Returns ratios and windows, (lanes, cuts).
+    """
+    lanes, cuts, times = until.shape
+    windows = len(starts)
+    found, which = np.zeros((lanes, cuts)), np.zeros((lanes, cuts), np.int64)
+    logs, rest_logs = np.zeros((cuts, windows)), np.zeros((cuts, windows))
+    for cut in range(cuts):
+        for w in range(windows):
+            e = expected[cut, w]
+            if 0 < e < sizes[cut]:
+                logs[cut, w], rest_logs[cut, w] = np.log(e), np.log(sizes[cut] - e)
+    for lane in range(lanes):
+        for cut in range(cuts):
+            if until[lane, cut, times - 1] < least:
+                continue
+            for w in range(windows):
+                c = until[lane, cut, ends[w]] - until[lane, cut, starts[w]]
+                if c >= least and c > expected[cut, w]:
+                    rest = sizes[cut] - c
+                    value = table[c] - c * logs[cut, w]
+                    value += table[rest] - rest * rest_logs[cut, w]
+                    if value > found[lane, cut]:
+                        found[lane, cut], which[lane, cut] = value, w
+    return found, which

@@ -1,0 +1,116 @@
+"""Hierarchies of outcomes, in which a node may have several parents."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from steropes.errors import DataError, listed
+
+__all__ = ["Hierarchy", "chosen_cuts", "read_hierarchy"]
+
+# Columns of a table of children and parents, and of OMOP's table of ancestors.
+CHILDREN = ("node", "parent")
+ANCESTORS = ("descendant_concept_id", "ancestor_concept_id")
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """Nodes with all of their descendants.
+
+    Attributes
+    ----------
+    nodes : Index
+        Names or ids of the nodes.
+    below : sparse matrix of bool, shape (nodes, nodes)
+        Whether the node of a column is the node of a row or a descendant of it.
+    """
+
+    nodes: pd.Index
+    below: sparse.csr_array
+
+    def positions(self, name: str, nodes: pd.Series) -> NDArray:
+        """Return the positions of nodes, and refuse those that the hierarchy lacks."""
+        found = self.nodes.get_indexer(pd.Index(nodes))
+        if (found < 0).any():
+            unknown = list(dict.fromkeys(nodes[found < 0]))
+            raise DataError(
+                f"{name}: the tree lacks {len(unknown)} of the nodes, such as "
+                f"{listed(unknown, 3)}; add rows with their parents."
+            )
+        return cast(NDArray, found)
+
+
+def read_hierarchy(tree: pd.DataFrame) -> Hierarchy:
+    """Read a hierarchy from a table.
+
+    Parameters
+    ----------
+    tree : DataFrame
+        Columns ``node`` and ``parent``, with a row for each parent of a node and a missing parent
+        for roots; or ``descendant_concept_id`` and ``ancestor_concept_id``, as OMOP's
+        ``concept_ancestor``.
+
+    Raises
+    ------
+    DataError
+        Columns or nodes are missing, or a node is its own ancestor.
+    """
+    if not isinstance(tree, pd.DataFrame):
+        raise DataError(f"tree must be a DataFrame, not {type(tree).__name__}.")
+    if set(ANCESTORS) <= set(tree.columns):
+        below, above = (tree[name] for name in ANCESTORS)
+    elif set(CHILDREN) <= set(tree.columns):
+        below, above = (tree[name] for name in CHILDREN)
+    else:
+        raise DataError(
+            f"tree needs the columns {listed(CHILDREN)}, or {listed(ANCESTORS)} of OMOP; it has "
+            f"{listed(list(map(str, tree.columns))) or 'none'}."
+        )
+    if below.isna().any():
+        row = int(np.argmax(below.isna()))
+        raise DataError(f"tree: row {row} (counted from 0) has no {below.name}; leave it out.")
+    if not len(tree):
+        raise DataError("tree has no rows.")
+    linked = above.notna().to_numpy()
+    nodes = pd.Index(pd.unique(pd.concat([below, above[linked]], ignore_index=True)))
+    rows, columns = nodes.get_indexer(above[linked]), nodes.get_indexer(below[linked])
+    own = np.arange(len(nodes))
+    rows, columns = np.append(rows, own), np.append(columns, own)
+    step = sparse.csr_array(
+        (np.ones(len(rows), dtype=np.int32), (rows, columns)), shape=(len(nodes),) * 2
+    )
+    reach = _closed(step)
+    both = sparse.coo_array(sparse.triu(reach.multiply(reach.T), k=1))
+    if both.nnz:
+        raise DataError(
+            f"tree: {nodes[both.row[0]]!r} and {nodes[both.col[0]]!r} are ancestors of each other; "
+            "remove a link of the circle."
+        )
+    return Hierarchy(nodes, reach)
+
+
+def _closed(step: sparse.csr_array) -> sparse.csr_array:
+    """Return the links over any number of steps: squares until nothing is added."""
+    reach = sparse.csr_array(step > 0)
+    while True:
+        counts = reach.astype(np.int32)
+        further = sparse.csr_array((counts @ counts) > 0)
+        if further.nnz == reach.nnz:
+            further.sort_indices()
+            return further
+        reach = further
+
+
+def chosen_cuts(hierarchy: Hierarchy, cuts: Sequence[Hashable] | None) -> NDArray:
+    """Return the positions of the nodes whose cuts are tested."""
+    if cuts is None:
+        return np.arange(len(hierarchy.nodes))
+    found = hierarchy.positions("cuts", pd.Series(list(cuts), dtype=object))
+    return np.unique(found)
