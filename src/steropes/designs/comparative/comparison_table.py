@@ -16,16 +16,21 @@ from steropes.data.number_text import value_text
 from steropes.design import Design
 from steropes.design.from_sparse import blocks_of_sparse
 from steropes.designs.comparative.covariate_columns import CovariateColumns
-from steropes.designs.values.table_reading import read_columns, unknown_name
+from steropes.designs.comparative.covariate_reading import (
+    Missing,
+    covariate_of_column,
+    covariates_of_long_table,
+    described_column,
+    numbers_of_column,
+    refuse_indicators_of_one_group,
+    refuse_missing,
+    refuse_names_of_indicators,
+    repeated_columns,
+)
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError, listed
 
-__all__ = ["ComparisonTable", "Missing", "Outcome", "people_to_compare"]
-
-Missing = Literal["error", "indicator"]
-# The level of a column of labels for people without a label.
-NO_LABEL = "(missing)"
-# Kinds of numbers that tables may hold as objects.
-NUMBERS = ("decimal", "integer", "floating", "mixed-integer-float", "boolean")
+__all__ = ["ComparisonTable", "Outcome", "people_to_compare"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,17 +149,17 @@ def people_to_compare(
                 "missing='indicator' is for columns of data; a long table has no missing "
                 "covariates, leave it out."
             )
-        X: pd.DataFrame | Design = _long(covariates, ids, id)
+        X: pd.DataFrame | Design = covariates_of_long_table(covariates, ids, id)
     else:
-        described = pd.DataFrame({name: _described(frame[name]) for name in wide}, copy=False)
-        parts_of_X = {name: _covariate(frame[name], name, missing) for name in wide}
+        described = pd.DataFrame({name: described_column(frame[name]) for name in wide}, copy=False)
+        parts_of_X = {name: covariate_of_column(frame[name], name, missing) for name in wide}
         indicators = [k for name, own in parts_of_X.items() for k in own if k != name]
-        _refuse_names(indicators, wide)
+        refuse_names_of_indicators(indicators, wide)
         # One array for each column, without a copy of all columns as one block.
         values = {k: v for own in parts_of_X.values() for k, v in own.items()}
         X = pd.DataFrame(values, copy=False)
-        _refuse_indicators_of_one_group(X[indicators], code)
-        if repeated := _repeated(X[indicators]):
+        refuse_indicators_of_one_group(X[indicators], code)
+        if repeated := repeated_columns(X[indicators]):
             X = X.drop(columns=repeated)
     table = ComparisonTable(X, code, groups, found, ids, described)
     _refuse_copies(table, treatment, next(iter(parts.values())))
@@ -206,15 +211,12 @@ def _wide_names(
     return names
 
 
-# -- treatment and outcome ---------------------------------------------------------------------
-
-
 def _groups(
     column: pd.Series, name: str, target: object
 ) -> tuple[NDArray[np.int8], tuple[str, str]]:
     """Return 1 for the target and 0 for the comparator, and the names of both."""
-    _refuse_missing(column, f"treatment {name!r}")
-    numbers = _as_numbers(column)
+    refuse_missing(column, f"treatment {name!r}")
+    numbers = numbers_of_column(column)
     values = column.astype(object).map(value_text) if numbers is None else numbers
     found = sorted(pd.unique(values))
     shown = [value_text(value) for value in found]
@@ -249,8 +251,8 @@ def _outcome(frame: pd.DataFrame, parts: dict[str, str]) -> Outcome:
     """Read and check the outcome."""
     columns = {}
     for part, name in parts.items():
-        _refuse_missing(frame[name], f"{part} {name!r}")
-        numbers = _as_numbers(frame[name])
+        refuse_missing(frame[name], f"{part} {name!r}")
+        numbers = numbers_of_column(frame[name])
         if numbers is None:
             raise DataError(f"{part} {name!r} must be numbers; code it as 0 and 1, for example.")
         if not np.isfinite(numbers).all():
@@ -290,7 +292,7 @@ def _outcome(frame: pd.DataFrame, parts: dict[str, str]) -> Outcome:
 
 def _ids(column: pd.Series, name: str) -> NDArray:
     """Return the ids; refuse missing and repeated ones."""
-    _refuse_missing(column, f"id {name!r}")
+    refuse_missing(column, f"id {name!r}")
     twice = column.duplicated()
     if twice.any():
         raise DataError(
@@ -298,149 +300,6 @@ def _ids(column: pd.Series, name: str) -> NDArray:
             "the id of an earlier row. Keep one row per person."
         )
     return np.asarray(column)
-
-
-# -- covariates --------------------------------------------------------------------------------
-
-
-def _long(covariates: Any, ids: NDArray | None, id: str | None) -> Design:
-    """Convert a long table of person, covariate and value to sparse columns."""
-    assert ids is not None
-    assert id is not None
-    frame = read_columns(covariates, None, "covariates")
-    if id not in frame:
-        raise unknown_name("covariates", id, list(map(str, frame.columns)))
-    others = [str(name) for name in frame.columns if name != id]
-    if not 1 <= len(others) <= 2:
-        raise DataError(
-            f"A long table of covariates has {id!r}, a column that names the covariate, and "
-            f"perhaps one of values; besides {id!r} this one has {listed(others) or 'nothing'}."
-        )
-    values = others[1] if len(others) == 2 else None
-    twice = frame.duplicated([id, others[0]]).to_numpy()
-    if twice.any():
-        raise DataError(
-            f"Row {int(twice.argmax())} (counted from 0) of covariates repeats the {id!r} and "
-            f"{others[0]!r} of an earlier row; keep one of them, or add them up."
-        )
-    known = frame[id].isin(ids).to_numpy()
-    if not known.all():
-        raise DataError(
-            f"Row {int(np.argmin(known))} (counted from 0) of covariates is of a person who is not "
-            f"in data; drop the rows of such people."
-        )
-    return Design.from_long(frame, ids, row=id, covariate=others[0], value=values)
-
-
-def _covariate(column: pd.Series, name: str, missing: Missing) -> dict[str, Any]:
-    """Return a covariate as numbers or labels, perhaps with an indicator of missing values."""
-    absent = column.isna().to_numpy(dtype=bool)
-    if absent.any() and missing == "error":
-        raise DataError(
-            f"The covariate {name!r} is missing in {int(absent.sum()):,} rows, first in row "
-            f"{int(absent.argmax())} (counted from 0). Leave these rows out, impute them, or set "
-            "missing='indicator', which takes the median and adds an indicator."
-        )
-    if absent.all():
-        raise DataError(f"The covariate {name!r} has no values; leave it out of covariates.")
-    numbers = _as_numbers(column)
-    if numbers is None:
-        return {name: _labels(column, absent)}
-    infinite = np.isinf(numbers)
-    if infinite.any():
-        row = int(infinite.argmax())
-        raise DataError(
-            f"The covariate {name!r} is infinite in row {row} (counted from 0); correct the value "
-            "or leave the row out."
-        )
-    if not absent.any():
-        return {name: numbers}
-    middle = float(np.median(numbers[~absent]))
-    filled = np.where(absent, middle, numbers)
-    return {name: filled, f"{name} missing": absent.astype(float)}
-
-
-def _described(column: pd.Series) -> NDArray:
-    """Return numbers with NaN, or text with None."""
-    numbers = _as_numbers(column)
-    if numbers is not None:
-        return numbers
-    return column.astype(object).map(value_text, na_action="ignore").to_numpy(dtype=object)
-
-
-def _as_numbers(column: pd.Series) -> NDArray | None:
-    """Return a column as numbers with NaN; None for labels."""
-    kind = column.dtype
-    if isinstance(kind, pd.CategoricalDtype):
-        return None
-    if pd.api.types.is_datetime64_any_dtype(kind) or pd.api.types.is_timedelta64_dtype(kind):
-        raise DataError(
-            f"The column {column.name!r} has dates or durations; convert it to a number, such as "
-            "days since the start."
-        )
-    numeric = pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)
-    if not numeric and pd.api.types.infer_dtype(column, skipna=True) not in NUMBERS:
-        return None
-    return np.asarray(pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan))
-
-
-def _labels(column: pd.Series, absent: NDArray) -> pd.Categorical:
-    """Return labels as categories: sorted, or in the order of ordered categories."""
-    text = column.astype(object).map(value_text, na_action="ignore").to_numpy(dtype=object)
-    if absent.any() and NO_LABEL in text:
-        raise DataError(
-            f"The covariate {column.name!r} has the label {NO_LABEL!r} and missing values, which "
-            "would get the same label; rename the label."
-        )
-    if isinstance(column.dtype, pd.CategoricalDtype) and column.cat.ordered:
-        levels = [value_text(x) for x in column.cat.categories]
-        used = set(text[~absent])
-        levels = [level for level in levels if level in used]
-    else:
-        levels = sorted(set(text[~absent]))
-    if absent.any():
-        text = np.where(absent, NO_LABEL, text)
-        levels = [*levels, NO_LABEL]
-    return pd.Categorical(text, categories=levels)
-
-
-def _refuse_names(indicators: list[str], names: list[str]) -> None:
-    """Refuse covariates that have the name of an indicator of missing values."""
-    taken = [name for name in indicators if name in names]
-    if taken:
-        raise DataError(
-            f"The covariate {listed(taken)} has the name of the indicator of missing values of "
-            "another covariate; rename it."
-        )
-
-
-def _refuse_indicators_of_one_group(indicators: pd.DataFrame, code: NDArray) -> None:
-    """Refuse missing values of one group alone, which no adjustment can compare."""
-    for name in indicators:
-        if len(np.unique(code[indicators[name] == 1])) == 1:
-            raise DataError(
-                f"The covariate {name.removesuffix(' missing')!r} is missing in one of the groups "
-                "only, so that nobody in the other group is like these people. Leave their rows "
-                "out, impute the values, or leave the covariate out."
-            )
-
-
-def _repeated(indicators: pd.DataFrame) -> list[str]:
-    """Return the names of columns that are equal to an earlier one."""
-    patterns = pd.Series(
-        [indicators[name].to_numpy().tobytes() for name in indicators], dtype=object
-    )
-    return list(indicators.columns[patterns.duplicated()])
-
-
-def _refuse_missing(column: pd.Series, what: str) -> None:
-    """Refuse a column with missing values."""
-    absent = column.isna().to_numpy(dtype=bool)
-    if absent.any():
-        raise DataError(
-            f"{what} is missing in {int(absent.sum()):,} rows, first in row {int(absent.argmax())} "
-            "(counted from 0); leave these rows out."
-        )
 
 
 def _refuse_copies(table: ComparisonTable, treatment: str, outcome: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+
+from steropes.models.formulas.formula_terms import SPECIAL, FormulaTerms
 
 from ...data.array_conversion import as_numbers
 from ...design.category_coding import (
@@ -26,7 +27,6 @@ from .formula_data_types import (
     FormulaVariable,
     RowVector,
     drop_unused_categories,
-    refuse_misread_operators,
     widen_numbers,
     without_function_names,
 )
@@ -37,7 +37,6 @@ from .formula_evaluation import (
     evaluate_expression,
     import_formulaic,
     missing_value_error,
-    refuse_missing_arguments,
 )
 from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
 from .formula_size_limits import refuse_many_columns, refuse_many_terms, refuse_wide_expression
@@ -46,7 +45,6 @@ from .formula_time_effects import read_time_effect
 
 __all__ = ["Formula", "outcome_of", "read_formula"]
 
-SPECIAL = re.compile(r"^(strata|offset|cluster)\((.*)\)$", re.DOTALL)
 # A column of labels, or its coding.
 LABELS = re.compile(r"(?:C\(\s*)?([^\W\d]\w*)\s*(?:,.*)?\)?", re.DOTALL)
 # Functions of R's formulas that are refused, with the equivalent in this library.
@@ -70,7 +68,6 @@ OF_R = {
 }
 # Rows with whole weights are repeated at most to this number, which bounds the memory.
 MAX_REPEATED_ROWS = 10_000_000
-DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
 CALL = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, OF_R))})\s*\(")
 
 
@@ -254,7 +251,7 @@ def read_formula(
     parsed = call_formulaic(lambda: formulaic.Formula(right))
     if not isinstance(parsed, formulaic.SimpleFormula):
         raise DataError("A formula here has one right-hand side; '|' divides it in several.")
-    terms = _Terms()
+    terms = FormulaTerms()
     for whole in parsed:
         term = _constant_term(whole, terms.varying)
         if not trusted:
@@ -335,69 +332,6 @@ def _refuse_unlikely_labels(spec: Any, data: pd.DataFrame) -> None:
             )
 
 
-@dataclass
-class _Terms:
-    """The terms of a formula by their role.
-
-    Attributes
-    ----------
-    covariates : list of formulaic.Term
-        Terms that give columns of X.
-    labels : dict of str to str
-        The expressions of ``strata`` and ``cluster``.
-    offsets : list of str
-        Expressions.
-    varying : dict
-        Value of ``time_varying`` of each term with an effect that changes with time.
-    constant : set of str
-        The terms whose effects do not change with time.
-    """
-
-    covariates: list[Any] = field(default_factory=list)
-    has_intercept: bool = False
-    labels: dict[str, str] = field(default_factory=dict)
-    offsets: list[str] = field(default_factory=list)
-    varying: dict[str, object] = field(default_factory=dict)
-    constant: set[str] = field(default_factory=set)
-
-    def add(self, term: Any, constant: bool, data: pd.DataFrame) -> None:
-        """Add a term to those of its role; refuse one that has no meaning."""
-        texts = [factor.expr for factor in term.factors]
-        special = [SPECIAL.match(x) for x in texts]
-        if any(special) and len(texts) > 1:
-            raise DataError(
-                f"{term} is not possible: strata(), cluster() and offset() are terms of their own. "
-                "For effects that differ by stratum write its column's interaction, such as "
-                "x:C(site)."
-            )
-        if not special or special[0] is None:
-            self._add_covariate(term, constant, texts, data)
-        elif special[0].group(1) == "offset":
-            self.offsets.append(texts[0])
-        elif (kind := special[0].group(1)) in self.labels:
-            raise DataError(f"The formula has {kind}() twice; write {kind}(a, b).")
-        else:
-            self.labels[kind] = texts[0]
-
-    def _add_covariate(
-        self, term: Any, constant: bool, texts: list[str], data: pd.DataFrame
-    ) -> None:
-        """Add a term that gives columns of X."""
-        _refuse_unknown_names(term, data)
-        _refuse_dates(texts, data)
-        for expression in texts:
-            refuse_misread_operators(expression, data)
-            refuse_missing_arguments(expression, data)
-        self.has_intercept |= texts == ["1"]
-        self.constant |= {str(term)} if constant else set()
-        if str(term) in self.constant & set(self.varying):
-            raise DataError(
-                f"The formula has {term} with a constant effect and with one that changes with "
-                "time, which contains it: leave the constant one out."
-            )
-        self.covariates.append(term)
-
-
 def _constant_term(term: Any, varying: dict[str, object]) -> Any:
     """Return a term without the change of its effect, which is entered in ``varying``."""
     effects = [read_time_effect(factor.expr) for factor in term.factors]
@@ -430,31 +364,6 @@ def _sides(text: str) -> tuple[str, str]:
     if not right:
         raise DataError("The formula has nothing after '~'; a model without covariates is '~ 1'.")
     return outcome, right
-
-
-def _refuse_unknown_names(term: Any, data: pd.DataFrame) -> None:
-    """Refuse a name that is no column of data; it could be that of a function."""
-    for factor in term.factors:
-        if factor.eval_method.value != "lookup":
-            continue
-        name = factor.expr.strip("`")
-        if name == "Intercept" and name in data:
-            raise DataError(f"{name!r} is the intercept in formulas; rename the column.")
-        if name not in data:
-            near = get_close_matches(name, map(str, data.columns), 1)
-            meant = f"; did you mean {near[0]!r}?" if near else "."
-            raise DataError(f"The formula names {name!r}, which is not a column of the data{meant}")
-
-
-def _refuse_dates(texts: list[str], data: pd.DataFrame) -> None:
-    """Refuse a term that is a column of dates; expressions may convert dates to numbers."""
-    for text in texts:
-        name = text.strip("`")
-        if name in data.columns and pd.api.types.infer_dtype(data[name]) in DATES:
-            raise DataError(
-                f"Column {name!r} holds dates or durations, not numbers; turn it into a number of "
-                f"days, or of years, since a day that you choose, or say C({text}) for labels."
-            )
 
 
 def _without_dot(outcome: str, right: str, data: pd.DataFrame) -> str:

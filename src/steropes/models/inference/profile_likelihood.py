@@ -13,10 +13,16 @@ import pandas as pd
 from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
+from steropes.models.inference.profile_warnings import (
+    warn_monotone,
+    warn_unconverged_points,
+    warn_unknown_limits,
+)
+
 from ...convergence_warning import NotConvergedWarning
 from ...data import check_level
 from ...data.result_tables import ResultTable, present
-from ...errors import DataError, MonotoneLikelihoodWarning, listed
+from ...errors import DataError, listed
 from ...fit import Problem
 from ...infer import refuse_undetermined
 from ...infer.inference_constants import PROFILE
@@ -126,7 +132,7 @@ def profile(
         for j, values in zip(columns, parts, strict=True):
             table = {"param": names[j]} if several else {}
             tables.append(_table(values, table))
-        _warn_unconverged_points([names[j] for j in columns], parts)
+        warn_unconverged_points([names[j] for j in columns], parts)
     return present(pd.concat(tables, ignore_index=True), "profile_curve")
 
 
@@ -262,7 +268,7 @@ def _combination_profile(model: Estimator, text: str, points: object) -> pd.Data
     values = [
         dataclasses.replace(v, value=x, g=v.g / factor) for v, x in zip(found, at, strict=True)
     ]
-    _warn_unconverged_points([text], [values])
+    warn_unconverged_points([text], [values])
     return _table(values)
 
 
@@ -318,8 +324,8 @@ def profile_ends(
     ends = run_searches(held, columns * 2, searches)
     both = list(zip(ends[: len(columns)], ends[len(columns) :], strict=True))
     names = [held.problem.design.names[j] for j in columns]
-    _warn_monotone(names, both, factor)
-    _warn_unknown_limits(names, both, factor)
+    warn_monotone(names, both, factor)
+    warn_unknown_limits(names, both, factor)
     return tops, both
 
 
@@ -414,23 +420,6 @@ def _points(points: object) -> np.ndarray | None:
     return values
 
 
-def _warn_monotone(names: list[str], ends: list[tuple[Limit, Limit]], factor: float = 1.0) -> None:
-    """Warn of sides on which a profile is monotone, of ``factor`` times the coefficients."""
-    said = []
-    for name, (a, b) in zip(names, ends, strict=True):
-        if np.isinf(a.value) or np.isinf(b.value):
-            low, high = (a, b) if factor > 0 else (b, a)
-            where = [s for s, end in (("−∞", low), ("+∞", high)) if np.isinf(end.value)]
-            said.append(f"{name!r} (towards {' and '.join(where)})")
-    if said:
-        warnings.warn(
-            f"The profile likelihood has no end for {', '.join(said)}: it never falls by "
-            "enough there, and the data do not bound the coefficient on that side.",
-            MonotoneLikelihoodWarning,
-            stacklevel=5,
-        )
-
-
 def _profiles_at_zero(held: ProfileFits, columns: list[int]) -> list[ProfilePoint | None]:
     """Compute profiles at zero; None if linear predictors would overflow there."""
     there = [j for j in columns if held.is_representable(j, 0.0)]
@@ -441,38 +430,3 @@ def _profiles_at_zero(held: ProfileFits, columns: list[int]) -> list[ProfilePoin
         if not value.converged:
             found[j] = held.fit_in_steps(j, 0.0)
     return [found.get(j) for j in columns]
-
-
-def _warn_unconverged_points(names: list[str], profiles: list[list[ProfilePoint]]) -> None:
-    """Warn of points whose fits stopped early."""
-    short = [
-        f"{name!r} at {', '.join(f'{v.value:.4g}' for v in values if not v.converged)}"
-        for name, values in zip(names, profiles, strict=True)
-        if not all(v.converged for v in values)
-    ]
-    if short:
-        warnings.warn(
-            f"Fits for the profile of {'; of '.join(short)} stopped before their tolerance, so it "
-            "is not known there (NaN).",
-            NotConvergedWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_unknown_limits(
-    names: list[str], ends: list[tuple[Limit, Limit]], factor: float = 1.0
-) -> None:
-    """Warn of sides on which no end was found; see `_warn_monotone`."""
-    said = []
-    for name, (a, b) in zip(names, ends, strict=True):
-        said += [
-            f"{name!r} beyond {factor * end.last:.4g}" for end in (a, b) if np.isnan(end.value)
-        ]
-    if said:
-        warnings.warn(
-            f"Fits for the profile of {', '.join(said)} stopped before their tolerance or reached "
-            "different maxima of the likelihood, so it is not known where its interval ends on "
-            "that side (NaN).",
-            NotConvergedWarning,
-            stacklevel=5,
-        )

@@ -18,9 +18,7 @@ import pandas as pd
 from steropes.data.paper_tables import Interval
 from steropes.data.result_tables import ResultTable, present
 from steropes.designs.settings.validated_types import Whole
-from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.diagnostic import source_of
 from steropes.studies.diagnostics.failing_diagnostics import (
@@ -40,9 +38,9 @@ from steropes.studies.grids.sccs_grid_controls import (
     with_positives,
 )
 from steropes.studies.grids.sccs_grid_rows import refusal_rows, specification_rows, study_rows
+from steropes.studies.grids.unanswerable_questions import cohort_not_built, refuse_unanswerable_grid
 from steropes.studies.release.series_table_release import release_series
 from steropes.studies.result_files.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
-from steropes.studies.sccs.cases.era_sources import concept_members
 from steropes.studies.sccs.results.exact_series import ExactSeries
 from steropes.studies.sccs.results.series_fit import fit_series
 from steropes.studies.sccs.results.series_preparation import (
@@ -57,7 +55,6 @@ from steropes.studies.sccs.specification.grid_settings import (
 )
 from steropes.studies.sccs.specification.sccs_cohorts import attempted_cohorts
 from steropes.studies.sccs.specification.sccs_specification import read_case_series_grid
-from steropes.studies.sccs.specification.settings import CaseRules
 from steropes.studies.settings.frozen_protocol import ProtocolStatement, open_protocol
 
 __all__ = [
@@ -277,7 +274,7 @@ class CaseSeriesDesign:
             say(f"left out: {why}")
         if made.table is not None:
             self.cohorts = made.table if self.cohorts is None else made.table + self.cohorts
-        _refuse_all_blocked(db, self.spec, self.cohorts, self.refused)
+        refuse_unanswerable_grid(db, self.spec, self.cohorts, self.refused)
         further = source_of(self.spec.thresholds.further)
         return [*([] if self.cohorts is None else [self.cohorts.hashes()]), *further]
 
@@ -358,7 +355,7 @@ class CaseSeriesDesign:
         cohorts = self.cohorts
         if own is not None:
             cohorts = own if cohorts is None else cohorts + own
-        why = _blocked(question, settings.cases, {} if own is not None else self.refused)
+        why = cohort_not_built(question, settings.cases, {} if own is not None else self.refused)
         if why:
             return why
         try:
@@ -382,65 +379,6 @@ def _answer(
             )
     except REFUSED as error:
         return refusal_rows(grid, question, analysis, str(error))
-
-
-def _refuse_all_blocked(
-    db: OmopDatabase, grid: CaseSeriesGrid, cohorts: CohortTable | None, refused: Mapping[int, str]
-) -> None:
-    """Raise if no question of interest can be answered."""
-    asked = [q for q in grid.questions if q.true_ratio is None] or grid.questions
-    family = Descendants(db)
-    whys = []
-    for question in asked:
-        for analysis in grid.analyses:
-            rules = analysis.settings_for(question, grid).cases
-            why = _blocked(question, rules, refused) or _unknown(family, question, rules, cohorts)
-            if not why:
-                return
-            whys.append(why)
-    raise DataError("; ".join(dict.fromkeys(whys)))
-
-
-def _unknown(
-    family: Descendants, question: SeriesQuestion, rules: CaseRules, cohorts: CohortTable | None
-) -> str:
-    """Describe unknown concepts or cohorts of a question; "" if all are known."""
-    used = [
-        (rules.outcomes_from, question.outcome),
-        (rules.exposures_from, question.exposure),
-        (rules.exposures_from, rules.restrict_to_exposure),
-        ("cohort", rules.nesting_cohort),
-    ]
-    entered = () if cohorts is None else cohorts.ids
-    try:
-        for table, number in used:
-            if number is None:
-                continue
-            if table == "cohort" and number not in entered:
-                return _without_entries(number, cohorts)
-            concept_members(family, rules, table, [number])
-    except DataError as error:
-        return str(error)
-    return ""
-
-
-def _without_entries(number: int, cohorts: CohortTable | None) -> str:
-    """Describe a cohort without entries: a defined one has a name."""
-    name = None if cohorts is None else (cohorts.names or {}).get(number)
-    if name is None:
-        return f"cohort {number} is not defined and has no entries in a cohort table"
-    return f"cohort {number} ({name}) has no entries: nobody in the database is in it"
-
-
-def _blocked(question: SeriesQuestion, rules: CaseRules, refused: Mapping[int, str]) -> str:
-    """Describe a required cohort that cannot be built; "" if all can."""
-    exposures = (question.exposure, rules.restrict_to_exposure)
-    needed = [
-        question.outcome if rules.outcomes_from == "cohort" else None,
-        rules.nesting_cohort,
-        *(exposures if rules.exposures_from == "cohort" else ()),
-    ]
-    return next((refused[i] for i in needed if i is not None and i in refused), "")
 
 
 def _named(
