@@ -438,6 +438,31 @@ CHARACTERIZATION = {
 }
 
 
+COHORT_DIAGNOSTICS: dict[str, Any] = {
+    "module": "CohortDiagnosticsModule",
+    "settings": {
+        "cohortIds": [1, 3, 1001],
+        "runInclusionStatistics": True,
+        "runTimeSeries": False,
+        "runCohortRelationship": True,
+        "runTemporalCohortCharacterization": True,
+        "temporalCovariateSettings": {
+            "temporal": True, "temporalSequence": False, "DemographicsGender": True,
+            "DemographicsAge": True, "DemographicsAgeGroup": True,
+            "DemographicsTimeInCohort": True, "ConditionOccurrence": True,
+            "ConditionEraGroupOverlap": True, "DrugEraStart": True, "VisitCount": True,
+            "temporalStartDays": [-365, 0, 1], "temporalEndDays": [-1, 0, 30],
+            "includedCovariateConceptIds": [], "addDescendantsToInclude": False,
+            "excludedCovariateConceptIds": [], "addDescendantsToExclude": False,
+            "includedCovariateIds": [], "attr_class": "covariateSettings",
+            "attr_fun": "getDbDefaultCovariateData",
+        },
+        "minCharacterizationMean": 0.01,
+        "irWashoutPeriod": 0,
+    },
+}  # fmt: skip
+
+
 PREDICTION_DESIGN: dict[str, Any] = {
     "targetId": 1,
     "outcomeId": 3,

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from tests.studies.strategus.small_specification import (
     CHARACTERIZATION,
+    COHORT_DIAGNOSTICS,
     INCIDENCE,
     PREDICTION,
     module,
@@ -34,6 +35,7 @@ from steropes.studies.viewer.results_page import results_views
 
 CM, SCCS = "CohortMethodModule", "SelfControlledCaseSeriesModule"
 CONTROLS = [81151, 78272, 4112343, 40481087, 260139, 80180]
+MORE_MODULES = [CHARACTERIZATION, INCIDENCE, PREDICTION, COHORT_DIAGNOSTICS]
 SQLITE = {"int": "INTEGER", "bigint": "INTEGER", "float": "REAL"}
 
 
@@ -47,7 +49,7 @@ def db(tmp_path_factory):
 @pytest.fixture(scope="module")
 def new(db, tmp_path_factory):
     given = new_specification(CONTROLS)
-    given["moduleSpecifications"] += [CHARACTERIZATION, INCIDENCE, PREDICTION]
+    given["moduleSpecifications"] += MORE_MODULES
     plan = specification_plan(given)
     return run_specification(db, plan, tmp_path_factory.mktemp("new"))
 
@@ -66,7 +68,7 @@ def open_(db, new, tmp_path_factory):
     folder = tmp_path_factory.mktemp("open")
     shutil.copytree(new.folder.parent, folder, dirs_exist_ok=True)
     given = new_specification(CONTROLS)
-    given["moduleSpecifications"] += [CHARACTERIZATION, INCIDENCE, PREDICTION]
+    given["moduleSpecifications"] += MORE_MODULES
     return run_specification(db, specification_plan(given), folder, disclosure="none")
 
 
@@ -135,11 +137,20 @@ def test_results_fit_into_the_declared_tables(tables):
     assert count("plp_cohorts") == 2
     assert count("plp_evaluation_statistics") == 3 * 19
     assert count("plp_threshold_summary") > 5
+    assert count("cd_cohort") == count("cd_cohort_count") == 3
+    assert count("cd_index_event_breakdown") >= 3
+    assert count("cd_incidence_rate") > 20
+    assert count("cd_temporal_time_ref") == 3
+    assert count("cd_temporal_covariate_value") > 20
     assert count("plp_demographic_summary") > 5
 
 
 # Columns that R requires and that may be blank without disclosure control, with the reason.
 BLANK = {
+    "cd_cohort": "SQL, which depends on the database",
+    "cd_concept_sets": "SQL, which depends on the database",
+    "cd_concept": "columns that this database lacks",
+    "cd_incidence_rate": "strata of everybody, which are missing in R too",
     "database_meta_data": "dates that this database lacks",
     "c_dechallenge_rechallenge": "shares of nobody, which are missing in R too",
     "c_analysis_ref": "windows of demographics, which are missing in R too",
@@ -175,7 +186,7 @@ def test_released_tables_have_the_columns_types_keys_and_values_of_rs_results_mo
             elif column.data_type.lower() == "date":
                 pd.to_datetime(given, format="%Y-%m-%d")
             may = column.may_be_blank == "Yes" and (rules == "ohdsi" or name in BLANK)
-            if (column.is_required == "Yes" and not may) or column.primary_key == "Yes":
+            if not may and "Yes" in (column.is_required, column.primary_key):
                 assert len(given) == len(values), f"{name}.{column.column_name} is blank"
         checked.add(name)
     assert {"cm_result", "sccs_result", "c_covariates", "ci_incidence_summary"} <= checked
@@ -237,6 +248,14 @@ def test_slopes_of_rounded_profiles_are_those_of_the_released_points():
         ("c_covariates", "setting_id", "c_settings", "setting_id"),
         ("c_covariate_ref", "analysis_id", "c_analysis_ref", "analysis_id"),
         ("cg_cohort_count", "cohort_id", "cg_cohort_definition", "cohort_definition_id"),
+        ("cd_resolved_concepts", "cohort_id", "cd_cohort", "cohort_id"),
+        (
+            "cd_temporal_covariate_value",
+            "covariate_id",
+            "cd_temporal_covariate_ref",
+            "covariate_id",
+        ),
+        ("cd_temporal_covariate_ref", "analysis_id", "cd_temporal_analysis_ref", "analysis_id"),
     ],
 )
 def test_references_have_their_rows(tables, table, column, other, key):

@@ -2,8 +2,9 @@
 
 An analysis defines a family of covariates. Its number is part of their ids; numbers and ids are
 those of OHDSI's FeatureExtraction 3, so that covariates can be compared across studies. Of its
-catalogue the following are not available: times after the index (9, 10), the care site (12),
-conditions as an inpatient's primary diagnosis (105 to 108) and the hospital frailty score (926).
+catalogue the following are not available: the care site (12), conditions as an inpatient's primary
+diagnosis (105 to 108, and 102 of several windows) and the hospital frailty score (926). Times after
+the index (9, 10) describe cohorts, and are no covariates of models.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["ANALYSES", "DEFAULT", "Analysis"]
+__all__ = ["ANALYSES", "DEFAULT", "WINDOWED", "Analysis"]
 
 Window = Literal["any", "long", "medium", "short", "overlap", ""]
 WINDOWS: tuple[Window, ...] = ("any", "long", "medium", "short")
@@ -75,6 +76,7 @@ DEMOGRAPHIC = {
     11: "DemographicsIndexYearMonth",
 }
 LENGTHS = {2: "DemographicsAge", 8: "DemographicsPriorObservationTime"}
+LENGTHS_AFTER = {9: "DemographicsPostObservationTime", 10: "DemographicsTimeInCohort"}
 SCORES = {901: "CharlsonIndex", 902: "Dcsi", 903: "Chads2", 904: "Chads2Vasc"}
 OCCURRENCE = ("condition_occurrence", "condition_concept_id") + ("condition_start_date",) * 2
 CONDITION = (
@@ -121,25 +123,71 @@ FAMILIES: tuple[tuple[int, str, str, str, tuple[str, ...], tuple[Window, ...]], 
     (920, "VisitCount", "count", "Visit", VISIT, WINDOWS[1:]),
     (923, "VisitConceptCount", "by concept", "Visit", VISIT, WINDOWS[1:]),
 )
+# Analyses of several windows, which the settings give: id, name, kind, domain and columns.
+OF_WINDOWS: tuple[tuple[int, str, str, str, tuple[str, ...]], ...] = (
+    (101, "ConditionOccurrence", "concept", "Condition", OCCURRENCE),
+    (201, "ConditionEraStart", "concept", "Condition", CONDITION_START),
+    (202, "ConditionEraOverlap", "concept", "Condition", CONDITION),
+    (203, "ConditionEraGroupStart", "group", "Condition", CONDITION_START),
+    (204, "ConditionEraGroupOverlap", "group", "Condition", CONDITION),
+    (301, "DrugExposure", "concept", "Drug", EXPOSURE),
+    (401, "DrugEraStart", "concept", "Drug", DRUG_START),
+    (402, "DrugEraOverlap", "concept", "Drug", DRUG),
+    (403, "DrugEraGroupStart", "group", "Drug", DRUG_START),
+    (404, "DrugEraGroupOverlap", "group", "Drug", DRUG),
+    (501, "ProcedureOccurrence", "concept", "Procedure", PROCEDURE),
+    (601, "DeviceExposure", "concept", "Device", DEVICE),
+    (701, "Measurement", "concept", "Measurement", MEASUREMENT),
+    (702, "MeasurementValue", "value", "Measurement", MEASUREMENT),
+    (703, "MeasurementRangeGroup", "range", "Measurement", MEASUREMENT),
+    (704, "MeasurementValueAsConcept", "value as concept", "Measurement", MEASUREMENT),
+    (801, "Observation", "concept", "Observation", OBSERVATION),
+    (802, "ObservationValueAsConcept", "value as concept", "Observation", OBSERVATION),
+    (803, "ObservationValue", "value", "Observation", OBSERVATION),
+    (905, "DistinctConditionCount", "distinct", "Condition", CONDITION),
+    (906, "DistinctIngredientCount", "distinct", "Drug", DRUG),
+    (907, "DistinctProcedureCount", "distinct", "Procedure", PROCEDURE),
+    (908, "DistinctMeasurementCount", "distinct", "Measurement", MEASUREMENT),
+    (909, "DistinctObservationCount", "distinct", "Observation", OBSERVATION),
+    (910, "VisitCount", "count", "Visit", VISIT),
+    (911, "VisitConceptCount", "by concept", "Visit", VISIT),
+)
 
 
-def _catalogue() -> Iterator[Analysis]:
-    """Yield all analyses, numbering the windows of a family consecutively."""
+def _without_windows() -> Iterator[Analysis]:
+    """Yield the analyses of the index date itself."""
     for number, name in DEMOGRAPHIC.items():
         yield Analysis(number, name, "demographic", "Demographics")
     for number, name in LENGTHS.items():
         yield Analysis(number, name, "length", "Demographics")
+    for number, name in SCORES.items():
+        yield Analysis(number, name, "score", "Condition", *CONDITION)
+
+
+def _of_windows() -> Iterator[Analysis]:
+    """Yield all analyses of several windows, and those of the index date."""
+    yield from _without_windows()
+    for number, name in LENGTHS_AFTER.items():
+        yield Analysis(number, name, "length", "Demographics")
+    for number, name, kind, domain, columns in OF_WINDOWS:
+        table, concept, start, end = columns
+        yield Analysis(number, name, kind, domain, table, concept, start, end)
+
+
+def _catalogue() -> Iterator[Analysis]:
+    """Yield all analyses, numbering the windows of a family consecutively."""
+    yield from _without_windows()
     for first, name, kind, domain, columns, windows in FAMILIES:
         for i, window in enumerate(windows):
             table, concept, start, end = columns
             yield Analysis(
                 first + i, name + NAMES[window], kind, domain, table, concept, start, end, window
             )
-    for number, name in SCORES.items():
-        yield Analysis(number, name, "score", "Condition", *CONDITION)
 
 
 ANALYSES: dict[int, Analysis] = {a.id: a for a in sorted(_catalogue(), key=lambda a: a.id)}
+# The analyses of several windows, whose numbers have other meanings than those above.
+WINDOWED: dict[int, Analysis] = {a.id: a for a in sorted(_of_windows(), key=lambda a: a.id)}
 # The analyses of FeatureExtraction's default settings.
 DEFAULT: tuple[int, ...] = (
     *(1, 3, 4, 5, 6, 7),

@@ -9,12 +9,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.analysis_catalogue import ANALYSES, Analysis
 from steropes.studies.covariates.covariate_sql import OTHER_UNIT
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.database.vocabulary import UNNAMED
 
-__all__ = ["CUSTOM", "covariate_table"]
+__all__ = ["CUSTOM", "LENGTHS", "covariate_table"]
 
 CUSTOM = 999  # The analysis number of cohorts that are used as covariates.
 WINDOW = {
@@ -27,7 +27,12 @@ WINDOW = {
 }
 RANGE = {1: "below the normal range", 2: "within the normal range", 3: "above the normal range"}
 MONTHS = "January February March April May June July August September October November December"
-LENGTHS = {2: "age in years", 8: "days of observation before"}
+LENGTHS = {
+    2: "age in years",
+    8: "days of observation before",
+    9: "observation time (days) after index",
+    10: "time (days) between cohort start and end",
+}
 SCORES = {
     901: "Charlson comorbidity index",
     902: "Diabetes complications severity index",
@@ -41,6 +46,7 @@ def covariate_table(
     ids: NDArray,
     cohorts: CohortTable | None = None,
     units: Mapping[int, int] | None = None,
+    catalogue: Mapping[int, Analysis] = ANALYSES,
 ) -> pd.DataFrame:
     """Describe covariates by their id, name, analysis and concept.
 
@@ -53,6 +59,8 @@ def covariate_table(
         Source of the names of cohorts that are used as covariates.
     units : mapping of int to int, optional
         The units of covariates of values, by covariate id.
+    catalogue : mapping of int to Analysis
+        The analyses by their numbers.
 
     Returns
     -------
@@ -60,7 +68,9 @@ def covariate_table(
         ``covariate_id``, ``name``, ``analysis_id``, ``concept_id`` (0 if there is none).
     """
     analysis = ids % 1000
-    concept = np.array([_concept(int(i), int(a)) for i, a in zip(ids, analysis, strict=True)])
+    concept = np.array(
+        [_concept(int(i), int(a), catalogue) for i, a in zip(ids, analysis, strict=True)]
+    )
     units = units or {}
     named = {*concept.tolist(), *units.values()}
     names = db.concept_names(sorted(named)) if named else {}
@@ -68,7 +78,8 @@ def covariate_table(
         {
             "covariate_id": ids,
             "name": [
-                _name(int(i), int(a), int(c), names, cohorts) + _unit(units.get(int(i)), names)
+                _name(int(i), int(a), int(c), names, cohorts, catalogue)
+                + _unit(units.get(int(i)), names)
                 for i, a, c in zip(ids, analysis, concept, strict=True)
             ],
             "analysis_id": analysis,
@@ -77,11 +88,11 @@ def covariate_table(
     )
 
 
-def _concept(covariate: int, number: int) -> int:
+def _concept(covariate: int, number: int, catalogue: Mapping[int, Analysis]) -> int:
     """Extract the concept from a covariate's id; 0 if the id contains none."""
     if number == CUSTOM or number in (3, 6, 7, 11):
         return 0
-    kind = ANALYSES[number].kind
+    kind = catalogue[number].kind
     if kind in ("length", "score", "distinct", "count", "value as concept"):
         return 0
     if kind == "value":
@@ -90,24 +101,27 @@ def _concept(covariate: int, number: int) -> int:
 
 
 def _name(
-    covariate: int, number: int, concept: int, names: dict[int, str], cohorts: CohortTable | None
-) -> str:
+    covariate: int, number: int, concept: int, names: dict[int, str], cohorts: CohortTable | None,
+    catalogue: Mapping[int, Analysis],
+) -> str:  # fmt: skip
     """Name a covariate for display."""
     code = covariate // 1000
     if number == CUSTOM:
         return cohorts.name(code) if cohorts is not None else f"cohort {code}"
-    analysis = ANALYSES[number]
+    analysis = catalogue[number]
     if analysis.kind == "score":
         return SCORES[number]
     if analysis.kind == "demographic":
         return _demographic(number, code, names)
     if analysis.kind == "length":
         return LENGTHS[number]
-    when = WINDOW[analysis.window] + (", begun then" if analysis.begins else "")
+    when = "".join(
+        f", {text}" for text in (WINDOW[analysis.window], "begun then" * analysis.begins) if text
+    )
     if analysis.kind in ("distinct", "count"):
         counted = "visits" if analysis.kind == "count" else f"different {analysis.domain.lower()}s"
-        return f"number of {counted}, {when}"
-    about = f"{analysis.domain.lower()}{' group' if analysis.kind == 'group' else ''}, {when}: "
+        return f"number of {counted}{when}"
+    about = f"{analysis.domain.lower()}{' group' if analysis.kind == 'group' else ''}{when}: "
     if analysis.kind == "value as concept":
         return f"{about}value {covariate}"
     text = about + names.get(concept, UNNAMED)

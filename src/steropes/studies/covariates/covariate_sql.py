@@ -127,6 +127,16 @@ class Statements:
             f"AND {self._in_window(analysis, first_day)} {self._allowed(f'e.{analysis.concept}')}"
         )
 
+    @staticmethod
+    def value_code(concept: str, number: int) -> str:
+        """Return SQL of the id of a value as a concept, of records ``e``."""
+        about = f"{concept}::HUGEINT * 2654435769 // 4096"
+        value = "e.value_as_concept_id::HUGEINT * 2654435769 // 1024"
+        return (
+            f"(({about})::BIGINT & 1048575) * 4194304000 "
+            f"+ (({value})::BIGINT & 4194303) * 1000 + {number}"
+        )
+
     # -- kinds of analyses -----------------------------------------------------------------------
 
     def _records(self, a: Analysis, first_day: int | None) -> str:
@@ -148,14 +158,8 @@ class Statements:
                 f"1 {source} AND {number} IS NOT NULL AND {low} IS NOT NULL AND {high} IS NOT NULL"
             )
         if a.kind == "value as concept":
-            value = "e.value_as_concept_id::HUGEINT * 2654435769 // 1024"
-            about = f"{concept}::HUGEINT * 2654435769 // 4096"
-            code = (
-                f"(({about})::BIGINT & 1048575) * 4194304000 "
-                f"+ (({value})::BIGINT & 4194303) * 1000 + {a.id}"
-            )
             return (
-                f"{insert} SELECT DISTINCT {code}, p.row_id, 1 {source} "
+                f"{insert} SELECT DISTINCT {self.value_code(concept, a.id)}, p.row_id, 1 {source} "
                 "AND e.value_as_concept_id IS NOT NULL AND e.value_as_concept_id <> 0"
             )
         counted = f"count(DISTINCT e.{a.concept})" if a.kind == "distinct" else self._visits()

@@ -28,11 +28,12 @@ from steropes.designs.values.dates_and_ages import as_days
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, whole_numbers
 from steropes.studies.covariates.analysis_catalogue import ANALYSES, DEFAULT, Analysis
+from steropes.studies.covariates.concept_selection import ConceptSelection, place_selection
 from steropes.studies.covariates.covariate_columns import Columns
 from steropes.studies.covariates.covariate_names import CUSTOM, covariate_table
 from steropes.studies.covariates.covariate_sql import Statements
 from steropes.studies.covariates.vocabulary_checks import check_vocabulary
-from steropes.studies.database.concept_descendants import Descendants, recorded_tables
+from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.irregular_rows import (
     irregular_eras,
@@ -45,7 +46,6 @@ from steropes.studies.settings.concept_ids import ConceptId
 
 __all__ = ["FeatureRules", "Features", "extract_features"]
 
-ALONE = "list the descendants too and set descendants=False of the covariates (features)"
 AGE = 2  # The analysis of the age in years.
 # The table that the statements of an analysis fill, and the query that reads it.
 EMPTY = "CREATE OR REPLACE TEMP TABLE features (covariate_id BIGINT, row_id INTEGER, value DOUBLE)"
@@ -74,6 +74,8 @@ class FeatureRules(Settings):
         are not affected.
     descendants : bool, default True
         Also apply these rules to all descendants of the concepts.
+    include_descendants : bool, optional
+        The same for the concepts to include alone. Default: as ``descendants``.
     unknown : {"refuse", "note"}, default "refuse"
         Whether a concept to exclude or include that the vocabulary lacks is an error, or is left
         out with a note on the data.
@@ -97,6 +99,7 @@ class FeatureRules(Settings):
     exclude: Listed[ConceptId] = ()
     include: Listed[ConceptId] = ()
     descendants: YesNo = True
+    include_descendants: YesNo | None = None
     age_rule: FeatureAge = "year of birth"
     unknown: Literal["refuse", "note"] = "refuse"
 
@@ -108,6 +111,15 @@ class FeatureRules(Settings):
             raise DataError(
                 f"unknown covariate analysis {unknown[0]}; choose from {list(ANALYSES)}"
             )
+
+    @property
+    def selection(self) -> ConceptSelection:
+        """The concepts to leave out or to use alone."""
+        below = self.include_descendants
+        return ConceptSelection(
+            self.exclude, self.include, self.descendants,
+            self.descendants if below is None else below, self.unknown,
+        )  # fmt: skip
 
     def first_day(self, analysis: Analysis) -> int | None:
         """Return the first day of the window of an analysis.
@@ -234,11 +246,12 @@ def extract_features(
     ['gender: MALE', 'condition group, long term: Sprain of wrist']
     """
     rules = rules or FeatureRules()
-    missing_links = check_vocabulary(db, rules.analyses)
+    missing_links = check_vocabulary(db, [ANALYSES[number] for number in rules.analyses])
     with db.workspace() as work:
         _load_people(work, entries)
         family = Descendants(db)
-        absent = _load_concepts(work, rules, family)
+        read = {ANALYSES[number].table for number in rules.analyses}
+        absent = place_selection(work, family, rules.selection, read)
         statements = Statements(
             db, rules.end_day, bool(rules.include), rules.age_rule == "birthdays"
         )
@@ -306,40 +319,6 @@ def _load_people(work: Workspace, entries: pd.DataFrame) -> None:
         "CREATE TEMP TABLE people AS SELECT row_id, person_id, start::DATE AS start FROM brought"
     )
     work.connection.unregister("brought")
-
-
-def _load_concepts(work: Workspace, rules: FeatureRules, family: Descendants) -> list[DataNote]:
-    """Create the temporary tables ``excluded`` and ``included``; note unknown concepts."""
-    notes: list[DataNote] = []
-    db = family.db
-    read = {ANALYSES[number].table for number in rules.analyses}
-    tables = [table for table in recorded_tables(db) if table in read]
-    for name, listed in (("excluded", rules.exclude), ("included", rules.include)):
-        known = db.concept_names(listed) if listed else {}
-        gone = [c for c in listed if c not in known]
-        if gone and rules.unknown == "refuse":
-            db.concept_name(gone[0])  # Raises an error that names the concept.
-        if gone:
-            notes.append(_absent(name[:-1], gone, len(listed)))
-        listed = tuple(c for c in listed if c in known)
-        members = [*listed]
-        if rules.descendants and listed:
-            purpose = f"the concepts to {name[:-1]}"
-            members = family.members(listed, tables, purpose, ALONE)
-        work.run(
-            f"CREATE TEMP TABLE {name} AS SELECT unnest($1::BIGINT[]) AS concept_id", [members]
-        )
-    return notes
-
-
-def _absent(verb: str, gone: list[int], of: int) -> DataNote:
-    """Note concepts to exclude or include that the vocabulary lacks."""
-    first = ", ".join(str(c) for c in gone[:3]) + (", …" if len(gone) > 3 else "")
-    text = (
-        f"The vocabulary lacks {len(gone):,} of the {of:,} concepts to {verb} as covariates "
-        f"({first})"
-    )
-    return DataNote("unknown_concepts", text, warning=True)
 
 
 def _collect_cohorts(

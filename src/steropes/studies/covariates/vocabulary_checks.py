@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from steropes.errors import DataError
-from steropes.studies.covariates.analysis_catalogue import ANALYSES, Analysis
+from steropes.studies.covariates.analysis_catalogue import Analysis
 from steropes.studies.database.concept_descendants import has_links
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
@@ -16,13 +16,13 @@ FINDING = 441840  # SNOMED's clinical finding, an ancestor of all conditions.
 COMPLICATIONS = 902  # The diabetes complications severity index, which needs mapped ICD-9-CM codes.
 
 
-def check_vocabulary(db: OmopDatabase, analyses: Iterable[int]) -> list[DataNote]:
+def check_vocabulary(db: OmopDatabase, analyses: Iterable[Analysis]) -> list[DataNote]:
     """Reject groups and scores without any links in the vocabulary, and note incomplete links.
 
     Parameters
     ----------
-    analyses : iterable of int
-        Numbers of covariate analyses. Those without records in the database need no vocabulary.
+    analyses : iterable of Analysis
+        Covariate analyses. Those without records in the database need no vocabulary.
 
     Raises
     ------
@@ -30,8 +30,7 @@ def check_vocabulary(db: OmopDatabase, analyses: Iterable[int]) -> list[DataNote
         ``concept_ancestor`` has no links at all, or none below the clinical findings that define
         groups of conditions.
     """
-    known = [ANALYSES[number] for number in analyses]
-    linked = [a for a in known if a.kind in ("group", "score") and _recorded(db, a)]
+    linked = [a for a in analyses if a.kind in ("group", "score") and _recorded(db, a)]
     if not linked:
         return []
     if not has_links(db):

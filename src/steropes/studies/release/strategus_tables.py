@@ -28,9 +28,12 @@ from steropes.studies.disclosure.inclusion_counts import withheld_statistics
 from steropes.studies.disclosure.person_time import released_means, released_sums
 
 __all__ = [
+    "beside_everybody",
     "released_baseline",
     "released_challenges",
     "released_cohort_counts",
+    "released_count",
+    "released_distributions",
     "released_rates",
     "released_statistics",
     "released_times",
@@ -68,12 +71,12 @@ def released_cohort_counts(entries: int, people: int, rules: DisclosureRules) ->
     Cohorts share people with their subsets and with other cohorts.
     """
     return {
-        "cohort_entries": float(_of_people(entries, people, rules)),
+        "cohort_entries": float(released_count(entries, people, rules)),
         "cohort_subjects": float(rules.coarse(people)),
     }
 
 
-def _of_people(n: int, people: int, rules: DisclosureRules) -> int:
+def released_count(n: int, people: int, rules: DisclosureRules) -> int:
     """Release a number of entries or events, which is suppressed if they are of few people."""
     return -rules.least if rules.small(people) else rules.coarse(n)
 
@@ -89,7 +92,7 @@ def released_statistics(
         Exact statistics, by Circe's names of the tables, with the numbers of people that each count
         is about in columns with the suffix ``_people``.
     """
-    gone = withheld_statistics(counted, rules, lambda n, people: _of_people(n, people, rules))
+    gone = withheld_statistics(counted, rules, lambda n, people: released_count(n, people, rules))
     found = {}
     for name, table in counted.items():
         people = [c for c in table.columns if c.endswith("_people")]
@@ -97,7 +100,7 @@ def released_statistics(
         for of in people:
             column = of.removesuffix("_people")
             pairs = zip(table[column], table[of], strict=True)
-            made[column] = [_of_people(n, k, rules) for n, k in pairs]
+            made[column] = [released_count(n, k, rules) for n, k in pairs]
             if (name, column) in gone:
                 limits = gone[name, column]
                 made[column] = np.where(np.isnan(limits), made[column], limits).astype(np.int64)
@@ -130,7 +133,7 @@ def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str
         made[name] = exact[name].map(rules.coarse)
     for name, people in EVENTS.items():
         pairs = zip(exact[name], exact[people], strict=True)
-        made[name] = [_of_people(n, of, rules) for n, of in pairs]
+        made[name] = [released_count(n, of, rules) for n, of in pairs]
     without = beside(made[[*PEOPLE[:2]]].lt(0).any(axis=1).to_numpy(), splits)
     for names in (PEOPLE[:2], (*EVENTS.values(), *EVENTS)):
         gone = np.zeros(len(made), bool)
@@ -178,7 +181,7 @@ def released_times(counts: pd.DataFrame, rules: DisclosureRules, database_id: st
         Exact counts.
     """
     pairs = zip(counts["num_events"], counts["persons"], strict=True)
-    events = [_of_people(n, of, rules) for n, of in pairs]
+    events = [released_count(n, of, rules) for n, of in pairs]
     made = counts.drop(columns="persons").assign(num_events=events, database_id=database_id)
     return made[made["num_events"] >= 0].reset_index(drop=True)
 
@@ -200,7 +203,7 @@ def released_challenges(
         ("num_exposure_eras", "num_persons_exposed"), ("num_cases", "case_persons")
     ):  # fmt: skip
         pairs = zip(counts[name], counts[people], strict=True)
-        made[name] = [_of_people(n, of, rules) for n, of in pairs]
+        made[name] = [released_count(n, of, rules) for n, of in pairs]
     for name in ("num_persons_exposed", *CHALLENGES):
         made[name] = counts[name].map(rules.coarse)
     # Dechallenges and rechallenges succeed or fail.
@@ -251,45 +254,68 @@ def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) 
         few, whole = ones.pop("persons").map(rules.small), ones.pop("people")
         people, exact = whole.map(rules.coarse), ones["sum_value"]
         sums = exact.map(rules.coarse).mask(few, -rules.least)
-        gone = _beside_others(ones, exact, sums, whole, rules)
+        keys = ["setting_id", "cohort_type", "target_cohort_id", "outcome_cohort_id"]
+        of = ones.groupby(keys, dropna=False, sort=False).ngroup()
+        kinds = ones["covariate_id"] % ANALYSIS_IDS
+        gone = beside_everybody(of, kinds, exact, sums, whole, rules)
         sums = sums.mask(gone, limit_of_part(people, rules).astype(np.int64))
         ones["sum_value"] = sums
         ones["average_value"] = (sums / people).where((people > 0) & (sums >= 0))
     values = found["c_covariates_continuous"]
     if len(values):
-        n = values["count_value"]
-        few = values.pop("persons").map(rules.small)
-        shown = n.map(rules.coarse).mask(few, -rules.least)
-        small = shown < 0
-        for name, share in PERCENTILES.items():
-            beyond = np.minimum(share, 1 - share) * shown
-            kept = values[f"{name}_value"].map(significant)
-            values[f"{name}_value"] = kept.mask(small | (beyond < rules.least))
-        values["count_value"] = shown
-        means = released_means(values["average_value"], values["count_value"], rules)
-        values["average_value"] = means
-        spread = values["standard_deviation"].map(significant)
-        values["standard_deviation"] = spread.mask(small)
-        values[["min_value", "max_value"]] = math.nan
+        found["c_covariates_continuous"] = released_distributions(values, rules)
     return found
 
 
-def _beside_others(
-    table: pd.DataFrame,
+def released_distributions(values: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+    """Return distributions of covariates for release, without the number of ``persons``.
+
+    Smallest and largest values belong to single people and are withheld, and so are percentiles
+    with few people beyond them.
+    """
+    values = values.copy()
+    few = values.pop("persons").map(rules.small)
+    if rules.open:
+        return values
+    shown = values["count_value"].map(rules.coarse).mask(few, -rules.least)
+    small = shown < 0
+    for name, share in PERCENTILES.items():
+        beyond = np.minimum(share, 1 - share) * shown
+        kept = values[f"{name}_value"].map(significant)
+        values[f"{name}_value"] = kept.mask(small | (beyond < rules.least))
+    values["count_value"] = shown
+    means = released_means(values["average_value"], values["count_value"], rules)
+    values["average_value"] = means
+    values["standard_deviation"] = values["standard_deviation"].map(significant).mask(small)
+    values[["min_value", "max_value"]] = math.nan
+    return values
+
+
+def beside_everybody(
+    of: pd.Series,
+    kinds: pd.Series,
     exact: pd.Series,
     shown: pd.Series,
     people: pd.Series,
     rules: DisclosureRules,
 ) -> NDArray:
-    """Mark the counts of covariates that everybody has exactly one of, and that narrow another.
+    """Mark the counts of groups of which everybody has exactly one, and that narrow another.
 
-    These are the covariates of one analysis, such as ages, if they add up to all entries.
+    These are the groups of one kind, such as ages, if they add up to everybody.
+
+    Parameters
+    ----------
+    of : Series of int, shape (n,)
+        The number of the cohort of each count, from 0.
+    kinds : Series of int, shape (n,)
+        The kind of each group.
+    exact, shown : Series, shape (n,)
+        Exact counts, and as each of them is released.
+    people : Series, shape (n,)
+        The exact number of everybody.
     """
-    keys = ["setting_id", "cohort_type", "target_cohort_id", "outcome_cohort_id"]
-    of = table.groupby(keys, dropna=False, sort=False).ngroup().to_numpy()
-    whole = people.to_numpy(float)
-    _, first = np.unique(of, return_index=True)
+    number, whole = of.to_numpy(), people.to_numpy(float)
+    _, first = np.unique(number, return_index=True)
     counts = np.concatenate([shown.to_numpy(), [rules.coarse(n) for n in whole[first]]])
-    kinds = (table["covariate_id"] % ANALYSIS_IDS).to_numpy()
-    splits = exhaustive_splits(kinds, exact.to_numpy(float), len(table) + of, whole)
-    return withheld_counts(counts, splits, rules, fewest=1)[: len(table)]
+    splits = exhaustive_splits(kinds.to_numpy(), exact.to_numpy(float), len(number) + number, whole)
+    return withheld_counts(counts, splits, rules, fewest=1)[: len(number)]

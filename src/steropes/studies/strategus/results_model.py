@@ -1,10 +1,11 @@
 """OHDSI's results model: tables, columns, types and keys of each module's output.
 
 ``results_model.csv`` has the columns of CohortMethod 6.0.2, SelfControlledCaseSeries 6.1.4,
-CohortGenerator 1.1, Characterization 2.2, PatientLevelPrediction 6.6.0 and Strategus 1.4, as their
-result specifications list them. Columns that R requires may be blank if ``may_be_blank`` is "Yes":
-numbers that disclosure control withholds, and values that the database lacks or R leaves out too.
-The specifications in folders of results do not require these.
+CohortDiagnostics 3.4, CohortGenerator 1.1, Characterization 2.2, PatientLevelPrediction 6.6.0 and
+Strategus 1.4, as their result specifications list them. Columns that R requires may be blank if
+``may_be_blank`` is "Yes": numbers that disclosure control withholds, strata of everybody, and
+values that the database lacks or R leaves out too. The specifications in folders of results do not
+require these.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ __all__ = ["FILE_PREFIXES", "module_files", "module_tables", "results_model"]
 FILE_PREFIXES = {"PatientLevelPredictionModule": "plp_"}
 SPECIFICATION = "resultsDataModelSpecification.csv"
 WHOLE = ("int", "bigint")
-# Tables that R does not have: reasons of missing estimates, and irregularities of the data. R
-# uploads the files that its specification lists and ignores others.
-NOTES = ("note", "data_note")
+# Tables that R does not have: reasons of missing estimates, irregularities of the data, findings on
+# cohorts and people that they share. R uploads the files that its specification lists and ignores
+# others.
+NOTES = ("note", "data_note", "cohort_finding", "cohort_overlap")
 SLOPES = {"log_rr", "log_likelihood", "gradient"}
 
 

@@ -33,6 +33,7 @@ from steropes.studies.release.strategus_tables import (
     released_statistics,
     released_times,
 )
+from steropes.studies.strategus.cohort_diagnostics_tables import diagnostics_tables
 from steropes.studies.strategus.cohort_generation import generate_cohorts, write_cohort_table
 from steropes.studies.strategus.cohort_outputs import cohort_tables
 from steropes.studies.strategus.data_irregularity_notes import module_notes
@@ -45,6 +46,7 @@ from steropes.studies.strategus.synthesis_run import synthesis_tables
 from steropes.studies.strategus.target_baseline import baseline_tables
 from steropes.studies.strategus.time_to_event import times_to_events
 from steropes.studies.strategus_plans.characterization_plan import CHARACTERIZATION
+from steropes.studies.strategus_plans.cohort_diagnostics_plan import COHORT_DIAGNOSTICS
 from steropes.studies.strategus_plans.comparative_plan import COHORT_METHOD
 from steropes.studies.strategus_plans.incidence_plan import INCIDENCE
 from steropes.studies.strategus_plans.part_verdicts import verdicts_after
@@ -188,15 +190,18 @@ def run_specification(
     with applied_rules(rules), opened(database, schema, "UTC", observed_until=observed_until) as db:
         _claim(folder, plan, database_id, schema, db.observed_until)
         database_id, tables[DATABASE] = database_tables(db, database_id)
-        made, counted = generate_cohorts(db, plan.cohorts, say, plan.statistics)
+        examined = plan.diagnostics is not None and plan.diagnostics.inclusion
+        made, counted = generate_cohorts(db, plan.cohorts, say, plan.statistics or examined)
         failed |= _new_faults(plan, made)
         if made.table is not None:
             write_cohort_table(folder / COHORT_FILE, made.table)
         tables[COHORTS] = cohort_tables(plan.cohorts, made, rules, database_id)
-        tables[COHORTS] |= released_statistics(counted, rules, database_id)
+        if plan.statistics:
+            tables[COHORTS] |= released_statistics(counted, rules, database_id)
         on = _Run(db, plan, made, folder, database_id, schema, jobs, rules, say)
         for module, run in (
             (COHORT_METHOD, on.comparative),
+            (COHORT_DIAGNOSTICS, lambda: on.diagnostics(tables[DATABASE], counted)),
             (CHARACTERIZATION, on.characterization),
             (INCIDENCE, on.incidence),
             (CASE_SERIES, on.series),
@@ -375,6 +380,20 @@ class _Run:
         if described.challenges:
             counts = challenge_counts(self.db, described.challenges, cohorts)
             found["c_dechallenge_rechallenge"] = released_challenges(counts, *released)
+        return found
+
+    def diagnostics(self, database: Tables, counted: Mapping[str, pd.DataFrame]) -> Tables | None:
+        """Run CohortDiagnosticsModule."""
+        plan = self.plan.diagnostics
+        if plan is None:
+            return None
+        self.say(COHORT_DIAGNOSTICS)
+        [source] = database["database_meta_data"].iloc
+        found = diagnostics_tables(
+            self.db, plan, self.plan.cohorts, self.made, counted, self.rules, source, self.say
+        )
+        if self.made.table is not None:
+            found["data_note"] = self._notes(plan.cohorts, self.made.table)
         return found
 
     def incidence(self) -> Tables | None:

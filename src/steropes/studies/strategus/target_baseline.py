@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.analysis_catalogue import ANALYSES, Analysis
+from steropes.studies.covariates.covariate_names import LENGTHS
 from steropes.studies.covariates.feature_extraction import extract_features
 from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
@@ -27,10 +28,6 @@ __all__ = ["baseline_tables"]
 
 AGE = 2  # The analysis of ages in years.
 ENTRIES, TARGET = "baseline_entries", "Target"
-AFTER_NAMES = {
-    9: "observation time (days) after index",
-    10: "time (days) between cohort start and end",
-}
 Tables = dict[str, pd.DataFrame]
 
 
@@ -165,7 +162,7 @@ def _add_covariates(
         rows["c_covariates_continuous"].append(
             {**key, **covariate, **everybody, **_summary(values)}
         )
-        name = AFTER_NAMES[number]
+        name = LENGTHS[number]
         rows["c_covariate_ref"].append(
             {**setting, **covariate, "covariate_name": name, "analysis_id": number, "concept_id": 0}
         )

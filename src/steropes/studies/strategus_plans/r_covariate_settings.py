@@ -115,11 +115,7 @@ def covariate_rules(
         exclude=rest.excluded_covariate_concept_ids,
         include=included,
         descendants=rest.add_descendants_to_exclude,
+        include_descendants=rest.add_descendants_to_include if included else None,
         unknown="note",
     )
-    if included and rest.add_descendants_to_include != rest.add_descendants_to_exclude:
-        raise DataError(
-            f"{json_path((*path, 'addDescendantsToInclude'))} and addDescendantsToExclude differ, "
-            "and concepts are included: one rule on descendants holds for both here"
-        )
     return rules, rest.included_covariate_ids

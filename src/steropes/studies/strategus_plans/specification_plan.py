@@ -16,6 +16,11 @@ from steropes.studies.strategus_plans.characterization_plan import (
     CharacterizationPlan,
     characterization_plan,
 )
+from steropes.studies.strategus_plans.cohort_diagnostics_plan import (
+    COHORT_DIAGNOSTICS,
+    CohortDiagnosticsPlan,
+    cohort_diagnostics_plan,
+)
 from steropes.studies.strategus_plans.comparative_plan import (
     COHORT_METHOD,
     ComparativePlan,
@@ -39,7 +44,6 @@ __all__ = ["SpecificationPlan", "read_specification_plan", "specification_plan"]
 COHORTS = "CohortGeneratorModule"
 # Modules of Strategus that do not run here, with the reason.
 REFUSED = {
-    "CohortDiagnosticsModule": "the diagnostics of cohorts are R's CohortDiagnostics",
     "TreatmentPatternsModule": "treatment pathways are R's TreatmentPatterns",
     "PatientLevelPredictionValidationModule": "models of other studies are validated by R's "
     "PatientLevelPrediction",
@@ -64,6 +68,8 @@ class SpecificationPlan(FieldsInHtml):
         The plan of CohortIncidenceModule.
     characterization : CharacterizationPlan or None
         The plan of CharacterizationModule.
+    diagnostics : CohortDiagnosticsPlan or None
+        The plan of CohortDiagnosticsModule.
     prediction : PredictionPlan or None
         The plan of PatientLevelPredictionModule.
     synthesis : SynthesisPlan or None
@@ -95,6 +101,7 @@ class SpecificationPlan(FieldsInHtml):
     series: SeriesPlan | None = None
     incidence: IncidencePlan | None = None
     characterization: CharacterizationPlan | None = None
+    diagnostics: CohortDiagnosticsPlan | None = None
     prediction: PredictionPlan | None = None
     synthesis: SynthesisPlan | None = None
     statistics: bool = False
@@ -132,6 +139,7 @@ class _Draft:
     series: SeriesPlan | None = None
     incidence: IncidencePlan | None = None
     characterization: CharacterizationPlan | None = None
+    diagnostics: CohortDiagnosticsPlan | None = None
     prediction: PredictionPlan | None = None
     synthesis: SynthesisPlan | None = None
     statistics: bool = False
@@ -238,6 +246,7 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
         draft.series,
         draft.incidence,
         draft.characterization,
+        draft.diagnostics,
         draft.prediction,
         draft.synthesis,
         draft.statistics,
@@ -283,6 +292,9 @@ def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> N
     elif name == CHARACTERIZATION:
         draft.characterization = characterization_plan(settings, path, draft.cohorts)
         draft.verdicts += draft.characterization.verdicts
+    elif name == COHORT_DIAGNOSTICS:
+        draft.diagnostics = cohort_diagnostics_plan(settings, path, draft.cohorts)
+        draft.verdicts += draft.diagnostics.verdicts
     elif name == PREDICTION:
         draft.prediction = prediction_plan(settings, path, draft.cohorts)
         draft.verdicts += draft.prediction.verdicts

@@ -1,0 +1,1 @@
+"""Diagnostics of cohorts: exact counts of what their definitions find, and findings in words."""

@@ -1,0 +1,173 @@
+"""Problems of cohorts in words, from the released tables of their diagnostics.
+
+Only released numbers are read, so that a finding says nothing that the tables do not show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+__all__ = ["cohort_findings"]
+
+# A concept dominates the index events with this share of their records.
+DOMINANT = 0.9
+# A rule loses nearly everybody if no more than this share meets it.
+KEPT = 0.05
+# Rates of neighbouring years differ by this factor and so many standard errors of its logarithm.
+JUMP, ERRORS = 2.0, 3.0
+PEOPLE = 1  # The mode of inclusion statistics that counts people.
+COLUMNS = ["cohort_id", "topic", "finding"]
+Tables = Mapping[str, pd.DataFrame]
+
+
+def cohort_findings(
+    tables: Tables,
+    cohorts: Mapping[int, str],
+    refused: Mapping[int, str],
+    concepts: Mapping[int, str],
+) -> pd.DataFrame:
+    """Describe the problems of cohorts.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        Released tables by R's names.
+    cohorts : mapping of int to str
+        Names of the cohorts.
+    refused : mapping of int to str
+        Cohorts that could not be made, with the reason.
+    concepts : mapping of int to str
+        Names of concepts.
+
+    Returns
+    -------
+    DataFrame
+        ``cohort_id``, ``topic`` and ``finding``, a sentence.
+    """
+    rows: list[tuple[int, str, str]] = []
+    for cohort in cohorts:
+        if cohort in refused:
+            rows.append((cohort, "definition", f"The definition does not run: {refused[cohort]}."))
+            continue
+        for topic, found in (
+            ("size", _size(tables, cohort)),
+            ("inclusion rules", _rules(tables, cohort)),
+            ("index events", _index_events(tables, cohort, concepts)),
+            ("incidence", _jumps(tables, cohort)),
+            ("orphan concepts", _orphans(tables, cohort, concepts)),
+        ):
+            rows += [(cohort, topic, text) for text in found]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _of(tables: Tables, name: str, cohort: int) -> pd.DataFrame:
+    """Return the rows of a cohort in a table, none if the table is missing."""
+    table = tables.get(name)
+    if table is None or "cohort_id" not in table:
+        return pd.DataFrame()
+    return table[table["cohort_id"] == cohort]
+
+
+def _size(tables: Tables, cohort: int) -> Iterator[str]:
+    """Describe cohorts of nobody or few."""
+    counts = _of(tables, "cd_cohort_count", cohort)
+    people = 0.0 if counts.empty else float(counts["cohort_subjects"].iloc[0])
+    if people == 0:
+        yield "Nobody meets the definition in this database."
+    elif people < 0:
+        yield f"Fewer than {-people:.0f} people meet the definition in this database."
+
+
+def _rules(tables: Tables, cohort: int) -> Iterator[str]:
+    """Describe inclusion rules that lose everybody or nearly everybody."""
+    stats, summary = (
+        _of(tables, f"cd_cohort_{name}", cohort) for name in ("inc_stats", "summary_stats")
+    )
+    if stats.empty or summary.empty:
+        return
+    stats, summary = (t[t["mode_id"] == PEOPLE] for t in (stats, summary))
+    if stats.empty or summary.empty:
+        return
+    base, final = (float(summary[name].iloc[0]) for name in ("base_count", "final_count"))
+    named = _of(tables, "cd_cohort_inclusion", cohort)
+    names = {} if named.empty else named.set_index("rule_sequence")["name"].to_dict()
+    for rule, met in zip(stats["rule_sequence"], stats["person_count"].astype(float), strict=True):
+        name = names.get(rule, f"rule {int(rule) + 1}")
+        if base > 0 and met == 0:
+            yield f"Nobody meets the criterion {name!r}: it loses all {base:,.0f} people."
+        elif base > 0 and 0 < met <= KEPT * base:
+            yield (
+                f"The criterion {name!r} loses nearly everybody: {met:,.0f} of {base:,.0f} people "
+                "meet it."
+            )
+    if base > 0 and final == 0 and not (stats["person_count"] == 0).any():
+        yield f"All {base:,.0f} people are lost by several criteria together; each is met by some."
+
+
+def _index_events(tables: Tables, cohort: int, concepts: Mapping[int, str]) -> Iterator[str]:
+    """Describe index events of one concept, or of none that the definition asks for."""
+    events = _of(tables, "cd_index_event_breakdown", cohort)
+    if not events.empty:
+        events = events[~events["domain_field"].str.endswith("source_concept_id")]
+    resolved = _of(tables, "cd_resolved_concepts", cohort)
+    if events.empty or len(resolved) < 2:
+        return
+    known = events["concept_count"].clip(lower=0)
+    whole, top = known.sum(), known.idxmax() if known.sum() > 0 else None
+    if top is None or len(events) < 2:
+        return
+    share = known[top] / whole
+    if share >= DOMINANT:
+        concept = int(events.loc[top, "concept_id"])
+        yield (
+            f"Index events are dominated by one concept: {_named(concept, concepts)} has "
+            f"{100 * share:.0f} % of {whole:,.0f} records on index dates."
+        )
+
+
+def _jumps(tables: Tables, cohort: int) -> Iterator[str]:
+    """Describe rates that change abruptly from one year to the next."""
+    rates = _of(tables, "cd_incidence_rate", cohort)
+    if rates.empty:
+        return
+    yearly = rates[
+        rates["age_group"].isna() & rates["gender"].isna() & rates["calendar_year"].notna()
+    ]
+    yearly = yearly[(yearly["cohort_count"] > 0) & (yearly["person_years"] > 0)]
+    yearly = yearly.assign(year=yearly["calendar_year"].astype(int)).sort_values("year")
+    lines = list(zip(yearly["year"], yearly["cohort_count"], yearly["incidence_rate"], strict=True))
+    for (before, n, rate), (year, m, next_rate) in zip(lines[:-1], lines[1:], strict=True):
+        change = math.log(next_rate / rate)
+        if year == before + 1 and abs(change) >= max(
+            math.log(JUMP), ERRORS * math.sqrt(1 / n + 1 / m)
+        ):
+            yield (
+                f"Incidence {'rises' if change > 0 else 'falls'} abruptly from {before} to {year}: "
+                f"from {rate:.3g} to {next_rate:.3g} per 1,000 person-years."
+            )
+
+
+def _orphans(tables: Tables, cohort: int, concepts: Mapping[int, str]) -> Iterator[str]:
+    """Describe recorded concepts that the definition may have missed."""
+    orphans = _of(tables, "cd_orphan_concept", cohort)
+    if orphans.empty:
+        return
+    known = orphans[orphans["concept_count"] > 0].drop_duplicates("concept_id")
+    if known.empty:
+        return
+    top = known.loc[known["concept_count"].idxmax()]
+    others = f", and {len(known) - 1:,} more" if len(known) > 1 else ""
+    yield (
+        "Recorded concepts have names like those of its concept sets and are in none of them: "
+        f"{_named(int(top['concept_id']), concepts)} with {top['concept_count']:,.0f} "
+        f"records{others}."
+    )
+
+
+def _named(concept: int, concepts: Mapping[int, str]) -> str:
+    """Name a concept with its id."""
+    name = concepts.get(concept)
+    return f"{name} ({concept})" if name else f"concept {concept}"

@@ -1,0 +1,135 @@
+"""Exact tables of the diagnostics of cohorts, of which the release is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from steropes.studies.cohort_diagnostics.cohort_overlap import cohort_overlap
+from steropes.studies.cohort_diagnostics.definition_concepts import (
+    CohortDefinition,
+    DefinitionSet,
+    place_concept_sets,
+)
+from steropes.studies.cohort_diagnostics.index_events import index_events, visit_context
+from steropes.studies.cohort_diagnostics.source_concepts import (
+    included_concepts,
+    orphan_concepts,
+    resolved_concepts,
+)
+from steropes.studies.cohort_diagnostics.yearly_incidence import yearly_incidence
+from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.covariates.window_summaries import (
+    WindowRules,
+    WindowSummaries,
+    summarise_windows,
+)
+from steropes.studies.database.irregular_rows import leave_out_unknown_people
+from steropes.studies.database.omop import OmopDatabase
+
+__all__ = ["AskedDiagnostics", "CohortDiagnostics", "cohort_diagnostics"]
+
+ENTRIES = "diagnostic_entries"
+
+
+@dataclass(frozen=True)
+class AskedDiagnostics:
+    """Diagnostics to compute.
+
+    Attributes
+    ----------
+    source_concepts, orphans, visits, index_events, incidence, relationships : bool
+        Whether to compute them.
+    washout : int
+        Days of observation before the time at risk of incidence.
+    windows : WindowRules or None
+        Covariates of several windows.
+    """
+
+    source_concepts: bool = True
+    orphans: bool = True
+    visits: bool = True
+    index_events: bool = True
+    incidence: bool = True
+    relationships: bool = True
+    washout: int = 0
+    windows: WindowRules | None = None
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CohortDiagnostics:
+    """Exact diagnostics, which are not for release.
+
+    Attributes
+    ----------
+    counts : DataFrame
+        ``cohort_definition_id``, ``entries`` and ``people`` of each cohort.
+    tables : dict of str to DataFrame
+        Tables by R's names without prefix, and ``cohort_overlap``.
+    sets : list of DefinitionSet
+        The concept sets of the definitions.
+    windows : WindowSummaries or None
+        Covariates of several windows.
+    """
+
+    counts: pd.DataFrame
+    tables: dict[str, pd.DataFrame]
+    sets: Sequence[DefinitionSet]
+    windows: WindowSummaries | None
+
+
+def cohort_diagnostics(
+    db: OmopDatabase,
+    definitions: Sequence[CohortDefinition],
+    cohorts: CohortTable,
+    asked: AskedDiagnostics,
+    say: Callable[[str], None],
+) -> CohortDiagnostics:
+    """Compute the diagnostics of cohorts.
+
+    Parameters
+    ----------
+    definitions : sequence of CohortDefinition
+        The cohorts to examine.
+    cohorts : CohortTable
+        Their entries, and maybe those of others.
+    say : callable
+        Called with the description of each step.
+
+    Raises
+    ------
+    DataError
+        The vocabulary lacks the links that groups, scores or descendants need.
+    """
+    chosen = cohorts.only(d.id for d in definitions)
+    tables: dict[str, pd.DataFrame] = {}
+    with db.workspace() as work:
+        chosen.place(work, ENTRIES)
+        leave_out_unknown_people(db, work, ENTRIES)
+        say("concept sets of the definitions")
+        sets = place_concept_sets(db, work, definitions)
+        tables["resolved_concepts"] = resolved_concepts(work, sets)
+        if asked.index_events:
+            found = index_events(db, work, ENTRIES, definitions, sets)
+            tables["index_event_breakdown"] = found
+        if asked.visits:
+            tables["visit_context"] = visit_context(db, work, ENTRIES)
+        if asked.source_concepts:
+            say("source concepts")
+            tables["included_source_concept"] = included_concepts(db, work, sets)
+        if asked.orphans:
+            say("orphan concepts")
+            tables["orphan_concept"] = orphan_concepts(db, work, sets)
+        if asked.relationships:
+            tables["cohort_overlap"] = cohort_overlap(work, ENTRIES)
+        if asked.incidence:
+            say("incidence by year, age and sex")
+            tables["incidence_rate"] = yearly_incidence(db, work, ENTRIES, asked.washout)
+    windows = None
+    if asked.windows is not None:
+        say("characteristics by time windows")
+        names = {d.id: d.name for d in definitions}
+        windows = summarise_windows(db, chosen, asked.windows, names)
+    return CohortDiagnostics(chosen.counts(), tables, sets, windows)

@@ -1,0 +1,91 @@
+"""Incidence of cohorts by calendar year, age and sex.
+
+As in R's CohortDiagnostics a person has the outcome on the day of the first entry, if that day is
+in an observation period after its washout. Time at risk ends on that day; R counts the time after
+it instead, and leaves out the last day of each observation period.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from steropes.studies.database.irregular_rows import distinct_people
+from steropes.studies.database.observation_periods import observation_periods
+from steropes.studies.database.omop import OmopDatabase, Workspace
+
+__all__ = ["STRATA", "yearly_incidence"]
+
+STRATA = ["calendar_year", "age_group", "gender_id"]
+SETS = (
+    "GROUPING SETS ((), (gender_id), (age_group), (age_group, gender_id), (calendar_year), "
+    "(calendar_year, age_group), (calendar_year, gender_id), (calendar_year, age_group, gender_id))"
+)
+NOBODY = -1  # Stands for an unknown age or sex, whose strata are left out.
+
+
+def yearly_incidence(db: OmopDatabase, work: Workspace, entries: str, washout: int) -> pd.DataFrame:
+    """Count people with a first entry, people and days at risk, in all combinations of strata.
+
+    Parameters
+    ----------
+    entries : str
+        The table of entries in the workspace.
+    washout : int
+        Days of observation before the time at risk.
+
+    Returns
+    -------
+    DataFrame
+        Exact counts: ``cohort_id``, the strata (missing for all), ``cases``, ``people`` and
+        ``days`` at risk, and ``people_before`` and ``days_before`` their first entry ended them.
+    """
+    _place_spans(db, work, washout)
+    work.run(
+        "CREATE TEMP TABLE first_entries AS SELECT cohort_definition_id AS cohort_id, "
+        f"subject_id AS person, min(cohort_start_date) AS day FROM {entries} GROUP BY ALL"
+    )
+    grouped = f"GROUP BY {SETS}"
+    everybody = (
+        f"SELECT {', '.join(STRATA)}, count(DISTINCT person) AS people_before, "
+        f"sum(after - first) AS days_before FROM year_spans {grouped}"
+    )
+    # Spans of people with an entry: days that it takes away, and whether none of a stratum is left.
+    gone = (
+        f"SELECT cohort_id, {', '.join(STRATA)}, count(*) FILTER (begin >= day) AS people_gone, "
+        "sum(days_gone) AS days_gone, sum(is_case) AS cases FROM ("
+        f"SELECT cohort_id, person, day, {', '.join(STRATA)}, min(first) AS begin, "
+        "sum(CASE WHEN day < after THEN after - greatest(first, day) ELSE 0 END) AS days_gone, "
+        "max(CASE WHEN day >= first AND day < after THEN 1 ELSE 0 END) AS is_case "
+        "FROM first_entries JOIN year_spans USING (person) "
+        f"GROUP BY cohort_id, person, day, {SETS}) GROUP BY ALL"
+    )
+    same = " AND ".join(f"g.{s} IS NOT DISTINCT FROM e.{s}" for s in STRATA)
+    found = work.frame(
+        f"SELECT c.cohort_id, {', '.join(f'e.{s}' for s in STRATA)}, "
+        "coalesce(g.cases, 0)::BIGINT AS cases, "
+        "(e.people_before - coalesce(g.people_gone, 0))::BIGINT AS people, "
+        "(e.days_before - coalesce(g.days_gone, 0))::BIGINT AS days, e.people_before, "
+        "e.days_before::BIGINT AS days_before FROM (SELECT DISTINCT cohort_id FROM first_entries) "
+        f"c CROSS JOIN ({everybody}) e LEFT JOIN ({gone}) g ON g.cohort_id = c.cohort_id "
+        f"AND {same} WHERE coalesce(e.age_group, 0) >= 0 AND coalesce(e.gender_id, 0) >= 0 "
+        "AND e.people_before > 0 ORDER BY ALL"
+    )
+    return found
+
+
+def _place_spans(db: OmopDatabase, work: Workspace, washout: int) -> None:
+    """Create the table of each person's days at risk in a year, without those of the outcome."""
+    people = distinct_people(db, f"SELECT person_id FROM {db.table('person')}")
+    begin = f"(observation_period_start_date + {washout})::DATE"
+    work.run(
+        "CREATE TEMP TABLE year_spans AS SELECT person, calendar_year, "
+        f"coalesce((calendar_year - year_of_birth) // 10, {NOBODY})::BIGINT AS age_group, "
+        f"coalesce(gender_concept_id, {NOBODY})::BIGINT AS gender_id, "
+        "greatest(first, make_date(calendar_year, 1, 1)) AS first, "
+        "least(after, make_date(calendar_year + 1, 1, 1)) AS after FROM ("
+        f"SELECT person_id AS person, {begin} AS first, "
+        "(observation_period_end_date + 1)::DATE AS after, "
+        f"unnest(range(year({begin}), year(observation_period_end_date) + 1)) AS calendar_year "
+        f"FROM {observation_periods(db)} WHERE {begin} <= observation_period_end_date) "
+        f"JOIN {people} p ON p.person_id = person"
+    )
