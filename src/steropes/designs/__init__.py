@@ -43,9 +43,11 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .comparative.doubly_robust_survival import DoublyRobustSurvival
     from .comparative.entropy_balancing import EntropyBalancing
     from .comparative.group_means import compare_means
+    from .comparative.high_dimensional_propensity_score import HighDimensionalPropensityScore
     from .comparative.matching import Matching
     from .comparative.outcome_adaptive_lasso import OutcomeAdaptiveLasso
     from .comparative.propensity_weights import PropensityWeights
+    from .comparative.selection_comparison import compare_selections
     from .comparative.table_one import table_one
     from .covariates import Covariates
     from .effects import OutcomeModel, estimate_effect
@@ -59,9 +61,11 @@ _HOMES = {
     "comparative.doubly_robust_survival": ["DoublyRobustSurvival"],
     "comparative.entropy_balancing": ["EntropyBalancing"],
     "comparative.group_means": ["compare_means"],
+    "comparative.high_dimensional_propensity_score": ["HighDimensionalPropensityScore"],
     "comparative.matching": ["Matching"],
     "comparative.outcome_adaptive_lasso": ["OutcomeAdaptiveLasso"],
     "comparative.propensity_weights": ["PropensityWeights"],
+    "comparative.selection_comparison": ["compare_selections"],
     "comparative.table_one": ["table_one"],
     "covariates": ["Covariates"],
     "effects": ["OutcomeModel", "estimate_effect"],
@@ -107,6 +111,7 @@ __all__ = [
     "DoublyRobust",
     "DoublyRobustSurvival",
     "EntropyBalancing",
+    "HighDimensionalPropensityScore",
     "Match",
     "Matching",
     "OutcomeAdaptiveLasso",
@@ -119,6 +124,7 @@ __all__ = [
     "balance_table",
     "case_series",
     "compare_means",
+    "compare_selections",
     "controls",
     "covariate_balance",
     "covariates",

@@ -3,7 +3,13 @@
 The functions draw numbers from tables. Matplotlib is imported at the first plot.
 """
 
-from .comparison_plots import attrition, covariate_balance, love_plot, score_overlap
+from .comparison_plots import (
+    attrition,
+    confounder_ranks,
+    covariate_balance,
+    love_plot,
+    score_overlap,
+)
 from .diagnostic_plots import (
     control_estimates,
     hypothesis_tests,
@@ -22,6 +28,7 @@ __all__ = [
     "attrition",
     "calibration",
     "coefficient_paths",
+    "confounder_ranks",
     "control_estimates",
     "covariate_balance",
     "cross_validation_curve",

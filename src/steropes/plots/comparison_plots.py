@@ -26,7 +26,7 @@ from .plot_style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["attrition", "covariate_balance", "love_plot", "score_overlap"]
+__all__ = ["attrition", "confounder_ranks", "covariate_balance", "love_plot", "score_overlap"]
 
 ARMS = ("target", "comparator")
 # Columns of differences before adjustment, in the order in which a table is searched for them.
@@ -342,3 +342,52 @@ def _count(n: float) -> str:
     if math.isnan(n):
         return "–"
     return f"{n:,.0f}" if n >= 0 else f"<{-n:,.0f}"
+
+
+def confounder_ranks(table: pd.DataFrame, *, top: int = 20, ax: Axes | None = None) -> Axes:
+    """Draw the bias that leaving out each of the foremost covariates could cause.
+
+    Bars to the right are of covariates without which the treatment would look more harmful. Those
+    of covariates that are not selected are pale.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``name``, ``log_bias`` and ``selected``, the foremost covariate first, such as the ranks of
+        `steropes.designs.HighDimensionalPropensityScore`.
+    top : int, default 20
+        Number of covariates.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table lacks columns or rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes import plots
+    >>> ranks = pd.DataFrame({"name": ["I10_once"], "log_bias": [0.09], "selected": [True]})
+    >>> plots.confounder_ranks(ranks).get_xlabel()
+    'Possible bias of the risk ratio (log scale)'
+    """
+    require_columns(table, ("name", "log_bias", "selected"), "confounder_ranks")
+    shown = table.head(top).iloc[::-1]
+    if not len(shown):
+        raise DataError("There are no covariates to draw.")
+    ax = get_axes(ax, (7.0, 0.8 + 0.26 * len(shown)))
+    alpha = np.where(shown["selected"].to_numpy(dtype=bool), 0.9, 0.3)
+    bars = ax.barh(range(len(shown)), shown["log_bias"].to_numpy(float), color=curve_colour(0))
+    for bar, strength in zip(bars, alpha, strict=True):
+        bar.set_alpha(float(strength))
+    ax.axvline(0, color=INK, lw=0.8)
+    ax.set_yticks(range(len(shown)), [shorten_label(name) for name in shown["name"]])
+    ax.set_xlabel("Possible bias of the risk ratio (log scale)")
+    return remove_clutter(ax)

@@ -82,10 +82,11 @@ def compare_groups(
         such as a DuckDB relation, or the path of a Parquet or CSV file.
     treatment : str
         Column with two values.
-    covariates : list of str, or data frame
+    covariates : list of str, data frame or Covariates
         Columns that confound the comparison: numbers, or labels. Or a long table with the column
         ``id``, a column that names covariates, and perhaps one of their values; covariates that
-        people do not have are zero.
+        people do not have are zero. Or `Covariates` of the rows of ``data`` in their order, such as
+        those that `HighDimensionalPropensityScore` selects.
     outcome : str, optional
         Column of numbers. An outcome of 0 and 1 has risks, any other one means.
     time, event : str, optional

@@ -20,6 +20,7 @@ from steropes.designs.comparative.covariate_reading import (
     Missing,
     covariate_of_column,
     covariates_of_long_table,
+    covariates_of_rows,
     described_column,
     numbers_of_column,
     refuse_indicators_of_one_group,
@@ -27,6 +28,7 @@ from steropes.designs.comparative.covariate_reading import (
     refuse_names_of_indicators,
     repeated_columns,
 )
+from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError, listed
 
@@ -146,10 +148,14 @@ def people_to_compare(
     if wide is None:
         if missing == "indicator":
             raise DataError(
-                "missing='indicator' is for columns of data; a long table has no missing "
-                "covariates, leave it out."
+                "missing='indicator' is for columns of data; a long table and Covariates have no "
+                "missing values, leave it out."
             )
-        X: pd.DataFrame | Design = covariates_of_long_table(covariates, ids, id)
+        X: pd.DataFrame | Design = (
+            covariates_of_rows(covariates, len(frame))
+            if isinstance(covariates, Covariates)
+            else covariates_of_long_table(covariates, ids, id)
+        )
     else:
         described = pd.DataFrame({name: described_column(frame[name]) for name in wide}, copy=False)
         parts_of_X = {name: covariate_of_column(frame[name], name, missing) for name in wide}
@@ -183,7 +189,9 @@ def _columns_of_outcome(
 def _wide_names(
     covariates: Any, treatment: str, parts: dict[str, str], id: str | None
 ) -> list[str] | None:
-    """Return the names of the covariates; None for a long table."""
+    """Return the names of the covariates; None for a long table or sparse columns."""
+    if isinstance(covariates, Covariates):
+        return None
     if isinstance(covariates, str):
         covariates = [covariates]
     if isinstance(covariates, pd.Index | np.ndarray):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from steropes.data.number_text import value_text
 from steropes.design import Design
+from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.values.table_reading import read_columns, unknown_name
 from steropes.errors import DataError, listed
 
@@ -17,6 +18,7 @@ __all__ = [
     "Missing",
     "covariate_of_column",
     "covariates_of_long_table",
+    "covariates_of_rows",
     "described_column",
     "numbers_of_column",
     "refuse_indicators_of_one_group",
@@ -30,6 +32,16 @@ Missing = Literal["error", "indicator"]
 NO_LABEL = "(missing)"
 # Kinds of numbers that tables may hold as objects.
 NUMBERS = ("decimal", "integer", "floating", "mixed-integer-float", "boolean")
+
+
+def covariates_of_rows(covariates: Covariates, n: int) -> Design:
+    """Return the sparse columns of covariates of the rows of the data."""
+    if covariates.n != n:
+        raise DataError(
+            f"covariates are of {covariates.n:,} people and data has {n:,} rows; both must have "
+            "the same people in the same order."
+        )
+    return covariates.design()
 
 
 def covariates_of_long_table(covariates: Any, ids: NDArray | None, id: str | None) -> Design:

@@ -13,6 +13,7 @@ from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import TextInHtml
+from steropes.design import Design, as_design
 from steropes.errors import DataError
 
 __all__ = ["Covariates", "IntoCovariates", "with_statistics"]
@@ -239,6 +240,71 @@ class Covariates(TextInHtml):
 
         shape = (self.n, len(self.columns))
         return csc_array((self.values.astype(float), self.rows, self.indptr), shape=shape)
+
+    def design(self) -> Design:
+        """Return the columns with their names, for models and methods of adjustment.
+
+        Returns
+        -------
+        Design
+            The columns, (n, p).
+
+        Raises
+        ------
+        DataError
+            A value is too large or too small for a model.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from steropes.designs import Covariates
+        >>> Covariates.of(pd.DataFrame({"male": [1, 0, 1], "age": [70, 64, 51]})).design().names
+        ['male', 'age']
+        """
+        return as_design(self.matrix(), list(map(str, self.columns["name"])))
+
+    def beside(self, other: IntoCovariates) -> Covariates:
+        """Add the columns of other covariates of the same people.
+
+        Parameters
+        ----------
+        other : Covariates, data frame, sparse matrix or array_like, shape (n, q)
+            Covariates in the same order of people, such as age and sex.
+
+        Returns
+        -------
+        Covariates
+            The columns of both, numbered from 0; ``analysis_id`` of the others is kept.
+
+        Raises
+        ------
+        DataError
+            The numbers of people differ, or a name occurs twice.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from steropes.designs import Covariates
+        >>> codes = Covariates.of(pd.DataFrame({"I10": [1, 0, 1]}))
+        >>> codes.beside(pd.DataFrame({"age": [70, 64, 51]})).columns["name"].tolist()
+        ['I10', 'age']
+        """
+        more = Covariates.of(other)
+        if more.n != self.n:
+            raise DataError(f"covariates of {more.n} people cannot join those of {self.n}")
+        columns = pd.concat([self.columns, more.columns], ignore_index=True)
+        twice = columns["name"].duplicated().to_numpy()
+        if twice.any():
+            name = columns["name"].iloc[int(twice.argmax())]
+            raise DataError(f"both covariates have the name {name!r}; rename one")
+        indptr = np.concatenate((self.indptr, more.indptr[1:] + self.indptr[-1]))
+        return Covariates(
+            self.n,
+            indptr,
+            np.concatenate((self.rows, more.rows)),
+            np.concatenate((self.values, more.values)),
+            columns.assign(covariate_id=np.arange(len(columns), dtype=np.int64)),
+        )
 
 
 def with_statistics(columns: pd.DataFrame, indptr: NDArray, values: NDArray) -> pd.DataFrame:
