@@ -262,6 +262,11 @@ def estimate_effect(
     from scipy.special import ndtr
 
     model = model or OutcomeModel()
+    if model.family.doubly_robust:
+        raise DataError(
+            f'kind "{model.kind}" needs models of both arms: use steropes.designs.DoublyRobust, '
+            "or compare_groups"
+        )
     for needed, given, name in (
         (model.weighted, weights, "propensity weights"),
         (model.stratified, sets, "matched sets or strata"),

@@ -26,7 +26,7 @@ from steropes.models.families.survival_families import COX, FINE_GRAY, POOLED
 
 __all__ = ["Kind", "OutcomeFamily", "Unfitted", "outcome_family", "ratio_name"]
 
-Kind = Literal["cox", "fine-gray", "logistic", "poisson", "pooled logistic"]
+Kind = Literal["cox", "fine-gray", "logistic", "poisson", "pooled logistic", "aipw", "tmle"]
 
 # Suffix of the name of a ratio with errors that take weights for counts of people.
 NOT_ROBUST = " with model-based errors, not robust ones, despite weights"
@@ -72,6 +72,8 @@ class OutcomeFamily(ABC):
     needs_rates: ClassVar[bool] = False
     # Whether the model has a competing outcome.
     competes: ClassVar[bool] = False
+    # Whether the effect follows from scores and the means of both arms, without a coefficient.
+    doubly_robust: ClassVar[bool] = False
 
     @property
     def ratio(self) -> str:
@@ -194,12 +196,37 @@ class PooledOutcomes(OutcomeFamily):
         return PooledLogisticRegression(**settings), y, {}
 
 
+class RiskOutcomes(LogisticOutcomes):
+    """Outcomes by a day if all had each treatment, by scores and a logistic model of each arm."""
+
+    name = "doubly robust"
+    has_sets = False
+    doubly_robust = True
+
+    @property
+    def ratio(self) -> str:
+        """The name of the ratio."""
+        return "risk ratio"
+
+    def common_risk_ratio(self, half: float) -> float:
+        """Return the risk ratio unchanged."""
+        return half * half
+
+    def information(self, events: float, people: int, treated: float) -> float:
+        """Compute the information on the log risk ratio without an effect."""
+        return super().information(events, people, treated) and (
+            events * treated * (1 - treated) / max(1 - events / people, 1e-12)
+        )
+
+
 FAMILIES: dict[str, OutcomeFamily] = {
     "cox": CoxOutcomes(),
     "fine-gray": FineGrayOutcomes(),
     "logistic": LogisticOutcomes(),
     "poisson": PoissonOutcomes(),
     "pooled logistic": PooledOutcomes(),
+    "aipw": RiskOutcomes(),
+    "tmle": RiskOutcomes(),
 }
 
 

@@ -35,7 +35,11 @@ class OutcomeModel(Settings):
         "cox": time to the first outcome. "fine-gray": the same with a competing outcome.
         "logistic": occurrence of the outcome. "poisson": number of outcomes, with the days at risk
         as exposure. "pooled logistic": the outcome in each period of follow-up, with odds ratios
-        that are close to hazard ratios where outcomes are rare in a period.
+        that are close to hazard ratios where outcomes are rare in a period. "aipw" and "tmle": the
+        risk by day ``horizon`` if all had each treatment, doubly robust by propensity scores and a
+        logistic model of the outcome in each arm (see `DoublyRobust`); both are cross-fitted, and
+        ``weighted`` and ``covariates`` are always on. People who are censored before that day are
+        represented by others, by a Cox model of censoring in each arm.
     ties : {"efron", "breslow"}, default "efron"
         How Cox's model treats outcomes on the same day. Efron's approximation is nearer to the
         exact likelihood; R's CohortMethod has Breslow's.
@@ -51,7 +55,9 @@ class OutcomeModel(Settings):
         Variance of that prior. Default: chosen by cross-validation.
     folds, repeats, seed : int, default 10, 1 and 1
         Folds, repeats and seed of that cross-validation; ten repeats of ten folds divide the people
-        ten times.
+        ten times. The seed is also that of the cross-fitting.
+    cross_fitting : int, default 5
+        Folds of the cross-fitting of "aipw" and "tmle".
     include, exclude : tuple of int
         The only covariate ids to use (if any are given), and those to leave out. Ids that nobody
         in the comparison has are ignored, with a note.
@@ -63,7 +69,7 @@ class OutcomeModel(Settings):
         by matched set or person. The last two are not allowed with covariates. "bootstrap":
         percentiles over draws of people or matched sets. "auto" means "profile" without weights;
         with weights, "robust" for Cox and Fine–Gray models without covariates and "bootstrap" for
-        all others.
+        all others. "aipw" and "tmle" have "robust" intervals only, those of the influence function.
     draws : int, default 200
         Number of bootstrap draws.
     lowest, highest : float, default 0.1 and 10
@@ -96,6 +102,7 @@ class OutcomeModel(Settings):
     folds: Folds = FOLDS
     repeats: Annotated[int, Whole(1)] = 1
     seed: Count = 1
+    cross_fitting: Folds = 5
     include: CovariateIds = ()
     exclude: CovariateIds = ()
     interactions: CovariateIds = ()
@@ -119,11 +126,26 @@ class OutcomeModel(Settings):
             raise DataError(f"split_days belongs to Cox models, not to {self.kind} ones")
         if [*self.split_days] != sorted({*self.split_days}):
             raise DataError(f"split_days must increase, not {list(self.split_days)}")
-        if self.covariates and self.interval in ("wald", "robust"):
+        if family.doubly_robust:
+            self._require_doubly_robust()
+        elif self.covariates and self.interval in ("wald", "robust"):
             raise DataError(
                 f'interval "{self.interval}" ignores the selection of covariates by the Laplace '
                 'prior: use "profile", "bootstrap" or "auto"'
             )
+
+    def _require_doubly_robust(self) -> None:
+        """Set what a doubly robust effect implies, and refuse what it does not have."""
+        if self.interactions:
+            raise DataError(
+                f'interactions are not available with kind "{self.kind}"; leave them out'
+            )
+        if self.interval not in ("auto", "robust"):
+            raise DataError(
+                f'kind "{self.kind}" has "robust" intervals only, not "{self.interval}"'
+            )
+        object.__setattr__(self, "weighted", True)
+        object.__setattr__(self, "covariates", True)
 
     @property
     def family(self) -> OutcomeFamily:
@@ -140,6 +162,8 @@ class OutcomeModel(Settings):
         """The kind of interval, with "auto" resolved."""
         if self.interval != "auto":
             return self.interval
+        if self.family.doubly_robust:
+            return "robust"
         if not self.weighted:
             return "profile"
         robust = self.family.robust_if_weighted and not self.covariates

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.comparative.doubly_robust_outcomes import SharedNuisances
 from steropes.designs.propensity.covariate_balance import CovariateMoments
 from steropes.designs.propensity.propensity_scores import (
     PropensityRules,
@@ -184,7 +185,9 @@ class Workbench(TextInHtml):
         asked = (question.target, question.comparator, question.nesting, question.exclude)
         people = (a.cohorts, a.at_risk, a.population, a.nesting)
         made = (people, a.features, a.propensity, self._uses_features(a))
-        done = (a.estimand, a.trim, a.truncate, a.match, a.stratify, a.outcome_model.weighted)
+        model = a.outcome_model
+        nuisances = model if model.family.doubly_robust else None
+        done = (a.estimand, a.trim, a.truncate, a.match, a.stratify, model.weighted, nuisances)
         return self._once(("shared", asked, made, done), lambda: self._shared(question, analysis))
 
     def prepared(self, question: Question, analysis: StudyAnalysis) -> Prepared:
@@ -277,7 +280,10 @@ class Workbench(TextInHtml):
         try:
             if features is None:
                 raise DataError("nobody is left to fit a propensity model to")
-            scores = self._scores(people, features, analysis)
+            scores, nuisances = self._scores(people, features, analysis), None
+            if analysis.outcome_model.family.doubly_robust:
+                nuisances = self._nuisances(people, features, scores, analysis)
+                scores = nuisances.scores
             known = Shared(population, scores, None, None, features)
             adjusted, note = adjusted_people(people, population.attrition, known, analysis)
         except (DataError, SeparationError, np.linalg.LinAlgError) as error:
@@ -285,7 +291,23 @@ class Workbench(TextInHtml):
         balance = None
         if analysis.adjusts and not note:
             balance = balance_of(CovariateMoments(features), people, adjusted, self.thresholds)
-        return Shared(population, scores, adjusted, balance, features)
+        return Shared(population, scores, adjusted, balance, features, nuisances=nuisances)
+
+    def _nuisances(
+        self,
+        people: pd.DataFrame,
+        features: Features,
+        scores: PropensityScores,
+        analysis: StudyAnalysis,
+    ) -> SharedNuisances:
+        """Cross-fit scores and censoring, which do not depend on the estimand."""
+        rules, model = analysis.propensity or PropensityRules(), analysis.outcome_model
+        days = people["days_at_risk"].to_numpy()
+        key = ("nuisances", id(scores), days.tobytes(), rules, model)
+        with quiet_fits():
+            return self._once(
+                key, lambda: SharedNuisances.of(features, people, scores, rules, model)
+            )
 
     def _scores(
         self, people: pd.DataFrame, features: Features, analysis: StudyAnalysis

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.data.html_representations import TextInHtml
+from steropes.designs.comparative.doubly_robust_outcomes import SharedNuisances
 from steropes.designs.effects.absolute_effects import AbsoluteEffect, absolute_effect
 from steropes.designs.effects.effect_estimate import (
     Estimate,
@@ -60,6 +61,8 @@ class Shared:
         All people who could be at risk, whatever the outcome.
     features : Features or None
         Covariates of all entries of the comparison.
+    nuisances : SharedNuisances or None
+        Folds, scores and censoring of doubly robust analyses.
     note : str
         Reason why scores or the adjustment are missing; empty otherwise.
     """
@@ -70,6 +73,7 @@ class Shared:
     balance: Balance | None
     features: Features | None
     note: str = ""
+    nuisances: SharedNuisances | None = None
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -233,20 +237,12 @@ class Prepared:
         if len(adjusted.kept) < len(people):
             compared = people.iloc[adjusted.kept].reset_index(drop=True)
         note = shared.note or note or reason_without_estimate(compared)
-        estimate = self._estimate(compared, adjusted, outcome, note)
+        counts, weights = arm_counts(compared), _curve_weights(compared, adjusted)
+        estimate, absolute = self._estimate(compared, adjusted, outcome, note, weights)
         balance = None
         if analysis.adjusts and not note and self._covariates is not None:
             balance = balance_of(self._covariates, people, adjusted, self.thresholds)
-        counts, weights = arm_counts(compared), _curve_weights(compared, adjusted)
         annotated = People(_annotated(compared, adjusted, shared))
-        absolute = AbsoluteEffect()
-        if not note:
-            absolute = absolute_effect(
-                compared,
-                weights=weights,
-                clusters=clusters_of(compared, adjusted.sets),
-                horizon=analysis.outcome_model.horizon,
-            )
         return AnalysisResult(
             question=self.question,
             outcome=outcome,
@@ -272,22 +268,45 @@ class Prepared:
         )
 
     def _estimate(
-        self, compared: pd.DataFrame, adjusted: AdjustedPopulation, outcome: int, note: str
-    ) -> Estimate:
-        """Estimate the effect, unless a note gives the reason why it cannot be estimated."""
-        analysis, features = self.analysis, self.shared.features
-        model, of_compared = analysis.outcome_model, None
-        if features is not None and (model.covariates or model.interactions):
-            of_compared = features.take(compared["row"].to_numpy())
+        self,
+        compared: pd.DataFrame,
+        adjusted: AdjustedPopulation,
+        outcome: int,
+        note: str,
+        weights: NDArray | None,
+    ) -> tuple[Estimate, AbsoluteEffect]:
+        """Estimate the effects, unless a note gives the reason why they cannot be estimated."""
         if note:
-            return Estimate(note=self._explained(note, outcome, adjusted))
+            return Estimate(note=self._explained(note, outcome, adjusted)), AbsoluteEffect()
+        nuisances, model = self.shared.nuisances, self.analysis.outcome_model
         with quiet_fits():
-            estimate = estimate_effect(
-                compared, model, weights=adjusted.weights, sets=adjusted.sets, features=of_compared
-            )
+            if nuisances is not None:
+                estimate, absolute = nuisances.effect(
+                    compared, _place(self.shared, compared), adjusted.estimand
+                )
+            else:
+                estimate = self._ratio(compared, adjusted)
+                absolute = absolute_effect(
+                    compared,
+                    weights=weights,
+                    clusters=clusters_of(compared, adjusted.sets),
+                    horizon=model.horizon,
+                )
         if estimate.note:
-            return replace(estimate, note=self._explained(estimate.note, outcome, adjusted))
-        return estimate
+            why = self._explained(estimate.note, outcome, adjusted)
+            return replace(estimate, note=why), absolute
+        return estimate, absolute
+
+    def _ratio(self, compared: pd.DataFrame, adjusted: AdjustedPopulation) -> Estimate:
+        """Estimate the effect by an outcome model."""
+        features, model = self.shared.features, self.analysis.outcome_model
+        if features is not None and (model.covariates or model.interactions):
+            features = features.take(compared["row"].to_numpy())
+        else:
+            features = None
+        return estimate_effect(
+            compared, model, weights=adjusted.weights, sets=adjusted.sets, features=features
+        )
 
     def _explained(self, note: str, outcome: int, adjusted: AdjustedPopulation) -> str:
         """Add to a reason without estimate the rule or the cohort that causes it."""
@@ -354,9 +373,13 @@ class Prepared:
         scores = self.shared.scores
         if not self.analysis.match or scores is None or not len(compared):
             return float("nan")
-        rows = self.shared.population.people["row"].to_numpy()
-        place = np.searchsorted(rows, compared["row"].to_numpy())
-        return tied_share(scores.score[place])[1]
+        return tied_share(scores.score[_place(self.shared, compared)])[1]
+
+
+def _place(shared: Shared, people: pd.DataFrame) -> NDArray:
+    """Return the positions of people among those who could be at risk, whatever the outcome."""
+    rows = shared.population.people["row"].to_numpy()
+    return np.searchsorted(rows, people["row"].to_numpy())
 
 
 def _shares_lost(people: pd.DataFrame, compared: pd.DataFrame) -> list[float]:
@@ -385,8 +408,7 @@ def adjusted_people(
     people: pd.DataFrame, attrition: pd.DataFrame, shared: Shared, analysis: StudyAnalysis
 ) -> tuple[AdjustedPopulation, str]:
     """Adjust a population; return it and the reason if it could not be adjusted."""
-    rows = shared.population.people["row"].to_numpy()
-    place = np.searchsorted(rows, people["row"].to_numpy())
+    place = _place(shared, people)
     try:
         return adjust(people, attrition, shared.scores, place, shared.features, analysis), ""
     except DataError as error:
@@ -428,8 +450,7 @@ def _annotated(
     """Add scores, matched sets and weights to the table of people."""
     added: dict[str, NDArray] = {}
     if shared.scores is not None:
-        rows = shared.population.people["row"].to_numpy()
-        place = np.searchsorted(rows, compared["row"].to_numpy())
+        place = _place(shared, compared)
         added["score"] = shared.scores.score[place]
         added["preference"] = shared.scores.preference[place]
     if adjusted.sets is not None:

@@ -255,6 +255,8 @@ class StudyAnalysis(Settings):
             self.match or self.stratify or self.trim or model.weighted or self.truncate
         ):
             raise DataError(f"{where}: without a propensity model there is nothing to adjust by")
+        if model.family.doubly_robust:
+            self._require_doubly_robust()
         if self.truncate is not None and not model.weighted:
             raise DataError(
                 f"{where}: truncate limits weights, and the outcome model uses none; set "
@@ -277,6 +279,20 @@ class StudyAnalysis(Settings):
             )
         if model.family.competes != (self.competing is not None):
             raise DataError(f"{where}: a Fine-Gray model and a competing outcome belong together")
+
+    def _require_doubly_robust(self) -> None:
+        """Refuse rules that a doubly robust effect does not have."""
+        where = f"analysis {self.id}: a doubly robust analysis"
+        if self.match or self.stratify:
+            raise DataError(
+                f"{where} adjusts everybody by their scores; leave match and stratify out"
+            )
+        if self.truncate is not None:
+            raise DataError(
+                f"{where} bounds scores, not weights, by 5 / (√n log n); leave truncate out"
+            )
+        if self.estimand == "ato":
+            raise DataError(f'{where} has the estimands "att", "atu" and "ate", not "ato"')
 
     @property
     def adjusts(self) -> bool:

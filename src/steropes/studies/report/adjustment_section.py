@@ -43,9 +43,10 @@ def adjustments(view: View, comparison: Comparison) -> list[Adjustment]:
     """Describe each way to adjust once, for all analyses that share it."""
     groups: dict[object, list[StudyAnalysis]] = {}
     for a in view.analyses:
-        weighted = a.outcome_model.weighted
+        model = a.outcome_model
+        crossed = model if model.family.doubly_robust else None  # It has scores of its own.
         key = (a.cohorts, a.at_risk, a.features, a.propensity, a.estimand, a.trim, a.truncate,
-               a.match, a.stratify, weighted)  # fmt: skip
+               a.match, a.stratify, model.weighted, crossed)  # fmt: skip
         groups.setdefault(key, []).append(a)
     return [
         _adjustment(view, comparison, same)
