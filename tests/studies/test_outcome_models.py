@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import optimize
 
 import steropes as st
 from steropes.designs import OutcomeModel, estimate_effect
@@ -89,6 +90,78 @@ def test_events_in_one_arm_alone_leave_a_limit_on_one_side():
     groups = TwoGroupCox.of(people["time"], people["event"], people["treated"])
     drop = groups.log_likelihood([30.0, found.lower])
     assert drop[0] - drop[1] == pytest.approx(3.841458820694124 / 2, abs=1e-6)
+
+
+ONE_ARM = PEOPLE.assign(
+    event=PEOPLE["event"] * PEOPLE["treated"], outcomes=PEOPLE["outcomes"] * PEOPLE["treated"]
+)
+
+
+def log_likelihood(kind, people, log_rr):
+    """The profile log-likelihood over the intercept, from the textbook."""
+    treated = people["treated"].to_numpy()
+
+    def lost(intercept):
+        eta = intercept + log_rr * treated
+        if kind == "logistic":
+            y = people["event"].to_numpy()
+            return float(np.sum(np.logaddexp(0, eta) - y * eta))
+        y, days = people["outcomes"].to_numpy(), people["days_at_risk"].to_numpy()
+        return float(np.sum(days * np.exp(eta) - y * eta))
+
+    return -optimize.minimize_scalar(lost, bounds=(-60, 40), options={"xatol": 1e-10}).fun
+
+
+@pytest.mark.parametrize("kind", ["logistic", "poisson"])
+@pytest.mark.parametrize("arm", ["target", "comparator"])
+def test_the_limit_of_an_arm_without_outcomes_is_where_the_likelihood_has_fallen(kind, arm):
+    people = ONE_ARM.assign(
+        treated=ONE_ARM["treated"] if arm == "comparator" else 1 - ONE_ARM["treated"]
+    )
+    sign = 1 if arm == "comparator" else -1
+    found = estimate_effect(people, OutcomeModel(kind))
+    assert f"nobody in the {arm} arm had the outcome" in found.note
+    assert f"no finite {'odds' if kind == 'logistic' else 'rate'} ratio" in found.note
+    assert math.isnan(found.log_rr)
+    limit, end = (found.lower, found.upper) if sign > 0 else (found.upper, found.lower)
+    assert end == sign * math.inf
+    fallen = log_likelihood(kind, people, sign * 35.0) - log_likelihood(kind, people, limit)
+    assert fallen == pytest.approx(3.841458820694124 / 2, abs=1e-4)
+    profile = found.profile.set_index("log_rr")["log_likelihood"]
+    assert profile.max() == 0
+    of = [x for x in profile.index if abs(x) < 8]
+    wanted = [
+        log_likelihood(kind, people, x) - log_likelihood(kind, people, sign * 35.0) for x in of
+    ]
+    np.testing.assert_allclose(profile[of], wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        OutcomeModel("logistic", stratified=True),
+        OutcomeModel("poisson", stratified=True, covariates=True, variance=0.1),
+        OutcomeModel("poisson", covariates=True, folds=3),
+        OutcomeModel("fine-gray"),
+        OutcomeModel("fine-gray", covariates=True, variance=0.1),
+        OutcomeModel("pooled logistic", period_days=5),
+        OutcomeModel("logistic", weighted=True, draws=10),
+        OutcomeModel("cox", weighted=True, interval="bootstrap", draws=10),
+        OutcomeModel("cox", covariates=True, variance=0.1),
+    ],
+    ids=lambda m: f"{m.kind} {m.stratified:d}{m.weighted:d}{m.covariates:d}",
+)
+def test_every_model_has_a_limit_without_outcomes_in_an_arm(model):
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(ONE_ARM))
+    found = estimate_effect(ONE_ARM, model, weights=weights, sets=SETS, features=FEATURES)
+    assert "nobody in the comparator arm had the outcome during the time at risk" in found.note
+    assert math.isnan(found.log_rr)
+    assert math.isfinite(found.lower)
+    assert found.upper == math.inf
+    assert len(found.profile) > 20
+    assert found.profile["log_rr"].iloc[-1] > 20
+    at = found.profile.set_index("log_rr")["log_likelihood"]
+    assert at.loc[found.lower] == pytest.approx(-3.841458820694124 / 2, abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -336,7 +336,7 @@ def _from_counts(
             upper=upper,
             interval="profile",
             profile=profile,
-            note=_infinite_because(people, "comparator" if best > 0 else "target", strata),
+            note=_infinite_because(people, "comparator" if best > 0 else "target", model, strata),
         )
     happened = (people["event"] == 1).to_numpy()
     if model.interval_used == "profile":
@@ -362,14 +362,19 @@ def _from_counts(
     )
 
 
-def _infinite_because(people: pd.DataFrame, arm: str, strata: NDArray | None) -> str:
-    """Return why the hazard ratio is infinite or zero: in which arm nobody had the outcome."""
+def _infinite_because(
+    people: pd.DataFrame, arm: str, model: OutcomeModel, strata: NDArray | None
+) -> str:
+    """Return why the ratio is infinite or zero: in which arm nobody had the outcome, and when."""
     value, other = (1, "comparator") if arm == "target" else (0, "target")
     when = "during the time at risk"
     if ((people["event"] == 1) & (people["treated"] == value)).any():
         same = "" if strata is None else " of the same set or stratum"
         when = f"while people of the {other} arm{same} were at risk"
-    return f"nobody in the {arm} arm had the outcome {when}, so there is no finite hazard ratio"
+        if not model.plain:
+            when = "among the people whom the model compares"
+    ratio = model.family.ratio
+    return f"nobody in the {arm} arm had the outcome {when}, so there is no finite {ratio}"
 
 
 def _profile(
@@ -400,6 +405,8 @@ def _from_fit(
     if fitted.profile is not None:
         profile = fitted.profile[["log_rr", "log_likelihood", "gradient"]].reset_index(drop=True)
         profile["log_likelihood"] -= profile["log_likelihood"].max()
+    if math.isinf(fitted.log_rr):
+        return _one_limit(people, model, s, fitted, profile)
     proportional = fitted.proportional_p
     if model.plain:  # The likelihood is known for any kind of interval.
         groups = _counted(people, model, w, s if model.stratified else None)
@@ -420,6 +427,25 @@ def _from_fit(
         subgroups=_subgroups(fitted, people, features),
         proportional_p=proportional,
         converged=fitted.converged,
+    )
+
+
+def _one_limit(
+    people: pd.DataFrame,
+    model: OutcomeModel,
+    s: NDArray | None,
+    fitted: FittedEffect,
+    profile: pd.DataFrame,
+) -> Estimate:
+    """Return the finite limit of an effect without an estimate, with the reason."""
+    arm = "comparator" if fitted.log_rr > 0 else "target"
+    return Estimate(
+        lower=fitted.lower,
+        upper=fitted.upper,
+        interval="profile",
+        profile=profile,
+        converged=fitted.converged,
+        note=_infinite_because(people, arm, model, s if model.stratified else None),
     )
 
 

@@ -9,6 +9,7 @@ effect is that at the average of the others.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,10 +24,10 @@ from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.designs.effects.outcome_summaries import informative_events
 from steropes.designs.values.normal_quantile import Z
 from steropes.designs.values.stored_profile import store_profile
-from steropes.errors import DataError, SeparationError
+from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
 from steropes.models.estimators.cox_regression import CoxRegression
 from steropes.models.inference.coefficient_profiles import CoefficientProfiles
-from steropes.priors import Laplace
+from steropes.priors import Laplace, Normal
 from steropes.select import CrossValidation
 
 __all__ = ["PERIODS", "FittedEffect", "clusters_of", "fit_outcome_model", "fit_period_effects"]
@@ -118,9 +119,10 @@ def _block(name: str, column: NDArray) -> Any:
 class FittedEffect:
     """Effects of the treatment, its interactions and subgroups on the log scale.
 
-    ``converged`` is True if all fits converged. Lines of ``interactions`` are (covariate,
-    coefficient, standard error, lower, upper limit); those of ``subgroups`` the same after
-    (covariate, 1 with it or 0 without it).
+    ``converged`` is True if all fits converged. ``log_rr`` is infinite, with one finite limit, if
+    the outcomes do not bound the treatment's coefficient on one side. Lines of ``interactions``
+    are (covariate, coefficient, standard error, lower, upper limit); those of ``subgroups`` the
+    same after (covariate, 1 with it or 0 without it).
     """
 
     log_rr: float
@@ -153,7 +155,10 @@ def fit_outcome_model(
     features = None if features is None else features.take(rows)
     clusters = clusters_of(people, sets)
     x, free = outcome_columns(people, model, features)
-    fitted, y, fit = _fitted(people, model, x, free, weights, sets)
+    try:
+        fitted, y, fit = _fitted(people, model, x, free, weights, sets)
+    except SeparationError as error:
+        return _separated_effect(people, model, x, free, weights, sets, error)
     # The caller knows the profile of a plain model without refits.
     profiles = None if model.plain else CoefficientProfiles(fitted, free)
     lines, refits_converged = _lines(fitted, model, free, clusters, profiles=profiles)
@@ -189,6 +194,45 @@ def fit_outcome_model(
         profile,
         proportional,
         converged,
+    )
+
+
+def _separated_effect(
+    people: pd.DataFrame,
+    model: OutcomeModel,
+    x: Any,
+    free: list[str],
+    weights: NDArray | None,
+    sets: NDArray | None,
+    error: SeparationError,
+) -> FittedEffect:
+    """Return the finite limit and the profile of a treatment whose coefficient has no maximum.
+
+    A profile ignores the prior of its own coefficient, so that a fit with a prior on the treatment
+    has the same profile as the one without that cannot be fitted.
+
+    Raises
+    ------
+    SeparationError
+        Other coefficients have no finite maximum either.
+    """
+    if TREATMENT not in error.columns:
+        raise error
+    others = [name for name in free if name != TREATMENT]
+    try:
+        fitted, _, _ = _fitted(people, model, x, others, weights, sets, shrunken=True)
+    except SeparationError:
+        raise error from None
+    profiles = CoefficientProfiles(fitted, [TREATMENT])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
+        lower, upper = (float(limit) for limit in profiles.intervals(0.95)[0])
+    if math.isfinite(lower) == math.isfinite(upper):
+        raise error
+    best = math.inf if math.isfinite(lower) else -math.inf
+    profile = _profile(profiles, model, (best, math.nan, lower, upper), likelihood=True)
+    return FittedEffect(
+        best, math.nan, lower, upper, (), profile=profile, converged=bool(fitted.converged_)
     )
 
 
@@ -262,9 +306,13 @@ def _fitted(
     free: list[str],
     weights: NDArray | None,
     sets: NDArray | None,
+    shrunken: bool = False,
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Return the fitted estimator, its y, and the other arguments of ``fit``."""
-    estimator, y, fit = _estimator(people, model, free)
+    """Return the fitted estimator, its y, and the other arguments of ``fit``.
+
+    If ``shrunken``, columns that are not ``free`` have a prior also in a model without covariates.
+    """
+    estimator, y, fit = _estimator(people, model, free, shrunken)
     if weights is not None:
         fit["sample_weight"] = weights
     if model.stratified:
@@ -292,9 +340,13 @@ def _informative(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
     )
 
 
-def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> Unfitted:
+def _estimator(
+    people: pd.DataFrame, model: OutcomeModel, free: list[str], shrunken: bool = False
+) -> Unfitted:
     """Return the unfitted estimator, its y, and the other arguments of ``fit``."""
     settings: dict[str, Any] = {}
+    if shrunken and not model.covariates:
+        settings["prior"] = Normal(variance=1.0, exclude=tuple(free))
     if model.covariates:
         exclude = tuple(free)
         if model.variance is not None:
@@ -309,11 +361,19 @@ def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> Un
 
 
 def _profile(
-    profiles: CoefficientProfiles, model: OutcomeModel, line: tuple[float, float, float, float]
+    profiles: CoefficientProfiles,
+    model: OutcomeModel,
+    line: tuple[float, float, float, float],
+    likelihood: bool = False,
 ) -> pd.DataFrame:
-    """Store the profile of the treatment around its estimate and likelihood interval."""
+    """Store the profile of the treatment around its estimate and likelihood interval.
+
+    If ``likelihood``, the limits of ``line`` are those of the likelihood for any kind of interval.
+    """
     log_rr, se, lower, upper = line
-    if model.interval_used != "profile":  # The Wald limits approximate the profile's width.
+    if (
+        model.interval_used != "profile" and not likelihood
+    ):  # The Wald limits approximate the profile's width.
         lower, upper = log_rr - Z * se, log_rr + Z * se
     return store_profile(
         profiles.function(TREATMENT),
