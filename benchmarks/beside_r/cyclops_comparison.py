@@ -198,7 +198,7 @@ def _compare_profile(
 
 
 def _compare_scores(out: Compared, problem: Problem, answer: dict[str, Any]) -> None:
-    """Compare held-out log-likelihoods of the same folds at the same variances, around their mean."""
+    """Compare held-out log-likelihoods of the same folds, around their mean over variances."""
     scores = answer.get("scores")
     if not scores:
         return
