@@ -38,8 +38,8 @@ class StoragePolicy:
     mirrored_rows : int
         Number of rows of a triangle that are mirrored together.
     squared_rows : int
-        Number of rows of dense columns that are squared together, so that they stay in the
-        cache.
+        Number of rows of dense columns that are squared or weighted together, so that they stay
+        in the cache.
     thin_columns : int
         Number of dense columns (such as an intercept) up to which a product is added in
         place.

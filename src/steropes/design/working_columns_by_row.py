@@ -60,11 +60,7 @@ class RowMatrix:
                 sparse_at.append((b.taken(local), at))
             elif isinstance(b, DenseBlock):
                 x = b.taken(local, backend)
-                if order is not None:
-                    x = backend.xp.take(x, order, axis=0)
-                elif backend.on_host and x.base is not None:
-                    x = x.copy()
-                dense.append(x)
+                dense.append(x if order is None else backend.xp.take(x, order, axis=0))
                 dense_at.append(at)
             elif isinstance(b, ConstantBlock):
                 dense.append(backend.xp.ones((n, 1)))
@@ -73,7 +69,12 @@ class RowMatrix:
         self.dense_at = np.concatenate(dense_at) if dense_at else np.empty(0, np.int64)
         self.dense = None
         if dense:
-            together = dense[0] if len(dense) == 1 else backend.xp.concatenate(dense, axis=1)
+            if len(dense) > 1:
+                together = backend.xp.concatenate(dense, axis=1)
+            else:  # A view of some columns of a block would be slow and keep the block.
+                together = dense[0]
+                if backend.on_host and together.base is not None:
+                    together = together.copy()
             if (np.diff(self.dense_at) < 0).any():  # columns of several blocks are unordered
                 by = np.argsort(self.dense_at)
                 self.dense_at, together = self.dense_at[by], together[:, by]
@@ -161,13 +162,24 @@ class RowMatrix:
             self.backend.gram(lines, v, G, first, rough)
             self._mirror(G, first)
         if dense is not None:
-            vZ = dense * v[:, None]
             late, late_dense = first <= S, first <= D
-            G[np.ix_(D[late_dense], D)] = (dense.T @ vZ)[late_dense]
+            G[np.ix_(D[late_dense], D)] = self._dense_gram(dense, v)[late_dense]
             if lines is not None:
-                cross = self._lines_times(lines, vZ)[S]
+                cross = self._lines_times(lines, dense * v[:, None])[S]
                 G[np.ix_(S[late], D)] = cross[late]
                 G[np.ix_(D[late_dense], S)] = cross.T[late_dense]
+        return G
+
+    def _dense_gram(self, dense: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Compute Z' diag(v) Z of dense columns, on the host in pieces that stay in the cache."""
+        n = len(dense)
+        size = STORAGE.squared_rows if self.backend.on_host else n
+        if n <= size:
+            return dense.T @ (dense * v[:, None])
+        G = np.zeros((dense.shape[1],) * 2)
+        for a in range(0, n, size):
+            Z = dense[a : a + size]
+            G += Z.T @ (Z * v[a : a + size, None])
         return G
 
     def _mirror(self, G: np.ndarray, first: int) -> None:

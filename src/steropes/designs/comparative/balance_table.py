@@ -238,7 +238,7 @@ def _table_of(
     together = Moments.of(with_gaps(), p, np.column_stack(list(stages.values())))
     moments = {stage: together.take(slice(3 * k, 3 * k + 3)) for k, stage in enumerate(stages)}
     spread = _denominator(moments["before"], binary, whose)
-    made = {}
+    made: dict[str, NDArray] = {}
     for k, (stage, own) in enumerate(moments.items()):
         target, comparator = own.mean[:, 0], own.mean[:, 1]
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -157,8 +157,14 @@ def people_to_compare(
             else covariates_of_long_table(covariates, ids, id)
         )
     else:
-        described = pd.DataFrame({name: described_column(frame[name]) for name in wide}, copy=False)
-        parts_of_X = {name: covariate_of_column(frame[name], name, missing) for name in wide}
+        numbers = {name: numbers_of_column(frame[name]) for name in wide}
+        described = pd.DataFrame(
+            {name: described_column(frame[name], own) for name, own in numbers.items()}, copy=False
+        )
+        parts_of_X = {
+            name: covariate_of_column(frame[name], name, own, missing)
+            for name, own in numbers.items()
+        }
         indicators = [k for name, own in parts_of_X.items() for k in own if k != name]
         refuse_names_of_indicators(indicators, wide)
         # One array for each column, without a copy of all columns as one block.
@@ -266,7 +272,7 @@ def _outcome(frame: pd.DataFrame, parts: dict[str, str]) -> Outcome:
         if not np.isfinite(numbers).all():
             row = int(np.argmin(np.isfinite(numbers)))
             raise DataError(f"{part} {name!r} is infinite in row {row} (counted from 0).")
-        columns[part] = numbers
+        columns[part] = numbers.copy()  # The result keeps them.
     if "outcome" in columns:
         y = columns["outcome"]
         if (y == y[0]).all():

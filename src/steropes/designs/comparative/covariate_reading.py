@@ -73,7 +73,9 @@ def covariates_of_long_table(covariates: Any, ids: NDArray | None, id: str | Non
     return Design.from_long(frame, ids, row=id, covariate=others[0], value=values)
 
 
-def covariate_of_column(column: pd.Series, name: str, missing: Missing) -> dict[str, Any]:
+def covariate_of_column(
+    column: pd.Series, name: str, numbers: NDArray | None, missing: Missing
+) -> dict[str, Any]:
     """Return a covariate as numbers or labels, perhaps with an indicator of missing values."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any() and missing == "error":
@@ -84,7 +86,6 @@ def covariate_of_column(column: pd.Series, name: str, missing: Missing) -> dict[
         )
     if absent.all():
         raise DataError(f"The covariate {name!r} has no values; leave it out of covariates.")
-    numbers = numbers_of_column(column)
     if numbers is None:
         return {name: _labels(column, absent)}
     infinite = np.isinf(numbers)
@@ -101,9 +102,8 @@ def covariate_of_column(column: pd.Series, name: str, missing: Missing) -> dict[
     return {name: filled, f"{name} missing": absent.astype(float)}
 
 
-def described_column(column: pd.Series) -> NDArray:
+def described_column(column: pd.Series, numbers: NDArray | None) -> NDArray:
     """Return numbers with NaN, or text with None."""
-    numbers = numbers_of_column(column)
     if numbers is not None:
         return numbers
     return column.astype(object).map(value_text, na_action="ignore").to_numpy(dtype=object)

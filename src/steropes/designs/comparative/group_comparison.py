@@ -20,7 +20,7 @@ from steropes.designs.comparative.adjustments import Adjustment, Step
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.comparison_diagnostics import diagnostics_table
 from steropes.designs.comparative.comparison_report import report_page
-from steropes.designs.comparative.comparison_table import ComparisonTable
+from steropes.designs.comparative.comparison_table import ComparisonTable, Outcome
 from steropes.designs.comparative.effect_rows import EffectRow, effects_table, is_ratio
 from steropes.designs.comparative.matching import Matching
 from steropes.designs.comparative.table_one import MAX_LEVELS, table_one
@@ -91,7 +91,8 @@ class GroupComparison(TextInHtml):
     estimand: AnyEstimand
     names: tuple[str, str]
     horizon: float | None
-    _table: ComparisonTable
+    _target: NDArray[np.int8]
+    _outcome: Outcome
     _call: Mapping[str, Any]
 
     def __repr__(self) -> str:
@@ -149,7 +150,7 @@ class GroupComparison(TextInHtml):
             raise DataError(f"what must be 'effects', 'balance' or 'overlap', not {what!r}.")
         scored = [name for name, step in self.steps.items() if _score(step) is not None]
         score = _score(self.steps[self._method(method, scored)])
-        table = _densities(cast(NDArray, score), self._table.target)
+        table = _densities(cast(NDArray, score), self._target)
         return drawn_by("score_overlap", table, **{"names": self.names, **options})
 
     def write_report(self, path: str | PathLike[str]) -> None:
@@ -164,7 +165,7 @@ class GroupComparison(TextInHtml):
         path : path
             Where to write, such as "comparison.html".
         """
-        outcome = self._table.outcome
+        outcome = self._outcome
         had = outcome.y if outcome.event is None else outcome.event
         common = outcome.kind == "continuous" or float((had == 1).mean()) >= COMMON
         Path(path).write_text(report_page(self, self._call, common), encoding="utf-8")
@@ -235,7 +236,8 @@ def comparison_of(
         estimand=estimand,
         names=table.names,
         horizon=horizon,
-        _table=table,
+        _target=table.target,
+        _outcome=table.outcome,
         _call=call,
     )
 
@@ -254,7 +256,9 @@ def _characteristics(table: ComparisonTable, before: pd.DataFrame) -> pd.DataFra
     """Return Table 1, without columns of as many labels as identifiers have."""
     if table.described is None:
         return before
-    group = np.where(table.target == 1, *table.names)
+    labels = sorted(table.names)
+    of_arms = np.array([labels.index(table.names[1 - arm]) for arm in (0, 1)])
+    group = pd.Categorical.from_codes(of_arms[table.target], labels)
     columns = [
         name
         for name in table.described
@@ -263,7 +267,9 @@ def _characteristics(table: ComparisonTable, before: pd.DataFrame) -> pd.DataFra
     by = "group"
     while by in columns:
         by += " "
-    return table_one(table.described[columns].assign(**{by: group}), by)
+    # A new table of the same columns, which need not be copied.
+    shown: dict[str, Any] = {name: table.described[name] for name in columns}
+    return table_one(pd.DataFrame(shown | {by: group}, copy=False), by)
 
 
 def _score(step: Step) -> NDArray | None:

@@ -129,12 +129,12 @@ def table_one(
             x = np.full(len(frame), np.nan)
             x[~missing] = column.drop_nulls().to_numpy().astype(float)
             missing |= np.isnan(x)
-            values = np.unique(x[~missing])
             if name in categorical:
+                values = np.unique(x[~missing])
                 _refuse_many(name, len(values))
                 text = [value_text(v) for v in values]
                 shown.levels(name, np.searchsorted(values, x), text, missing)
-            elif name not in median and len(values) and np.isin(values, (0.0, 1.0)).all():
+            elif name not in median and not missing.all() and np.isin(x[~missing], (0, 1)).all():
                 shown.binary(name, x, missing)
             else:
                 shown.number(name, x, missing, name in median)

@@ -49,7 +49,12 @@ def read_columns(
         )
     known = [str(name) for name in frame.collect_schema().names()]
     wanted = _wanted(names, optional, known, what)
-    if wanted is not None:
+    plain = frame.to_native()
+    if wanted is not None and isinstance(plain, pd.DataFrame) and set(wanted) <= set(plain):
+        # pandas copies the columns that are selected, which may be most of the memory.
+        table = pd.DataFrame({name: plain[name] for name in wanted}, copy=False)
+        frame = nw.from_native(table)
+    elif wanted is not None:
         frame = frame.select(wanted)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
