@@ -567,7 +567,7 @@ def test_bad_input_names_the_column_and_the_remedy(lalonde, change, arguments, m
 def test_missing_indicators_are_not_for_a_long_table(lalonde):
     long = pd.DataFrame({"id": lalonde.index, "covariate": "age", "value": lalonde.age})
     names = NAMES | {"covariates": long, "id": "id", "missing": "indicator"}
-    with pytest.raises(DataError, match="a long table has no missing covariates"):
+    with pytest.raises(DataError, match="a long table and Covariates have no missing values"):
         compare_groups(lalonde.assign(id=lalonde.index), **names)
 
 
