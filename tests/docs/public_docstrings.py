@@ -45,6 +45,7 @@ MODULES = (
     "steropes.studies.cohorts",
     "steropes.studies.comparative",
     "steropes.studies.covariates",
+    "steropes.studies.target_trials",
     "steropes.studies.database",
     "steropes.studies.diagnostics",
     "steropes.studies.federation",
