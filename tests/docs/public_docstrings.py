@@ -29,6 +29,7 @@ MODULES = (
     "steropes",
     "steropes.datasets",
     "steropes.designs",
+    "steropes.designs.bias_analysis",
     "steropes.designs.case_series",
     "steropes.designs.controls",
     "steropes.designs.covariates",

@@ -9,6 +9,7 @@ Other designs and the parts of these are public by subpackage:
 - `steropes.designs.target_trials`: emulations of trials in observational data;
 - `steropes.designs.time_varying`: treatments that change over time;
 - `steropes.designs.case_series`: intervals and models of case series;
+- `steropes.designs.bias_analysis`: misclassification, unmeasured confounding and selection;
 - `steropes.designs.controls`: calibration of estimates by control outcomes;
 - `steropes.designs.evidence`: combined estimates of several sources;
 - `steropes.designs.surveillance`: tests of outcomes as data accrue;
@@ -28,6 +29,7 @@ from steropes.moved_names import refuse_moved
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
     from . import (
+        bias_analysis,
         case_series,
         controls,
         covariates,
@@ -81,8 +83,8 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _SUBPACKAGES = (
-    "case_series", "controls", "covariates", "effects", "evidence", "propensity", "surveillance",
-    "target_trials", "time_varying",
+    "bias_analysis", "case_series", "controls", "covariates", "effects", "evidence",
+    "propensity", "surveillance", "target_trials", "time_varying",
 )  # fmt: skip
 # Names of earlier versions, by their packages now.
 _MOVED = {
@@ -122,6 +124,7 @@ __all__ = [
     "Stratify",
     "Trim",
     "balance_table",
+    "bias_analysis",
     "case_series",
     "compare_means",
     "compare_selections",

@@ -3,6 +3,7 @@
 The functions draw numbers from tables. Matplotlib is imported at the first plot.
 """
 
+from .bias_plots import bias_draws
 from .comparison_plots import (
     attrition,
     confounder_ranks,
@@ -26,6 +27,7 @@ from .variance_selection_plots import coefficient_paths, cross_validation_curve
 
 __all__ = [
     "attrition",
+    "bias_draws",
     "calibration",
     "coefficient_paths",
     "confounder_ranks",

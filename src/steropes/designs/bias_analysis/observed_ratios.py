@@ -1,0 +1,139 @@
+"""Ratios of any origin on the log scale: results of this library, rows of tables, and counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.designs.effects.effect_estimate import Estimate
+from steropes.designs.values.drawn_effects import DrawnEffect
+from steropes.designs.values.normal_quantile import Z
+from steropes.errors import DataError
+
+__all__ = ["AnyRatio", "ObservedRatio", "check_counts", "log_measure", "observed_ratio"]
+
+# An `Estimate` or combined or calibrated effect, a row of a table, or (ratio, lower, upper).
+AnyRatio: TypeAlias = "Estimate | DrawnEffect | pd.Series | Sequence[float]"
+MEASURES = ("odds ratio", "risk ratio")
+
+
+@dataclass(frozen=True)
+class ObservedRatio:
+    """A log ratio with its standard error and the limits of its 95 % interval."""
+
+    log_ratio: float
+    se: float
+    lower: float
+    upper: float
+
+
+def observed_ratio(given: AnyRatio) -> ObservedRatio:
+    """Read a ratio.
+
+    Parameters
+    ----------
+    given : Estimate, combined or calibrated effect, Series, or (ratio, lower, upper)
+        A Series is a row of ``GroupComparison.effects`` or of a model's ``summary()``.
+
+    Raises
+    ------
+    DataError
+        There is no ratio with finite limits.
+    """
+    numbers: tuple[float, ...]
+    if isinstance(given, Estimate | DrawnEffect):
+        numbers = given.log_rr, given.lower, given.upper
+    elif isinstance(given, pd.Series):
+        numbers = _of_row(given)
+    elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 3:
+        numbers = _logs(*given)
+    else:
+        raise DataError(
+            "estimate must be a result with log_rr, a row of a table of effects or coefficients, "
+            f"(ratio, lower, upper), or a table of counts of 2 × 2, not {type(given).__name__}."
+        )
+    log_ratio, lower, upper = map(float, numbers)
+    if not (math.isfinite(log_ratio) and math.isfinite(lower) and lower <= log_ratio <= upper):
+        raise DataError(
+            "The estimate has no finite ratio within its limits, so that a bias cannot be removed."
+        )
+    if lower == upper:
+        raise DataError("The estimate has no standard error; give one with its limits.")
+    if not math.isfinite(upper):
+        raise DataError("The interval of the estimate has no upper limit.")
+    return ObservedRatio(log_ratio, (upper - lower) / (2 * Z), lower, upper)
+
+
+def _logs(*ratios: Any) -> tuple[float, ...]:
+    """Return logarithms; refuse numbers that are no ratios."""
+    values = [float(x) for x in ratios]
+    if not all(x > 0 for x in values):
+        raise DataError(f"A ratio and its limits must be positive, not {tuple(values)}.")
+    return tuple(math.log(x) for x in values)
+
+
+def _of_row(row: pd.Series) -> tuple[float, ...]:
+    """Read a row of a table: a log ratio with its error, or a ratio with its limits."""
+    for name in ("log_rr", "coef"):
+        if name in row and "se" in row:
+            value, se = float(row[name]), float(row["se"])
+            return value, value - Z * se, value + Z * se
+    if "measure" in row and not str(row["measure"]).endswith("ratio"):
+        raise DataError(
+            f"The row is a {row['measure']}; a bias analysis is of a ratio, such as the row "
+            "'risk ratio'."
+        )
+    if {"estimate", "se"} <= set(row.index):
+        (value,), se = _logs(row["estimate"]), float(row["se"])
+        return value, value - Z * se, value + Z * se
+    raise DataError(
+        "The row needs log_rr or coef with se, or estimate (a ratio) with se (of its logarithm); "
+        f"it has {', '.join(map(str, row.index))}."
+    )
+
+
+def check_counts(name: str, given: Any) -> NDArray:
+    """Return a table of counts as its four cells; refuse others.
+
+    Parameters
+    ----------
+    name : str
+        Name of the table, for the message.
+    given : array_like, shape (2, 2)
+        Exposed and unexposed cases, and exposed and unexposed people without the outcome.
+    """
+    try:
+        cells = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        cells = np.empty(0)
+    if cells.shape != (2, 2):
+        raise DataError(
+            f"{name} must be a table of 2 × 2: the cases exposed and unexposed, then the others."
+        )
+    if not (np.isfinite(cells).all() and (cells > 0).all()):
+        raise DataError(f"{name} has an empty, negative or missing cell; no ratio is finite.")
+    return cells.ravel()
+
+
+def log_measure(cells: NDArray, measure: str) -> NDArray:
+    """Compute the log ratio of tables of counts, (4, draws); NaN with a cell that is not positive.
+
+    Parameters
+    ----------
+    measure : {"odds ratio", "risk ratio"}
+    """
+    if measure not in MEASURES:
+        raise DataError(f"measure must be 'odds ratio' or 'risk ratio', not {measure!r}.")
+    good = (cells > 0).all(axis=0) & np.isfinite(cells).all(axis=0)
+    a, b, c, d = np.where(good, cells, 1.0)
+    if measure == "odds ratio":
+        found = np.log(a * d) - np.log(b * c)
+    else:
+        found = np.log(a / (a + c)) - np.log(b / (b + d))
+    return np.where(good, found, np.nan)
