@@ -30,6 +30,7 @@ MODULES = (
     "steropes.datasets",
     "steropes.designs",
     "steropes.designs.bias_analysis",
+    "steropes.designs.case_only",
     "steropes.designs.case_series",
     "steropes.designs.controls",
     "steropes.designs.covariates",

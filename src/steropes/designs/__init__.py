@@ -10,6 +10,7 @@ Other designs and the parts of these are public by subpackage:
 - `steropes.designs.time_varying`: treatments that change over time;
 - `steropes.designs.case_series`: intervals and models of case series;
 - `steropes.designs.bias_analysis`: misclassification, unmeasured confounding and selection;
+- `steropes.designs.case_only`: cases against themselves or against controls at risk;
 - `steropes.designs.controls`: calibration of estimates by control outcomes;
 - `steropes.designs.evidence`: combined estimates of several sources;
 - `steropes.designs.surveillance`: tests of outcomes as data accrue;
@@ -30,6 +31,7 @@ from steropes.moved_names import refuse_moved
 if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
     from . import (
         bias_analysis,
+        case_only,
         case_series,
         controls,
         covariates,
@@ -83,7 +85,7 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _SUBPACKAGES = (
-    "bias_analysis", "case_series", "controls", "covariates", "effects", "evidence",
+    "bias_analysis", "case_only", "case_series", "controls", "covariates", "effects", "evidence",
     "propensity", "surveillance", "target_trials", "time_varying",
 )  # fmt: skip
 # Names of earlier versions, by their packages now.
@@ -125,6 +127,7 @@ __all__ = [
     "Trim",
     "balance_table",
     "bias_analysis",
+    "case_only",
     "case_series",
     "compare_means",
     "compare_selections",

@@ -15,7 +15,13 @@ from steropes.data.group_checks_and_counts import count_distinct
 from steropes.design.column_storage import SparseBlock
 from steropes.designs.case_series.calendar_time_splines import TimeEffects, first_day, month_of
 from steropes.designs.case_series.cases import Cases
-from steropes.designs.case_series.columns import CONTROL, Column, distinct_names, require_windows
+from steropes.designs.case_series.columns import (
+    CONTROL,
+    GROUP,
+    Column,
+    distinct_names,
+    require_windows,
+)
 from steropes.designs.case_series.event_dependent_observation import CensorModel
 from steropes.designs.case_series.exposure_contrast import contrast_columns, require_contrast
 from steropes.designs.case_series.interval_splitting import (
@@ -152,12 +158,13 @@ def make_intervals(
     spread = _spread(settings, population) if effects is not None else None
     rows = RowAccumulator(len(every) - scri)
     contrast = contrast_columns(columns)
+    windows = np.array([c.window != GROUP for c in every]) if scri else None
     own = exposed = 0
     for spans in chunks:
         own += len(spans.case)
         exposed += len(sorted_distinct(spans.case[np.isin(spans.column, contrast)]))
         pieces = _chunk(
-            spans, population, probe, len(columns), scri, effects, censoring, spread, tally
+            spans, population, probe, len(columns), windows, effects, censoring, spread, tally
         )
         rows.add(pieces, spans.a)
     if strict:
@@ -179,13 +186,17 @@ def _chunk(
     population: Cases,
     probe: int,
     n_eras: int,
-    scri: bool,
+    windows: NDArray | None,
     effects: TimeEffects | None,
     censoring: CensorModel | None,
     spread: NDArray | None,
     tally: _ColumnCounts,
 ) -> ModelRows:
-    """Build the rows of one chunk of cases."""
+    """Build the rows of one chunk of cases.
+
+    ``windows`` marks the columns of windows in a risk interval design, in which only the days in
+    one of them count, the last of which is the control interval; otherwise it is None.
+    """
     part = slice(spans.a, spans.b)
     start, end, observed = (
         v[part] for v in (population.start, population.end, population.observed)
@@ -208,10 +219,11 @@ def _chunk(
         keep &= exposed | spread[part]
     tally.add(spans.a, (case, column, first, last), outcomes, keep, start, end)
     rows = keep[intervals.case]
-    if scri:
-        rows &= np.diff(intervals.indptr) > 0
+    if windows is not None:
+        inside = np.concatenate([[0], np.cumsum(windows[intervals.columns])])
+        rows &= np.diff(inside[intervals.indptr]) > 0
     intervals = intervals.take(np.flatnonzero(rows))
-    if scri:
+    if windows is not None:
         intervals = _without(intervals, n_eras - 1)
     days = (intervals.last - intervals.first + 1).astype(float)
     tally.days += int(days.sum())

@@ -85,6 +85,7 @@ class CaseSeriesResult(TextInHtml):
     exposure_model: EventDependentExposure | None
     level: float
     _call: Mapping[str, Any]
+    _function: str = "self_controlled_case_series"
 
     def __repr__(self) -> str:
         """Return the ratios of risk periods, and the diagnostics that failed."""
@@ -152,11 +153,15 @@ class CaseSeriesResult(TextInHtml):
         path : path
             Where to write, such as "series.html".
         """
-        Path(path).write_text(series_page(self, self._call), encoding="utf-8")
+        Path(path).write_text(series_page(self, self._function, self._call), encoding="utf-8")
 
 
 def result_of(
-    data: SeriesData, fitted: FittedSeries, level: float, call: Mapping[str, Any]
+    data: SeriesData,
+    fitted: FittedSeries,
+    level: float,
+    call: Mapping[str, Any],
+    function: str = "self_controlled_case_series",
 ) -> CaseSeriesResult:
     """Put the parts of a case series together."""
     estimates = _estimates(fitted, level)
@@ -175,6 +180,7 @@ def result_of(
         exposure_model=fitted.exposure,
         level=level,
         _call=call,
+        _function=function,
     )
 
 

@@ -106,42 +106,44 @@ class RiskPeriod(Settings):
         return f"day {self.start}{after} to day {self.end}"
 
 
-def risk_periods_of(given: Any) -> list[RiskPeriod]:
+def risk_periods_of(given: Any, what: str = "risk_periods") -> list[RiskPeriod]:
     """Convert the argument ``risk_periods`` to a list of periods with distinct labels.
 
     Parameters
     ----------
     given : None, RiskPeriod, (int, int), mapping or sequence
         As in `self_controlled_case_series`.
+    what : str
+        Name of the argument, for messages.
     """
     if given is None:
         return [RiskPeriod(end_at="end")]
     if isinstance(given, Mapping):
-        found = [replace(_period(value), label=str(name)) for name, value in given.items()]
+        found = [replace(_period(value, what), label=str(name)) for name, value in given.items()]
     elif isinstance(given, RiskPeriod) or _is_pair(given):
-        found = [_period(given)]
+        found = [_period(given, what)]
     elif isinstance(given, Sequence) and not isinstance(given, str):
-        found = [_period(value) for value in given]
+        found = [_period(value, what) for value in given]
     else:
-        raise _wrong(given)
+        raise _wrong(given, what)
     if not found:
-        raise DataError("risk_periods is empty; give at least one, such as (0, 42).")
+        raise DataError(f"{what} is empty; give at least one, such as (0, 42).")
     names = [(p.exposure, p.text) for p in found]
     twice = [text for n, (_, text) in enumerate(names) if names[n] in names[:n]]
     if twice:
         raise DataError(
-            f"risk_periods has {twice[0]!r} more than once; give each period a label of its own."
+            f"{what} has {twice[0]!r} more than once; give each period a label of its own."
         )
     return found
 
 
-def _period(value: Any) -> RiskPeriod:
+def _period(value: Any, what: str) -> RiskPeriod:
     """Convert one period."""
     if isinstance(value, RiskPeriod):
         return value
     if _is_pair(value):
         return RiskPeriod(int(value[0]), int(value[1]))
-    raise _wrong(value)
+    raise _wrong(value, what)
 
 
 def _is_pair(value: Any) -> bool:
@@ -154,9 +156,9 @@ def _is_pair(value: Any) -> bool:
     )
 
 
-def _wrong(value: Any) -> DataError:
+def _wrong(value: Any, what: str) -> DataError:
     """Describe a value that is no period."""
     return DataError(
-        "risk_periods are pairs of days after the start of the exposure, such as [(0, 14), "
+        f"{what} are pairs of days after the start of the exposure, such as [(0, 14), "
         f"(15, 42)], or RiskPeriod objects, not {value!r}."
     )

@@ -6,8 +6,9 @@ from typing import Any
 
 from steropes.data.vector_checks import check_level
 from steropes.designs.series_tables.case_series_result import CaseSeriesResult, result_of
+from steropes.designs.series_tables.person_tables import ColumnNames
 from steropes.designs.series_tables.risk_periods import risk_periods_of
-from steropes.designs.series_tables.series_data import ColumnNames, read_series
+from steropes.designs.series_tables.series_data import read_series
 from steropes.designs.series_tables.series_design import (
     Dependence,
     TimeTerms,

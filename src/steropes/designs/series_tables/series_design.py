@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -10,7 +11,12 @@ import pandas as pd
 
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.designs.case_series.calendar_time_splines import TimeEffects, time_effects
-from steropes.designs.case_series.columns import Column, distinct_names, require_windows
+from steropes.designs.case_series.columns import (
+    CONTROL,
+    Column,
+    distinct_names,
+    require_windows,
+)
 from steropes.designs.case_series.event_dependent_exposure import (
     EventDependentExposure,
     ExposureHistory,
@@ -22,6 +28,7 @@ from steropes.designs.case_series.model_settings import Prior, Spline
 from steropes.designs.case_series.sccs_model import CaseSeriesModel, fit_model
 from steropes.designs.case_series.semiparametric_age import on_event_ages
 from steropes.designs.case_series.spans import Spans
+from steropes.designs.case_series.window_spans import join_eras
 from steropes.designs.series_tables.period_spans import PeriodSpans, period_spans
 from steropes.designs.series_tables.risk_periods import RiskPeriod
 from steropes.designs.series_tables.series_data import SeriesData
@@ -147,8 +154,15 @@ def fit_series(
     dependence: Dependence | None,
     probe: int,
     level: float,
+    controls: Sequence[RiskPeriod] = (),
 ) -> FittedSeries:
-    """Make the intervals and fit the model."""
+    """Make the intervals and fit the model.
+
+    Parameters
+    ----------
+    controls : sequence of RiskPeriod
+        Control periods. If there are any, only days in them and in risk periods count.
+    """
     terms.check(data)
     _check_dependence(data, periods, terms, dependence, probe)
     if dependence == "exposure":
@@ -158,10 +172,13 @@ def fit_series(
         terms.spline("age"), terms.spline("season"), terms.spline("calendar"),
         max(len(cases), 1), probe, level,
     )  # fmt: skip
-    risk = period_spans(data, periods, gap)
+    # Where both contain a day, it belongs to the period that is listed later.
+    risk = period_spans(data, [*controls, *periods], gap)
     require_windows(risk.case + 1, risk.columns)
     groups = terms.groups(data)
     spans, columns = _all_spans(data, risk, groups)
+    if controls:
+        spans, columns = _controls_last(spans, columns, len(controls))
     effects = time_effects(rules, cases)
     censoring = fit_censoring(cases) if dependence == "observation" else None
     intervals = make_intervals([spans], cases, rules, columns, effects, censoring)
@@ -242,6 +259,28 @@ def _before_events(data: SeriesData) -> SeriesData:
         era_first=data.era_first[kept],
         era_last=data.era_last[kept],
         era_dose=None if data.era_dose is None else data.era_dose[kept],
+    )
+
+
+def _controls_last(
+    spans: Spans, columns: list[Column], controls: int
+) -> tuple[Spans, list[Column]]:
+    """Make the days of the first periods those of one column at the end, the reference."""
+    is_control = np.array([0 <= c.window < controls for c in columns])
+    place = np.cumsum(~is_control) - 1
+    last = int((~is_control).sum())
+    place[is_control] = last
+    kept = [
+        replace(c, window=c.window - controls) if c.window >= 0 else c
+        for c, control in zip(columns, is_control, strict=True)
+        if not control
+    ]
+    # The control days of several exposures may overlap each other.
+    joined = join_eras(spans.case * (last + 1) + place[spans.column], spans.first, spans.last)
+    case, column = joined.group // (last + 1), joined.group % (last + 1)
+    return (
+        Spans(spans.a, spans.b, case, column, joined.first, joined.last),
+        [*kept, Column("control", CONTROL)],
     )
 
 

@@ -40,29 +40,33 @@ class Series(Protocol):
     def plot(self, what: Any = ..., **options: Any) -> Any: ...
 
 
-def series_page(series: Series, call: Mapping[str, Any]) -> str:
+def series_page(series: Series, function: str, call: Mapping[str, Any]) -> str:
     """Write the page as HTML.
 
     Parameters
     ----------
+    function : str
+        The function, as an attribute of steropes.
     call : mapping
-        The arguments of `self_controlled_case_series` by name, other than the tables.
+        Its arguments by name, other than the tables.
     """
-    text = call_text("self_controlled_case_series", ["events", "exposures", "observation"], call)
+    text = call_text(function, ["events", "exposures", "observation"], call)
     parts = [
         *_estimates(series), *_checks(series),
         "<h2>Who remains</h2>", table_html(series.attrition),
         *figures(series.plot, FIGURES),
         "<h2>The code that repeats this analysis</h2>", f"<pre>{escape(text)}</pre>",
     ]  # fmt: skip
-    return page("Self-controlled case series", parts)
+    title = function.split(".")[-1].replace("self_controlled", "self-controlled").replace("_", " ")
+    return page(title.capitalize(), parts)
 
 
 def _estimates(series: Series) -> Iterator[str]:
     """Yield the question, the estimates, and what their limits account for."""
     yield (
-        "<p>Rates of events on days in a risk period relative to the other days of the same "
-        "person, so that nothing that is constant in a person confounds them.</p>"
+        "<p>Rates of events on days in a risk period relative to the other days, or the days in "
+        "control periods, of the same person, so that nothing that is constant in a person "
+        "confounds them.</p>"
     )
     yield table_html(series.estimates.paper_table(digits=3).rename_axis("Covariate").reset_index())
     for kind in dict.fromkeys(series.estimates["interval"]):
