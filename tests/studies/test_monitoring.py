@@ -178,3 +178,42 @@ def test_releases_of_grids_are_read(tmp_path):
     assert found["look"].tolist() == [1, 2]
     assert found["note"].iloc[0] in ("", "no estimate")
     assert np.isfinite(found["z"].iloc[-1])
+
+
+def test_posterior_probabilities_are_corrected_and_shown(tmp_path):
+    looks = [str(comparative_release(tmp_path / f"look{k}", k)[0]) for k in (1, 2)]
+    output = tmp_path / "out"
+    arguments = ["monitor", *looks, "--posterior", "0.9", "--output", str(output)]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "ratio; probability" in " ".join(result.output.split())
+    table = pd.read_csv(output / "monitoring.csv")
+    own = table[table["second_id"] == OF_INTEREST]
+    assert own["error_mean"].notna().all()
+    assert own["signal"].tolist() == (own["probability"] >= 0.9).cummax().tolist()
+    assert (own["corrected"] < own["log_rr"]).all()
+    page = (output / "monitoring.html").read_text("utf-8")
+    assert "of at least 90 %" in page
+    assert "planned looks" not in page
+    failing = table[table["second_id"] == FAILING]
+    assert set(failing["note"]) == {"fails a diagnostic"}
+    assert failing["corrected"].isna().all()
+    # The record keeps the method.
+    with pytest.raises(DataError, match="began with None"):
+        monitor_releases(looks, planned=4, record=output / "record.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"posterior": 0.95, "planned": 3}, "planned belongs to bounds"),
+        ({"posterior": 0.95, "alpha": 0.05}, "alpha belongs to bounds"),
+        ({"planned": 3, "robust": True}, "robust belongs to posterior"),
+        ({}, "planned, the number of planned looks, is missing"),
+        ({"posterior": 1.2}, "threshold must be"),
+    ],
+)
+def test_options_of_the_other_method_are_refused(tmp_path, options, message):
+    folder = comparative_release(tmp_path / "one", 1)[0]
+    with pytest.raises(DataError, match=message):
+        monitor_releases([folder], **options)

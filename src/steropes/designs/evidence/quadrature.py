@@ -12,10 +12,12 @@ from steropes.designs.evidence.profile_interpolation import Profile
 from steropes.errors import DataError
 
 __all__ = [
+    "HEAVY_DF",
     "KnownLikelihood",
     "Likelihood",
     "averaged_likelihood",
     "effects_grid",
+    "heavy_cdf",
     "means_grid",
     "spreads_grid",
     "trapezoid_weights",
@@ -25,6 +27,7 @@ NOTHING = -300.0  # Log-densities are truncated here; smaller ones are negligibl
 NEGLIGIBLE = 30.0  # A log-density this far below its maximum contributes nothing to an integral.
 GROWTH = 1.08  # The ratio of successive steps in the tails of the grid of means.
 WIDE = 8.0  # The first grid of effects extends to this many prior standard deviations.
+HEAVY_DF = 4  # Degrees of freedom of effects with heavy tails.
 RISE = 1e-3  # A larger increase over the outermost tenth of the grid counts as rising.
 
 Likelihood = Callable[[ArrayLike], NDArray]
@@ -143,12 +146,17 @@ def trapezoid_weights(x: NDArray) -> NDArray:
 
 
 def averaged_likelihood(
-    f: KnownLikelihood, wide: NDArray, mu: NDArray, tau: NDArray, points: int
+    f: KnownLikelihood,
+    wide: NDArray,
+    mu: NDArray,
+    tau: NDArray,
+    points: int,
+    heavy_tails: bool = False,
 ) -> tuple[NDArray, NDArray]:
-    """Average a likelihood over normal effects with each mean μ and sd τ, on the log scale.
+    """Average a likelihood over effects with each mean μ and scale τ, on the log scale.
 
-    Returns lower and upper bounds: with a likelihood of zero where it is unknown, and with its last
-    value there.
+    Effects are normal, or have a t distribution with four degrees of freedom. Returns lower and
+    upper bounds: with a likelihood of zero where it is unknown, and with its last value there.
     """
     from scipy.special import ndtr
 
@@ -161,6 +169,7 @@ def averaged_likelihood(
     least, most = np.empty((2, len(mu), len(tau)))
     squares = -0.5 * (effect[None, :] - mu[:, None]) ** 2
     density = np.empty_like(squares)
+    height = 0.375 if heavy_tails else 1 / math.sqrt(2 * math.pi)  # the density at its mean
     ends = [(side, e, float(f.upper_bound(np.array([e]))[0]) - top) for side, e in
             ((-1, f.low), (1, f.high)) if math.isfinite(e)]  # fmt: skip
     for j, t in enumerate(tau):
@@ -169,12 +178,24 @@ def averaged_likelihood(
             most[:, j] = at_mean
             continue
         np.multiply(squares, 1 / t**2, out=density)
-        np.exp(np.maximum(density, NOTHING, out=density), out=density)
-        inside = density @ scaled / (t * math.sqrt(2 * math.pi))
-        outside = sum((math.exp(v) * ndtr(side * (mu - e) / t) for side, e, v in ends), 0 * mu)
+        if heavy_tails:  # (1 + z² / 4)^(−5/2)
+            np.subtract(1.0, np.multiply(density, 0.5, out=density), out=density)
+            np.divide(1.0, density**2 * np.sqrt(density), out=density)
+        else:
+            np.exp(np.maximum(density, NOTHING, out=density), out=density)
+        inside = density @ scaled * (height / t)
+        beyond = [(math.exp(v), side * (mu - e) / t) for side, e, v in ends]
+        tails = (v * (heavy_cdf(x) if heavy_tails else ndtr(x)) for v, x in beyond)
+        outside = sum(tails, 0 * mu)
         least[:, j] = np.log(np.maximum(inside, 1e-300))
         most[:, j] = np.log(np.maximum(inside + outside, 1e-300))
     return least, most
+
+
+def heavy_cdf(x: NDArray) -> NDArray:
+    """Compute the distribution function of a t distribution with four degrees of freedom."""
+    square = x**2
+    return np.asarray(0.5 + 0.5 * x * (square + 6) / (square + 4) ** 1.5)
 
 
 def _likely(

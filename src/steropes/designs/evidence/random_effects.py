@@ -27,7 +27,7 @@ from steropes.designs.evidence.quadrature import (
 from steropes.designs.values.drawn_effects import DrawnEffect
 from steropes.errors import DataError
 
-__all__ = ["RandomEffects", "random_effects"]
+__all__ = ["RandomEffects", "effects_posterior", "random_effects"]
 
 # The largest change of the results, as a share of the posterior standard deviation, by the unknown
 # likelihood beyond the ends of profiles: about the error of the quadrature.
@@ -127,32 +127,48 @@ def random_effects(
     >>> round(found.log_rr, 2)
     0.29
     """
-    if not likelihoods:
-        raise DataError("no database has a likelihood")
-    for name, sd in (("mean_sd", mean_sd), ("tau_sd", tau_sd)):
-        if not 0 < sd < math.inf:
-            raise DataError(f"{name} must be a positive number, not {sd!r}")
     if points < 10:
         raise DataError(f"points must be 10 or more, not {points!r}")
-    known = [KnownLikelihood(f, i) for i, f in enumerate(likelihoods)]
-    wide = effects_grid(known, mean_sd, tau_sd)
-    mu, tau = means_grid(known, wide, mean_sd, points), spreads_grid(tau_sd, 61)
-    prior = -0.5 * (mu[:, None] / mean_sd) ** 2 - 0.5 * (tau[None, :] / tau_sd) ** 2
-    least, most = prior.copy(), prior
-    for f in known:
-        below, above = averaged_likelihood(f, wide, mu, tau, points)
-        least += below
-        most = most + above
-    mass = _mass(mu, tau, least)
+    known, mu, tau, mass, most = effects_posterior(likelihoods, mean_sd, tau_sd, points)
     centre, sd, low, high = _mean_and_limits(mu, mass)
     if any(f.ends for f in known):
-        others = _mean_and_limits(mu, _mass(mu, tau, most))
+        others = _mean_and_limits(mu, most)
         _refuse_unknown(known, np.subtract((centre, sd, low, high), others), sd)
     t_low, t_mid, t_high = _quantiles(tau, mass.sum(axis=0), (0.025, 0.5, 0.975))
     p_low, p_high = _predicted(mu, tau, mass)
     return RandomEffects(
         centre, sd, low, high, t_mid, t_low, t_high, p_low, p_high, len(likelihoods)
     )
+
+
+def effects_posterior(
+    likelihoods: Sequence[Likelihood],
+    mean_sd: float,
+    tau_sd: float,
+    points: int,
+    heavy_tails: bool = False,
+) -> tuple[list[KnownLikelihood], NDArray, NDArray, NDArray, NDArray]:
+    """Compute the posterior of the mean μ and scale τ of effects on a grid.
+
+    Effects are normal, or have a t distribution with four degrees of freedom. Returns the
+    likelihoods, the values of μ and of τ, and the posterior masses, (mu, tau), with a likelihood
+    of zero where profiles are unknown and with their last values there.
+    """
+    if not likelihoods:
+        raise DataError("no database has a likelihood")
+    for name, sd in (("mean_sd", mean_sd), ("tau_sd", tau_sd)):
+        if not 0 < sd < math.inf:
+            raise DataError(f"{name} must be a positive number, not {sd!r}")
+    known = [KnownLikelihood(f, i) for i, f in enumerate(likelihoods)]
+    wide = effects_grid(known, mean_sd, tau_sd)
+    mu, tau = means_grid(known, wide, mean_sd, points), spreads_grid(tau_sd, 61)
+    prior = -0.5 * (mu[:, None] / mean_sd) ** 2 - 0.5 * (tau[None, :] / tau_sd) ** 2
+    least, most = prior.copy(), prior
+    for f in known:
+        below, above = averaged_likelihood(f, wide, mu, tau, points, heavy_tails)
+        least += below
+        most = most + above
+    return known, mu, tau, _mass(mu, tau, least), _mass(mu, tau, most)
 
 
 def _mass(mu: NDArray, tau: NDArray, log_post: NDArray) -> NDArray:

@@ -1,5 +1,11 @@
 """Surveillance of outcomes as data accrue: sequential tests, and signals among many outcomes."""
 
+from steropes.designs.surveillance.bias_correction import (
+    BiasDistribution,
+    CorrectedEffect,
+    correct_bias,
+    fit_bias,
+)
 from steropes.designs.surveillance.continuous_bounds import (
     ContinuousBound,
     conditional_poisson_bound,
@@ -11,6 +17,7 @@ from steropes.designs.surveillance.monitored_estimates import (
     monitor_estimates,
     signed_root,
 )
+from steropes.designs.surveillance.monitored_posteriors import monitor_posteriors
 from steropes.designs.surveillance.scanned_people import tree_scan_people
 from steropes.designs.surveillance.sequential_bounds import (
     SequentialBound,
@@ -28,7 +35,9 @@ from steropes.designs.surveillance.temporal_scan import tree_temporal_scan
 from steropes.designs.surveillance.tree_scan import TreeScan, tree_scan
 
 __all__ = [
+    "BiasDistribution",
     "ContinuousBound",
+    "CorrectedEffect",
     "GammaMixture",
     "SequentialBound",
     "SequentialTreeScan",
@@ -37,10 +46,13 @@ __all__ = [
     "calibrated_statistic",
     "conditional_poisson_bound",
     "continuous_poisson_bound",
+    "correct_bias",
     "disproportionality",
     "estimate_bound",
+    "fit_bias",
     "fit_gamma_mixture",
     "monitor_estimates",
+    "monitor_posteriors",
     "poisson_bound",
     "report_counts",
     "sequential_tree_scan",

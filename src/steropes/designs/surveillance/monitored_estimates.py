@@ -20,7 +20,7 @@ from steropes.designs.surveillance.estimate_bounds import estimate_bound
 from steropes.designs.surveillance.sequential_bounds import check_alpha, check_count
 from steropes.errors import DataError, listed
 
-__all__ = ["calibrated_statistic", "monitor_estimates", "signed_root"]
+__all__ = ["GROUP", "calibrated_statistic", "checked_estimates", "monitor_estimates", "signed_root"]
 
 # Nodes of the quadrature over systematic error.
 NODES = 60
@@ -211,7 +211,7 @@ def monitor_estimates(
     check_count("looks", looks)
     if not (np.isfinite(power) and power > 0):
         raise DataError(f"power must be positive, not {power!r}.")
-    rows = _checked(estimates, looks, list(by), list(controls_by))
+    rows = checked_estimates(estimates, looks, list(by), list(controls_by))
     errors = _errors_by_look(rows)
     tested = rows[~rows["control"]]
     keys = list(by)
@@ -224,7 +224,7 @@ def monitor_estimates(
     return pd.DataFrame(pd.concat(made, ignore_index=True)[columns])
 
 
-def _checked(
+def checked_estimates(
     estimates: pd.DataFrame, looks: int, by: list[str], controls_by: list[str]
 ) -> pd.DataFrame:
     """Return the rows in the order of looks, with defaults."""

@@ -20,18 +20,40 @@ def monitor(
             "output folders of one study on one database."
         ),
     ],
-    planned: Annotated[int, typer.Option(min=1, help="Number of planned looks.")],
+    planned: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of planned looks, which bounds need.", show_default=False),
+    ] = None,
     output: Annotated[
         Path, typer.Option(help="Folder of the table, the page and the record.")
     ] = Path("steropes-monitoring"),
     alpha: Annotated[
-        float,
-        typer.Option(help="Probability of a signal at any look without an effect (one-sided)."),
-    ] = 0.05,
+        float | None,
+        typer.Option(
+            help="Probability of a signal at any look without an effect (one-sided), by default "
+            "0.05.",
+            show_default=False,
+        ),
+    ] = None,
     power: Annotated[
-        float,
-        typer.Option(help="Spend the share (look / planned looks) to this power of alpha."),
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            help="Spend the share (look / planned looks) to this power of alpha, by default 1.",
+            show_default=False,
+        ),
+    ] = None,
+    posterior: Annotated[
+        float | None,
+        typer.Option(
+            help="Instead of bounds, a posterior probability of an effect that is a signal, such "
+            "as 0.95, corrected for systematic error.",
+            show_default=False,
+        ),
+    ] = None,
+    robust: Annotated[
+        bool,
+        typer.Option(help="Let systematic errors have heavy tails (with --posterior)."),
+    ] = False,
     unblind: Annotated[
         bool, typer.Option(help="Also test estimates that fail a diagnostic.")
     ] = False,
@@ -54,8 +76,9 @@ def monitor(
 
     record = output / "record.json"
     tests = monitor_releases(
-        looks, planned=planned, alpha=alpha, power=power, unblind=unblind, record=record, by=by
-    )
+        looks, planned=planned, alpha=alpha, power=power, posterior=posterior, robust=robust,
+        unblind=unblind, record=record, by=by,
+    )  # fmt: skip
     page = monitoring_page(tests, planned, alpha, read_record(record))
     write_files(output, {"monitoring.csv": csv_text(tests), "monitoring.html": page})
     rows = signals_by_estimate(tests)
@@ -63,7 +86,8 @@ def monitor(
     console = wide_console()
     if signals or not quiet:
         shown = signals if quiet else rows
-        heads = ("Comparison", "Outcome", "Analysis", "Last look: z / bound", "First signal")
+        cells_of = "z / bound" if posterior is None else "ratio; probability"
+        heads = ("Comparison", "Outcome", "Analysis", f"Last look: {cells_of}", "First signal")
         cells = [
             (row.comparison, row.outcome, row.analysis, row.cells[-1]["text"],
              f"look {row.first}" if row.first else "none")

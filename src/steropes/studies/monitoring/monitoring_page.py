@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -13,6 +14,9 @@ from steropes.studies.monitoring.released_looks import KEY, NAMED
 from steropes.studies.report.rendering import render
 
 __all__ = ["monitoring_page", "signals_by_estimate"]
+
+# The column of posterior probabilities, which tables of bounds lack.
+PROBABILITY = "probability"
 
 
 class Cell(TypedDict):
@@ -33,8 +37,21 @@ class Row:
     first: int | None  # the look of the first signal
 
 
+@dataclass(frozen=True)
+class Words:
+    """Sentences of the page that depend on the method."""
+
+    lead: str
+    cells: str
+    calibration: str
+    caution: str
+
+
 def monitoring_page(
-    tests: pd.DataFrame, planned: int, alpha: float, record: MonitoringRecord | None = None
+    tests: pd.DataFrame,
+    planned: int | None,
+    alpha: float | None,
+    record: MonitoringRecord | None = None,
 ) -> str:
     """Return the page as self-contained HTML.
 
@@ -42,15 +59,43 @@ def monitoring_page(
     ----------
     tests : DataFrame
         From `monitor_releases`.
-    planned : int
-        Number of planned looks.
-    alpha : float
-        Probability of a signal without an effect.
+    planned : int, optional
+        Number of planned looks, of bounds.
+    alpha : float, optional
+        Probability of a signal without an effect, of bounds. Default: 0.05.
     record : MonitoringRecord, optional
         The record of the looks.
     """
     looks = sorted(tests["look"].unique())
     rows = signals_by_estimate(tests)
+    words = _of_posteriors(tests) if PROBABILITY in tests else _of_bounds(tests, planned, alpha)
+    return render(
+        "monitoring.html.jinja",
+        title="Sequential monitoring",
+        lead=f"{_number_of(looks, planned)}. {words.lead}",
+        top_numbers=[
+            (f"{len(rows):,}", "estimates"),
+            (f"{sum(row.first is not None for row in rows):,}", "with a signal"),
+            (f"{len(looks)}" if planned is None else f"{len(looks)} of {planned}", "looks"),
+        ],
+        cells=words.cells,
+        calibration=words.calibration,
+        looks=looks,
+        rows=rows,
+        record=None if record is None else _of_record(record),
+        caution=words.caution,
+    )
+
+
+def _number_of(looks: list[int], planned: int | None) -> str:
+    """Say how many looks there are."""
+    if planned is None:
+        return f"{len(looks)} look{'' if len(looks) == 1 else 's'}"
+    return f"{len(looks)} of {planned} planned looks"
+
+
+def _of_bounds(tests: pd.DataFrame, planned: int | None, alpha: float | None) -> Words:
+    """Describe tests against bounds."""
     calibrated = tests["error_mean"].notna()
     words = (
         "Bounds include the systematic error of the negative controls of a look."
@@ -59,22 +104,34 @@ def monitoring_page(
     )
     if calibrated.any() and not calibrated.all():
         words += " Looks with fewer than five usable controls are not calibrated."
-    return render(
-        "monitoring.html.jinja",
-        title="Sequential monitoring",
-        lead=(
-            f"{len(looks)} of {planned} planned looks. The probability of a signal without an "
-            f"effect, at any of them, is at most {100 * alpha:g} % for each estimate."
-        ),
-        top_numbers=[
-            (f"{len(rows):,}", "estimates"),
-            (f"{sum(row.first is not None for row in rows):,}", "with a signal"),
-            (f"{len(looks)} of {planned}", "looks"),
-        ],
-        calibration=words,
-        looks=looks,
-        rows=rows,
-        record=None if record is None else _of_record(record),
+    error = 0.05 if alpha is None else alpha
+    return Words(
+        f"The probability of a signal without an effect, at any of them, is at most "
+        f"{100 * error:g} % for each estimate.",
+        "the estimate divided by its standard error (z) and, after the slash, the z from which it "
+        "is a signal at this look",
+        words,
+        "With fewer than about ten events an estimate divided by its standard error is not normal, "
+        "and the error is kept only roughly.",
+    )
+
+
+def _of_posteriors(tests: pd.DataFrame) -> Words:
+    """Describe posterior probabilities."""
+    corrected = tests["error_mean"].notna()
+    words = (
+        "Effects are corrected for the systematic error of the negative controls of a look."
+        if corrected.any()
+        else "Effects are not corrected, because no look has five negative controls."
+    )
+    if corrected.any() and not corrected.all():
+        words += " At looks with fewer than five usable controls they are not corrected."
+    return Words(
+        f"A signal is a posterior probability of an effect above 1 of at least "
+        f"{100 * float(tests['threshold'].iloc[0]):g} %.",
+        "the corrected ratio and, after the semicolon, the posterior probability that it exceeds 1",
+        words,
+        "Probabilities are not adjusted for the number of looks or estimates.",
     )
 
 
@@ -99,6 +156,12 @@ def _cell(line: dict[str, Any] | None) -> Cell:
     """Format the test of one look."""
     if line is None:
         return {"text": "–", "signal": False}
+    if PROBABILITY in line:
+        probability = float(line[PROBABILITY])
+        if math.isnan(probability):
+            return {"text": str(line["note"]), "signal": False}
+        text = f"{decimals(math.exp(line['corrected']), 2)}; {decimals(probability, 3)}"
+        return {"text": text, "signal": bool(probability >= line["threshold"])}
     z, bound = float(line["z"]), float(line["bound"])
     if bound != bound:
         return {"text": str(line["note"]), "signal": False}

@@ -11,6 +11,7 @@ import pandas as pd
 
 from steropes.designs.evidence.profile_interpolation import Profile
 from steropes.designs.surveillance.monitored_estimates import monitor_estimates, signed_root
+from steropes.designs.surveillance.monitored_posteriors import monitor_posteriors
 from steropes.errors import DataError
 from steropes.studies.archives.archive_synthesis import with_kinds
 from steropes.studies.archives.names_of_archive_ids import ArchiveNames
@@ -34,9 +35,11 @@ DECIMALS = 9
 def monitor_releases(
     looks: Sequence[str | Path],
     *,
-    planned: int,
-    alpha: float = 0.05,
-    power: float = 1.0,
+    planned: int | None = None,
+    alpha: float | None = None,
+    power: float | None = None,
+    posterior: float | None = None,
+    robust: bool = False,
     unblind: bool = False,
     record: str | Path | None = None,
     by: str | None = None,
@@ -45,19 +48,25 @@ def monitor_releases(
 
     Every estimate of interest is compared with a bound that keeps the probability of a signal
     without an effect, at any of the planned looks, at ``alpha``. The bound includes the systematic
-    error of the negative controls of its comparison and analysis at that look.
+    error of the negative controls of its comparison and analysis at that look. With ``posterior``
+    a signal is a posterior probability instead, corrected for this error.
 
     Parameters
     ----------
     looks : sequence of path
         Released results of one study and one database in the order of looks: archives
         (``results.zip``) or output folders of grids, case series or Strategus.
-    planned : int
-        Number of planned looks.
-    alpha : float, default 0.05
+    planned : int, optional
+        Number of planned looks, which bounds need.
+    alpha : float, optional
         Probability of a signal at any look without an effect (one-sided), for each estimate.
-    power : float, default 1
-        The share (k / planned) to this power of ``alpha`` is spent up to look k.
+        Default: 0.05.
+    power : float, optional
+        The share (k / planned) to this power of ``alpha`` is spent up to look k. Default: 1.
+    posterior : float, optional
+        Posterior probability of an effect above 1 that is a signal, instead of bounds.
+    robust : bool, default False
+        Let errors of controls have a t distribution, for posterior probabilities.
     unblind : bool, default False
         Also test estimates that fail a diagnostic at their look.
     record : path, optional
@@ -70,7 +79,7 @@ def monitor_releases(
     -------
     DataFrame
         A row per estimate and look: ``comparison``, ``outcome``, ``analysis``, ids, and the columns
-        of `monitor_estimates`.
+        of `monitor_estimates` or `monitor_posteriors`.
 
     Raises
     ------
@@ -80,14 +89,14 @@ def monitor_releases(
 
     See Also
     --------
-    monitor_estimates : The tests, from a table of estimates.
+    monitor_estimates, monitor_posteriors : The tests, from a table of estimates.
 
     References
     ----------
-    Schuemie and others (2023), Statistics in Medicine 42:619–631.
+    Schuemie and others (2023), Statistics in Medicine 42:619–631. Bu and others (2024), Statistics
+    in Medicine 43:395–418.
     """
-    if len(looks) > planned:
-        raise DataError(f"{len(looks)} looks are given, but {planned} are planned.")
+    plan = _plan(len(looks), planned, alpha, power, posterior, robust)
     parts, digests = [], []
     for number, path in enumerate(looks, 1):
         sources = [s for s in read_sources([path]) if RESULTS & {*s.tables}]
@@ -106,14 +115,49 @@ def monitor_releases(
         digests.append(_digest(found))
         parts.append(found.assign(look=number))
     if record is not None:
-        plan = {"planned": planned, "alpha": alpha, "power": power, "unblind": unblind}
-        MonitoringRecord.of(record, plan).with_looks(digests, by).write(record)
+        MonitoringRecord.of(record, {**plan, "unblind": unblind}).with_looks(digests, by).write(
+            record
+        )
     rows = pd.concat(parts, ignore_index=True)
     named = rows.groupby(KEY, sort=False)[NAMED].last()
-    found = monitor_estimates(
-        rows, looks=planned, by=KEY, controls_by=["error_group"], alpha=alpha, power=power
-    )
+    groups = {"by": KEY, "controls_by": ["error_group"]}
+    if posterior is None:
+        found = monitor_estimates(
+            rows, looks=plan["planned"], alpha=plan["alpha"], power=plan["power"], **groups
+        )
+    else:
+        found = monitor_posteriors(rows, threshold=posterior, robust=robust, **groups)
     return named.merge(found, left_index=True, right_on=KEY)[[*NAMED, *found.columns]]
+
+
+def _plan(
+    looks: int,
+    planned: int | None,
+    alpha: float | None,
+    power: float | None,
+    posterior: float | None,
+    robust: bool,
+) -> dict[str, Any]:
+    """Return the plan of the looks, and refuse options that have no use in it."""
+    if posterior is not None:
+        given = {"planned": planned, "alpha": alpha, "power": power}
+        if unused := [name for name, value in given.items() if value is not None]:
+            raise DataError(
+                f"{unused[0]} belongs to bounds; a posterior probability has the same threshold at "
+                "all looks. Leave it out, or leave posterior out."
+            )
+        return {"posterior": posterior, "robust": robust}
+    if robust:
+        raise DataError("robust belongs to posterior probabilities; give posterior, such as 0.95.")
+    if planned is None:
+        raise DataError("planned, the number of planned looks, is missing; bounds need it.")
+    if looks > planned:
+        raise DataError(f"{looks} looks are given, but {planned} are planned.")
+    return {
+        "planned": planned,
+        "alpha": 0.05 if alpha is None else alpha,
+        "power": 1.0 if power is None else power,
+    }
 
 
 def estimates_of_source(source: ResultSource, unblind: bool) -> pd.DataFrame:
@@ -128,7 +172,7 @@ def estimates_of_source(source: ResultSource, unblind: bool) -> pd.DataFrame:
     -------
     DataFrame
         ``design`` ("cm" or "sccs"), ``first_id``, ``second_id``, ``analysis_id``, names,
-        ``log_rr``, ``se``, ``z``, ``control`` and ``note``.
+        ``log_rr``, ``se``, ``z``, ``profile``, ``control`` and ``note``.
     """
     tables = source.tables
     parts = []
@@ -217,7 +261,7 @@ def _numbers(
     line: Mapping[str, object], profile: Profile | None, unblind: bool
 ) -> dict[str, object]:
     """Return the estimate of a row, without it if the estimate is hidden or unknown."""
-    nothing = {"log_rr": math.nan, "se": math.nan, "z": math.nan}
+    nothing = {"log_rr": math.nan, "se": math.nan, "z": math.nan, "profile": None}
     if line[HIDDEN] and not unblind:
         return {**nothing, "note": "fails a diagnostic"}
     log_rr, se = (float(str(line[c])) for c in ("log_rr", "se_log_rr"))
@@ -230,7 +274,7 @@ def _numbers(
         except DataError:
             # Extrapolation would make up a signal, or hide one.
             return {**nothing, "note": "its likelihood profile ends before the maximum or before 0"}
-    return {"log_rr": log_rr, "se": se, "z": z, "note": ""}
+    return {"log_rr": log_rr, "se": se, "z": z, "profile": profile, "note": ""}
 
 
 def _with_controls(
