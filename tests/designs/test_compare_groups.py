@@ -420,7 +420,7 @@ def test_plots(treated):
         treated.plot("balance", method="nothing")
 
 
-def test_a_report_is_one_page_with_the_call_that_repeats_it(quitters, tmp_path):
+def test_a_report_has_two_pages_and_the_call_that_repeats_it(quitters, tmp_path):
     table, covariates = quitters
     found = compare_groups(
         table, treatment="qsmk", outcome="death", covariates=covariates, estimand="ATT",
@@ -436,6 +436,19 @@ def test_a_report_is_one_page_with_the_call_that_repeats_it(quitters, tmp_path):
         "Overlap of scores", "treatment=&#x27;qsmk&#x27;,", "Matching(", "At least 15 %",
     ):  # fmt: skip
         assert text in page, text
+    words, methods = page.split('<section id="methods"')
+    row = found.effects[found.effects["method"] == "matching"].iloc[0]
+    per = [f"{1000 * row[name]:.0f}" for name in ("target", "comparator")]
+    per += [f"{abs(1000 * row[name]):.2g}" for name in ("estimate", "lower", "upper")]
+    for text in (
+        f"Of 1,000 such people {per[0]} would have death with qsmk = 1 and {per[1]} with qsmk = 0",
+        f"{per[2]} fewer (95 % interval: {per[3]} fewer to {per[4]} more)",
+        "No difference at all is compatible with these data", "people like those in the group",
+        f"The answer rests on {(found.weights['matching'] > 0).sum():,} of",
+        "Before the groups were made comparable it was",
+    ):  # fmt: skip
+        assert text in words, text
+    assert "without scores outside 0.05 to 0.95" in methods
     assert "level=" not in page  # defaults are left out
     assert not any(loaded in page for loaded in ("<script", "<link", "src=", "url(http"))
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from steropes.data.diagnostic_limits import IMBALANCE
+from steropes.data.number_text import counted
 from steropes.designs.comparative.adjustments import Adjustment
 from steropes.designs.comparative.comparison_table import ComparisonTable
 from steropes.designs.comparative.doubly_robust import DoublyRobust
@@ -21,6 +22,7 @@ from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.propensity.propensity_model import auc
 from steropes.designs.propensity.propensity_weights import Estimand
 from steropes.designs.values.estimands import check_estimand
+from steropes.errors import DataError
 
 __all__ = ["diagnostics_table"]
 
@@ -28,6 +30,10 @@ __all__ = ["diagnostics_table"]
 HEAVIEST, HALF = 3, 0.5
 # Other orders of people with tied scores for which effects are computed again.
 ORDERS = 4
+# Scores next to 0 and 1 without which effects are computed again (Crump and others 2009: 0.1).
+TRIMMED = (0.05, 0.1)
+# How the names of checks begin that compute the first effect again.
+SENSITIVITY = "range over "
 
 Row = tuple[str, float, float, bool, str]
 
@@ -58,6 +64,7 @@ def diagnostics_table(
         checks = [*_of_weights(table, adjustment), *_of_balance(balances[adjustment.method])]
         checks += [*_of_score(table, adjustment), *_of_optimum(adjustment)]
         checks += _of_ties(table, adjustment, first_effect)
+        checks += _of_trimming(table, adjustment, first_effect)
         rows += [(adjustment.method, *check) for check in checks]
     names = ["method", "diagnostic", "value", "limit", "passed", "note"]
     return pd.DataFrame(rows, columns=names)
@@ -161,7 +168,34 @@ def _of_ties(
         "determines: the first effect "
         + (f"is {low} in all of them." if low == high else f"ranges from {low} to {high}.")
     )
-    yield f"range over {ORDERS + 1} orders of tied scores", span, np.nan, True, note
+    yield f"{SENSITIVITY}{ORDERS + 1} orders of tied scores", span, np.nan, True, note
+
+
+def _of_trimming(
+    table: ComparisonTable,
+    adjustment: Adjustment,
+    first_effect: Callable[[Adjustment], float],
+) -> Iterator[Row]:
+    """Yield the range of the first effect without people whose score is next to 0 or 1."""
+    step = adjustment.step
+    if not isinstance(step, PropensityWeights):
+        return
+    whole = first_effect(adjustment)
+    found, parts, target = [whole], [], table.target == 1
+    for limit in TRIMMED:
+        kept = (step.score_ >= limit) & (step.score_ <= 1 - limit)
+        weights = np.where(kept, adjustment.weights, 0.0)
+        out = f"scores outside {limit:g} to {1 - limit:g} ({counted(int((~kept).sum()))} people)"
+        try:
+            if not (weights[target].any() and weights[~target].any()):
+                raise DataError("nobody is left")
+            found.append(first_effect(replace(adjustment, weights=weights)))
+        except DataError:
+            parts.append(f"cannot be estimated without {out}")
+        else:
+            parts.append(f"is {found[-1]:.6g} without {out}")
+    note = f"The first effect is {whole:.6g}; it {' and '.join(parts)}."
+    yield f"{SENSITIVITY}trimmed scores", max(found) - min(found), np.nan, True, note
 
 
 def _tied(score: NDArray, target: NDArray) -> bool:

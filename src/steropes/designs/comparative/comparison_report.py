@@ -1,56 +1,35 @@
-"""One page about a comparison of groups, for a clinician and for a methodologist."""
+"""Two pages about a comparison of groups: for a clinician, and for a methodologist."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from html import escape
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from steropes.data.number_text import counted, decimals
-from steropes.data.result_tables import ResultTable
-from steropes.designs.effects.e_values import COMMON, e_value, e_value_of_limit
-from steropes.designs.effects.outcome_families import Kind
+from steropes.data.number_text import counted
+from steropes.designs.comparative.comparison_diagnostics import SENSITIVITY
+from steropes.designs.comparative.comparison_in_words import (
+    Comparison,
+    e_values_of,
+    page_for_clinicians,
+)
+from steropes.designs.effects.e_values import COMMON
 from steropes.designs.values.estimands import estimand_name
 from steropes.designs.values.html_page import call_text, figures, page, table_html
 
 __all__ = ["report_page"]
 
 FIGURES = {"balance": "Balance of covariates", "overlap": "Overlap of scores"}
-# Rows of a table on the page; long tables of covariates have tens of thousands.
-MAX_ROWS = 200
-# The kind of ratio that each measure is, for its E-value; risk and rate ratios are not converted.
-KINDS: dict[str, Kind] = {
-    "hazard ratio": "cox", "odds ratio": "logistic", "risk ratio": "poisson",
-    "rate ratio": "poisson",
-}  # fmt: skip
 
 
-class Comparison(Protocol):
-    """What a page needs of a `GroupComparison`."""
-
-    @property
-    def effects(self) -> ResultTable: ...
-    @property
-    def table_one(self) -> pd.DataFrame: ...
-    @property
-    def weights(self) -> pd.DataFrame: ...
-    @property
-    def diagnostics(self) -> pd.DataFrame: ...
-    @property
-    def estimand(self) -> Any: ...
-    @property
-    def names(self) -> tuple[str, str]: ...
-    @property
-    def horizon(self) -> float | None: ...
-    def plot(self, what: Any = ..., **options: Any) -> Any: ...
-
-
-def report_page(comparison: Comparison, call: Mapping[str, Any], common: bool) -> str:
-    """Write the page as HTML.
+def report_page(
+    comparison: Comparison, call: Mapping[str, Any], common: bool, groups: tuple[int, int]
+) -> str:
+    """Write both pages as one HTML file.
 
     Parameters
     ----------
@@ -58,19 +37,24 @@ def report_page(comparison: Comparison, call: Mapping[str, Any], common: bool) -
         The arguments of `compare_groups`, by name.
     common : bool
         Whether at least 15 % of the people had the outcome.
+    groups : (int, int)
+        Numbers of people in the target and in the comparator.
     """
     parts = [
-        *_summary(comparison), *_checks(comparison),
+        '<p>For <a href="#words">clinicians</a> and for <a href="#methods">methodologists</a></p>',
+        '<section id="words">', *page_for_clinicians(comparison, call, common, groups),
+        '</section><section id="methods" class="page">', "<h1>Methods and all results</h1>",
+        *_summary(comparison), *_checks(comparison), *_sensitivity(comparison),
         "<h2>Characteristics before adjustment</h2>", table_html(comparison.table_one),
         *figures(comparison.plot, FIGURES), *_errors(comparison), *_e_values(comparison, common),
         "<h2>The code that repeats this comparison</h2>",
-        f"<pre>{escape(call_text('compare_groups', ['data'], call))}</pre>",
+        f"<pre>{escape(call_text('compare_groups', ['data'], call))}</pre>", "</section>",
     ]  # fmt: skip
     return page(f"{comparison.names[0]} against {comparison.names[1]}", parts)
 
 
 def _summary(comparison: Comparison) -> Iterator[str]:
-    """Yield the question, who remains, and the effects."""
+    """Yield the estimand, who remains, and the effects."""
     yield (
         f"<p>The effect of {escape(comparison.names[0])} instead of "
         f"{escape(comparison.names[1])} in {escape(estimand_name(comparison.estimand))}."
@@ -96,6 +80,7 @@ def _checks(comparison: Comparison) -> Iterator[str]:
     """Yield the diagnostics: those that failed in words, then all."""
     table = comparison.diagnostics
     own = table[table["method"] != "unadjusted"] if table["method"].nunique() > 1 else table
+    own = own[~own["diagnostic"].str.startswith(SENSITIVITY)]
     failed = own[~own["passed"]]
     yield "<h2>Can the comparison be trusted?</h2>"
     if failed.empty:
@@ -117,6 +102,18 @@ def _checks(comparison: Comparison) -> Iterator[str]:
     yield "</details>"
 
 
+def _sensitivity(comparison: Comparison) -> Iterator[str]:
+    """Yield how much the first effect depends on ties and on people at the ends of the scores."""
+    table = comparison.diagnostics
+    rows = table[table["diagnostic"].str.startswith(SENSITIVITY)]
+    if rows.empty:
+        return
+    yield "<h2>Ties and trimming</h2><ul>"
+    for row in rows.itertuples():
+        yield f"<li>{escape(f'{row.method}: {row.note}')}</li>"
+    yield "</ul>"
+
+
 def _errors(comparison: Comparison) -> Iterator[str]:
     """Yield what the errors of each method account for."""
     yield "<h2>Which variance</h2>"
@@ -126,17 +123,7 @@ def _errors(comparison: Comparison) -> Iterator[str]:
 
 def _e_values(comparison: Comparison, common: bool) -> Iterator[str]:
     """Yield the strength of unmeasured confounding that could explain each ratio."""
-    rows = []
-    for row in pd.DataFrame(comparison.effects).itertuples():
-        if row.measure not in KINDS or row.method == "unadjusted" or not row.lower > 0:
-            continue
-        kind = KINDS[str(row.measure)]
-        limits = math.log(float(row.lower)), math.log(float(row.upper))
-        values = e_value(math.log(float(row.estimate)), kind, common)
-        rows.append(
-            (row.method, row.measure, decimals(values, 2),
-             decimals(e_value_of_limit(*limits, kind, common), 2))
-        )  # fmt: skip
+    rows = e_values_of(comparison, common)
     if not rows:
         return
     names = ["Method", "Measure", "E-value", "E-value of the limit nearer to 1"]

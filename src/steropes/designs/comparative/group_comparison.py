@@ -154,11 +154,14 @@ class GroupComparison(TextInHtml):
         return drawn_by("score_overlap", table, **{"names": self.names, **options})
 
     def write_report(self, path: str | PathLike[str]) -> None:
-        """Write one self-contained page about the comparison, as HTML.
+        """Write two pages about the comparison as one self-contained HTML file.
 
-        It has the estimand and who remains, the effects, the diagnostics, Table 1, figures of
-        balance and overlap (if Matplotlib is installed), what the errors account for, E-values,
-        and the code that repeats the comparison. It has no data of single people.
+        The first, for a clinician, has the question, the answer, who remains and how far it can be
+        trusted, in words. The second, for a methodologist, has the estimand, all effects, the
+        diagnostics with effective sample sizes and certificates, the sensitivity to ties and
+        trimming, Table 1, figures of balance and overlap (if Matplotlib is installed), what the
+        errors account for, E-values, and the code that repeats the comparison. Neither has data of
+        single people.
 
         Parameters
         ----------
@@ -168,7 +171,9 @@ class GroupComparison(TextInHtml):
         outcome = self._outcome
         had = outcome.y if outcome.event is None else outcome.event
         common = outcome.kind == "continuous" or float((had == 1).mean()) >= COMMON
-        Path(path).write_text(report_page(self, self._call, common), encoding="utf-8")
+        size = int((self._target == 1).sum())
+        groups = size, len(self._target) - size
+        Path(path).write_text(report_page(self, self._call, common, groups), encoding="utf-8")
 
     def _plot_effects(self, measure: str | None, options: dict[str, Any]) -> Any:
         """Draw the effects of one measure."""

@@ -23,6 +23,7 @@ table { border-collapse: collapse; margin: 1rem 0; font-size: 0.9rem; }
 th, td { border-bottom: 1px solid #ddd; padding: 0.25rem 0.6rem; text-align: left; }
 .wide { overflow-x: auto; } .failed { color: #a11; } pre { background: #f5f5f5; padding: 1rem;
        overflow-x: auto; } svg { max-width: 100%; height: auto; }
+@media print { .page { break-before: page; } }
 """
 
 
