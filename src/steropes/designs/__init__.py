@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .comparative.high_dimensional_propensity_score import HighDimensionalPropensityScore
     from .comparative.matching import Matching
     from .comparative.outcome_adaptive_lasso import OutcomeAdaptiveLasso
+    from .comparative.prevalent_new_users import prevalent_new_users
     from .comparative.propensity_weights import PropensityWeights
     from .comparative.selection_comparison import compare_selections
     from .comparative.table_one import table_one
@@ -68,6 +69,7 @@ _HOMES = {
     "comparative.high_dimensional_propensity_score": ["HighDimensionalPropensityScore"],
     "comparative.matching": ["Matching"],
     "comparative.outcome_adaptive_lasso": ["OutcomeAdaptiveLasso"],
+    "comparative.prevalent_new_users": ["prevalent_new_users"],
     "comparative.propensity_weights": ["PropensityWeights"],
     "comparative.selection_comparison": ["compare_selections"],
     "comparative.table_one": ["table_one"],
@@ -138,6 +140,7 @@ __all__ = [
     "estimate_effect",
     "evidence",
     "fit_scores",
+    "prevalent_new_users",
     "propensity",
     "surveillance",
     "table_one",
