@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,10 +22,10 @@ from owners import owners_of
 
 from steropes.errors import DataError
 from steropes.federated import FederatedSite, Owner, Round, request_envelope
-from steropes.federated.message_files import decode
+from steropes.federated.message_files import decode, encode
 from steropes.federated.request_envelope import pack_envelope, read_envelope
 from steropes.federated.resumable_lead_program import LeadProgram
-from steropes.studies.federation import flower
+from steropes.studies.federation import flower, read_public_keys
 from steropes.studies.federation.flower import _reply, write_flower_app
 
 TABLES = site_tables("linear", sites={"north": 120, "south": 140, "west": 100})
@@ -110,6 +111,48 @@ def test_no_exception_reaches_flower_which_would_send_its_text_to_the_lead(tmp_p
         assert "not answered: " in (tmp_path / "owner-west" / "audit.log").read_text()
 
 
+def lead_of_sites(monkeypatch, path, forge=lambda record, site: record):
+    """The estimate of the lead with the sites of this process instead of Flower's nodes."""
+    nodes = {n: {"site": s, "data": str(path / f"{s}.csv"), "owner": path / f"owner-{s}"}
+             for n, s in enumerate(TABLES)}  # fmt: skip
+
+    def send(grid, sent):
+        return [
+            Reply(n, {"steropes": forge(_reply(record, nodes[n]), nodes[n]["site"])})
+            for n, record in sent.items()
+        ]
+
+    monkeypatch.setattr(flower, "_send", send)
+    return SimpleNamespace(get_node_ids=lambda: list(nodes))
+
+
+def test_a_lead_over_flower_checks_signatures_if_its_app_has_the_keys(monkeypatch, tmp_path):
+    """Before, nobody checked those of the last round, so that a forged answer was the result."""
+    owner_folders(tmp_path)
+    (tmp_path / "keys").mkdir()
+    for site in TABLES:
+        public = Owner.open(tmp_path / f"owner-{site}").keys.public
+        (tmp_path / "keys" / f"{site}.json").write_text(json.dumps(public.to_dict()))
+    peers = read_public_keys(tmp_path / "keys")
+    app = write_flower_app(tmp_path / "app", PLAN, tmp_path / "result.json", peers)
+    config = tomllib.loads((app / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    assert flower._peers(config["keys"]) == peers
+    found = flower._found(lead_of_sites(monkeypatch, tmp_path), PLAN, peers)
+    assert np.array_equal(found.coef, run(PLAN, TABLES, OPEN).coef)
+    assert not any("signatures" in note for note in found.notes)
+
+    def forge(record, site):
+        if "answer" not in record or site != "south":
+            return record
+        answer = decode(record["answer"], "it")
+        sums = bytes([answer.sums[0] ^ 1]) + answer.sums[1:]
+        return record | {"answer": encode(replace(answer, sums=sums))} if answer.sums else record
+
+    grid = lead_of_sites(monkeypatch, tmp_path, forge)
+    with pytest.raises(DataError, match=r"'south' in round \d is not signed with"):
+        flower._found(grid, PLAN, peers)
+
+
 class Reply:
     """A reply of Flower; content None stands for an error."""
 
@@ -163,8 +206,6 @@ def test_two_nodes_of_one_name_are_refused_and_one_that_fails_is_not_asked_for_e
 
 
 def test_an_app_holds_the_plan_and_no_code_but_imports(tmp_path):
-    import tomllib
-
     app = write_flower_app(tmp_path / "app", PLAN, tmp_path / "result.json")
     config = tomllib.loads((app / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
     assert json.loads(config["plan"]) == PLAN.to_dict()

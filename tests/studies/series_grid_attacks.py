@@ -169,6 +169,7 @@ class _Attack:
         """State a released count of few analyses."""
         low, high = (0, ANY) if cell != cell else cell_range(
             cell, self.rules.least, self.rules.rounds)  # fmt: skip
+        low *= cell != -self.rules.least  # A zero is withheld where it narrows another count.
         return self.sum(what, low, high, not cell >= 0, **of)
 
     def days(self, days, each, name):

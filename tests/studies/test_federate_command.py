@@ -77,6 +77,17 @@ def test_from_init_to_finish(sites, capsys):
     assert "intercept" not in out
     assert "rounds" in out
     assert json.loads((folder / "result.json").read_text())["converged"]
+    assert "the signatures of the last answers were not checked" in out
+    (sites / "keys").mkdir()
+    assert call("finish", folder, "--keys", sites / "keys") == 2
+    assert "has no public keys" in capsys.readouterr().err
+    for site in NAMES:
+        shutil.copy(sites / f"{site}.public", sites / "keys" / f"{site}.json")
+    assert call("finish", folder, "--keys", sites / "keys") == 0
+    assert "were not checked" not in capsys.readouterr().out
+    shutil.copy(sites / "west.public", sites / "keys" / "north.json")
+    assert call("finish", folder, "--keys", sites / "keys") == 2
+    assert "'north' in round 0 is not signed with the key" in capsys.readouterr().err
     log = (sites / "owner-north" / "audit.log").read_text()
     assert "answered round 0 (describe) of plan" in log
     assert "masked, with north, south, west" in log

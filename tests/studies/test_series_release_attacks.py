@@ -6,6 +6,7 @@ import zipfile
 from collections import Counter
 from dataclasses import replace
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -382,6 +383,39 @@ def test_no_count_of_many_grids_of_case_series_has_a_single_possible_value():
         assert found["suppressed"] > 1000
         assert found["exact"] == 0
         assert found["two"] <= found["suppressed"] / 50
+
+
+@pytest.mark.parametrize("again", [0, 3, 12])
+def test_few_further_outcomes_do_not_follow_from_the_numbers_of_cases_and_outcomes(omop, again):
+    """Everybody has a first outcome, so that outcomes less cases are further ones."""
+    path = exposed_once(omop, 12)
+    with duckdb.connect(str(path)) as db:
+        db.execute(
+            "INSERT INTO condition_occurrence SELECT person_id, 3, DATE '2012-05-01' FROM person "
+            f"ORDER BY person_id LIMIT {again}"
+        )
+    study = case_series(path, case_series_settings(3, 1, unblind=True))
+    line = study.tables()["sccs_result"].iloc[0]
+    assert line["outcome_subjects"] == line["covariate_subjects"] == 60
+    events = study.release.attrition["events"]
+    if again == 3:  # The limit holds for one to four further outcomes.
+        assert line["outcome_events"] == -65
+        assert {*events} == {Bound(65)}
+    else:
+        assert line["outcome_events"] == 60 + again
+        assert {*events} == {60 + again}
+
+
+def test_sums_that_share_a_total_are_searched_one_by_one():
+    """Before, two sums with one total were taken for one that did not hold."""
+    counts = np.array([50, 50, 20, 20, 16, 4])
+    splits = sum_splits([500, 500, 210, 210, 140, 70], counts)
+    assert sum(len(parts) for parts, _ in splits) == 4
+    for parts, totals in splits:
+        sums = np.bincount(totals, counts[parts], len(counts))
+        assert (sums[totals] == counts[totals]).all()
+    found = unnarrowed_counts(counts, [50, 50, 20, 20, 16, Bound(5)], splits, DisclosureRules())
+    assert isinstance(found[4], Bound)
 
 
 def test_counts_that_add_up_narrow_no_small_one():

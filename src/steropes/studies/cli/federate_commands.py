@@ -13,7 +13,7 @@ import typer
 from steropes.errors import DataError
 
 if TYPE_CHECKING:
-    from steropes.federated import FederatedPlan, FederatedResult
+    from steropes.federated import FederatedPlan, FederatedResult, PublicKeys
     from steropes.studies.federation.site_profiles import FederatedProfiles
 
 __all__ = ["federate_app"]
@@ -33,6 +33,12 @@ Site = Annotated[str, typer.Argument(help="Name of the site in the plan.")]
 Without = Annotated[
     list[str] | None,
     typer.Option(help="Site to continue without, named in each later step too; repeatable."),
+]
+Keys = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder with the public keys of all sites, SITE.json, to check their signatures."
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
@@ -124,13 +130,14 @@ def withdraw(
 def step(
     folder: Folder,
     without: Without = None,
+    keys: Keys = None,
     quiet: Quiet = False,
 ) -> None:
     """Take the lead's next step: write a request, or report that the analysis is complete."""
     from steropes.federated import WaitingError
     from steropes.studies.federation.federated_runs import federate_step
 
-    found = federate_step(folder, tuple(without or ()))
+    found = federate_step(folder, tuple(without or ()), _keys(keys))
     if quiet:
         return
     if isinstance(found, WaitingError):
@@ -146,12 +153,13 @@ def finish(
         Path | None, typer.Option(help="JSON file. Default: result.json in the folder.")
     ] = None,
     without: Without = None,
+    keys: Keys = None,
     quiet: Quiet = False,
 ) -> None:
     """Write and print the result."""
     from steropes.studies.federation.federated_runs import federate_finish
 
-    found = federate_finish(folder, output, tuple(without or ()))
+    found = federate_finish(folder, output, tuple(without or ()), _keys(keys))
     if not quiet:
         _show(found)
         print(folder / "result.json" if output is None else output)
@@ -162,12 +170,13 @@ def flower(
     app: Annotated[Path, typer.Argument(help="New folder for the Flower app.")],
     plan: Annotated[Path, typer.Argument(help="Plan, a .toml or .json file.")],
     output: Annotated[Path, typer.Argument(help="JSON file of the result, on the SuperLink.")],
+    keys: Keys = None,
     quiet: Quiet = False,
 ) -> None:
     """Write a Flower app that runs a plan with `flwr run`."""
     from steropes.studies.federation.flower import write_flower_app
 
-    made = write_flower_app(app, _plan(plan), output.resolve())
+    made = write_flower_app(app, _plan(plan), output.resolve(), _keys(keys))
     if not quiet:
         print(f"flwr run {made}")
 
@@ -195,6 +204,13 @@ def _plan(path: Path, **given: int | None) -> FederatedPlan:
     except DataError as error:  # It names a setting, the line of which the file knows.
         named = [w for w in re.findall(r"\w+", str(error)) if w in source.values]
         raise DataError(f"{source.where(tuple(named[:1]))}: {error}") from None
+
+
+def _keys(folder: Path | None) -> dict[str, PublicKeys] | None:
+    """Read the public keys of sites from a folder, if one is given."""
+    from steropes.studies.federation.federated_runs import read_public_keys
+
+    return None if folder is None else read_public_keys(folder)
 
 
 def _show(found: FederatedResult | FederatedProfiles) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "equal_splits",
     "exhaustive_splits",
     "limit_of_part",
+    "merged_splits",
     "nested_splits",
     "part_split",
     "sum_splits",
@@ -139,23 +140,24 @@ def sum_splits(sizes: ArrayLike, counts: ArrayLike) -> list[Split]:
         if at < len(distinct) and distinct[at] == total and len({*of}) == len(of):
             chosen = first[own[[*of]]]
             found.append((chosen, np.full(len(of), first[at])))
-    return _merged(found)
+    return merged_splits(found)
 
 
 def equal_splits(marks: Sequence[Hashable]) -> list[Split]:
     """Return the splits of counts that are equal, those with the same mark."""
     first: dict[Hashable, int] = {}
     pairs = [(i, first.setdefault(mark, i)) for i, mark in enumerate(marks)]
-    return _merged([(np.array([i]), np.array([j])) for i, j in pairs if i != j])
+    return merged_splits([(np.array([i]), np.array([j])) for i, j in pairs if i != j])
 
 
-def _merged(splits: Sequence[Split]) -> list[Split]:
-    """Join splits with different totals, so that few are left."""
+def merged_splits(splits: Sequence[Split]) -> list[Split]:
+    """Join splits without a total in common, so that few are left."""
     rows: list[list[Split]] = []
     used: dict[int, int] = {}
     for parts, totals in splits:
-        number = used.get(int(totals[0]), 0)
-        used[int(totals[0])] = number + 1
+        distinct = np.unique(totals).tolist()
+        number = max(used.get(total, 0) for total in distinct)
+        used |= dict.fromkeys(distinct, number + 1)
         if number == len(rows):
             rows.append([])
         rows[number].append((parts, totals))
@@ -164,63 +166,62 @@ def _merged(splits: Sequence[Split]) -> list[Split]:
 
 def unnarrowed_counts(
     counts: Sequence[int],
-    told: Sequence[int | Bound],
+    told: Sequence[int | Bound | None],
     splits: Sequence[Split],
     rules: DisclosureRules,
-) -> list[int | Bound]:
+) -> list[int | Bound | None]:
     """Replace exact counts that narrow a suppressed one by bounds; the first have precedence.
 
     Parameters
     ----------
     counts : sequence of int
         Exact counts.
-    told : sequence of int or Bound
-        The counts as each of them would be released alone.
+    told : sequence of int, Bound or None
+        The counts as each of them would be released alone; None for one that is not released, and
+        that may become known.
     splits : sequence of (ndarray, ndarray)
         Positions of parts and of the total of each, as `sum_splits` finds them.
 
     Returns
     -------
-    list of int or Bound
+    list of int, Bound or None
         The bound of a count is the largest value that the others allow.
     """
     found = [*told]
     hidden = np.array([isinstance(n, Bound) for n in found], dtype=bool)
     if rules.open or rules.rounds or not splits or not hidden.any():
         return found
-    ranges = [_bounded(n, of, rules) for n, of in zip(counts, found, strict=True)]
-    low, high = (np.array([r[k] for r in ranges], dtype=float) for k in (0, 1))
-    for i in np.flatnonzero(~hidden):
-        low[i], high[i] = 0.0, np.inf
+    low, high = np.zeros(len(found)), np.full(len(found), np.inf)
+    for i in np.flatnonzero(hidden).tolist():
+        low[i], high[i] = _bounded(counts[i], found[i], rules)
+    low, high = _propagated(low, high, splits)
+    values = high - low + 1
     related = np.unique(np.concatenate([x for split in splits for x in split]))
-    values = _values(low, high, splits)
-    for i in related[~hidden[related]].tolist():
+    for i in related.tolist():
+        if not isinstance(found[i], int):
+            continue
         exact = low.copy(), high.copy()
         exact[0][i] = exact[1][i] = counts[i]
-        further = _values(*exact, splits)
+        exact = _propagated(*exact, splits)
+        further = exact[1] - exact[0] + 1
         if (further < np.minimum(values, rules.least - 1))[hidden].any():
-            most = _propagated(low, high, splits)[1][i]
-            limit = int(most) + 1 if np.isfinite(most) else counts[i] + rules.least
+            limit = int(high[i]) + 1 if np.isfinite(high[i]) else counts[i] + rules.least
             found[i], hidden[i] = Bound(max(limit, rules.least)), True
-            low[i], high[i] = _bounded(counts[i], found[i], rules)
-            values = np.minimum(values, _values(low, high, splits))
+            ends = _bounded(counts[i], found[i], rules)
+            low[i], high[i] = max(low[i], ends[0]), min(high[i], ends[1])
+            low, high = _propagated(low, high, splits)
+            values = np.minimum(values, high - low + 1)
         else:
             low, high = exact
     return found
 
 
-def _values(low: NDArray, high: NDArray, splits: Sequence[Split]) -> NDArray:
-    """Count the values that each count can have."""
-    ends = _propagated(low, high, splits)
-    return ends[1] - ends[0] + 1
-
-
-def _bounded(n: int, told: int | Bound, rules: DisclosureRules) -> tuple[float, float]:
+def _bounded(n: int, told: int | Bound | None, rules: DisclosureRules) -> tuple[float, float]:
     """Return the range of a count; a bound is as near as most bounds are."""
     if not isinstance(told, Bound):
         return n, n
     near = told.limit - rules.least
-    return (max(near, 1.0) if n >= near else 0.0), told.limit - 1
+    return (max(near, min(n, 1)) if n >= near else 0.0), told.limit - 1
 
 
 def limit_of_part(total: ArrayLike, rules: DisclosureRules) -> NDArray:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers
         federate_init,
         federate_step,
         federate_withdraw,
+        read_public_keys,
     )
     from .site_profiles import FederatedProfiles
 
@@ -38,6 +39,7 @@ __all__ = [
     "federate_init",
     "federate_step",
     "federate_withdraw",
+    "read_public_keys",
 ]
 
 if not TYPE_CHECKING:
@@ -56,6 +58,7 @@ if not TYPE_CHECKING:
                 "federate_init",
                 "federate_step",
                 "federate_withdraw",
+                "read_public_keys",
             ],
             "site_profiles": ["FederatedProfiles"],
         },

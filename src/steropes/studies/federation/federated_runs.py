@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from steropes.errors import DataError
@@ -17,6 +18,7 @@ from steropes.federated import (
     WaitingError,
 )
 from steropes.federated.in_process_run import Answering, run_in_memory
+from steropes.federated.message_files import read_json
 from steropes.federated.resumable_lead_program import LeadResult, Profiles
 from steropes.federated.shared_folder import (
     history,
@@ -41,7 +43,14 @@ __all__ = [
     "federate_init",
     "federate_step",
     "federate_withdraw",
+    "read_public_keys",
+    "with_note",
 ]
+
+UNSIGNED = (
+    "the signatures of the last answers were not checked, because the lead had no public keys of "
+    "the sites (peers=, --keys)"
+)
 
 
 def federate(
@@ -86,6 +95,52 @@ def federate(
     ['x']
     """
     return combined(run_in_memory(plan, sites, peers))
+
+
+def read_public_keys(folder: str | Path) -> dict[str, PublicKeys]:
+    """Read the public keys of sites, with which the lead checks their signatures.
+
+    Parameters
+    ----------
+    folder : path
+        Folder with a file ``SITE.json`` for each site, which ``steropes federate keys`` printed.
+
+    Returns
+    -------
+    dict of str to PublicKeys
+        The keys by site.
+
+    Raises
+    ------
+    DataError
+        The folder has no such file, or one without keys.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> from steropes.studies.federation import Owner, read_public_keys
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     public = Owner.create(f"{folder}/owner").keys.public
+    ...     text = json.dumps(public.to_dict())
+    ...     made = Path(f"{folder}/north.json").write_text(text)
+    ...     read_public_keys(folder)["north"] == public
+    True
+    """
+    files = sorted(Path(folder).glob("*.json"))
+    if not files:
+        raise DataError(
+            f"{folder} has no public keys: it must contain a file SITE.json for each site, as "
+            "`steropes federate keys` prints it"
+        )
+    return {path.stem: PublicKeys.from_dict(read_json(path), str(path)) for path in files}
+
+
+def with_note(
+    found: FederatedResult | FederatedProfiles, note: str
+) -> FederatedResult | FederatedProfiles:
+    """Return a result with a further note."""
+    return replace(found, notes=[*found.notes, note])
 
 
 def combined(found: LeadResult) -> FederatedResult | FederatedProfiles:
@@ -247,7 +302,9 @@ def federate_step(
         yet. Afterwards a site can only withdraw, with its owner's consent. Name such sites again in
         each later step, because the file that records them has no signature.
     peers : dict of str to PublicKeys, optional
-        Public keys of the sites, to check their signatures. Sites check them in any case.
+        Public keys of the sites (`read_public_keys`), to check the signatures of all answers. Sites
+        check those of earlier rounds in any case, but nobody else those of the last one: without
+        keys the notes of the result say so.
 
     Returns
     -------
@@ -271,13 +328,17 @@ def federate_step(
     ['north', 'south', 'west']
     """
     try:
-        return combined(run_in_folder(folder, without, peers))
+        found = combined(run_in_folder(folder, without, peers))
+        return found if peers is not None else with_note(found, UNSIGNED)
     except WaitingError as waiting:
         return waiting
 
 
 def federate_finish(
-    folder: str | Path, output: str | Path | None = None, without: Sequence[str] = ()
+    folder: str | Path,
+    output: str | Path | None = None,
+    without: Sequence[str] = (),
+    peers: Mapping[str, PublicKeys] | None = None,
 ) -> FederatedResult | FederatedProfiles:
     """Write the result of a folder as JSON.
 
@@ -289,6 +350,8 @@ def federate_finish(
         The file. Default: ``result.json`` in the folder.
     without : sequence of str
         Sites that have not answered and without which the lead continued, as in `federate_step`.
+    peers : dict of str to PublicKeys, optional
+        Public keys of the sites, as in `federate_step`.
 
     Returns
     -------
@@ -314,7 +377,7 @@ def federate_finish(
     ...         print("sites have not answered")
     sites have not answered
     """
-    found = federate_step(folder, without)
+    found = federate_step(folder, without, peers)
     if isinstance(found, WaitingError):
         raise DataError(
             f"{found}: let these sites answer, and take steps until the analysis is complete"

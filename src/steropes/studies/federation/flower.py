@@ -15,18 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steropes.errors import DataError
-from steropes.federated import FederatedPlan, FederatedSite, Message, Owner, Round
+from steropes.federated import FederatedPlan, FederatedSite, Message, Owner, PublicKeys, Round
 from steropes.federated.message_exchange import check_answer
 from steropes.federated.message_files import decode, encode, write_new
 from steropes.federated.request_envelope import pack_envelope, read_envelope
+from steropes.federated.request_verification import refuse_unsigned
 from steropes.federated.resumable_lead_program import LeadProgram
-from steropes.studies.federation.federated_runs import combined
+from steropes.studies.federation.federated_runs import UNSIGNED, combined, with_note
 
 if TYPE_CHECKING:
     from flwr.app import Context
     from flwr.app import Message as FlowerMessage
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid, ServerApp
+
+    from steropes.federated import FederatedResult
+    from steropes.studies.federation.site_profiles import FederatedProfiles
 
 __all__ = ["lead_app", "site_app", "write_flower_app"]
 
@@ -61,7 +65,12 @@ LEAD = "from steropes.studies.federation.flower import lead_app\n\napp = lead_ap
 SITE = "from steropes.studies.federation.flower import site_app\n\napp = site_app()\n"
 
 
-def write_flower_app(folder: str | Path, plan: FederatedPlan, output: str | Path) -> Path:
+def write_flower_app(
+    folder: str | Path,
+    plan: FederatedPlan,
+    output: str | Path,
+    peers: Mapping[str, PublicKeys] | None = None,
+) -> Path:
     """Write a Flower app for `flwr run` that contains a plan and no code except two imports.
 
     Parameters
@@ -70,9 +79,15 @@ def write_flower_app(folder: str | Path, plan: FederatedPlan, output: str | Path
         A new folder for the app.
     output : path
         File of the result on the SuperLink's machine.
+    peers : dict of str to PublicKeys, optional
+        Public keys of the sites, with which the lead checks their signatures. Without them, the
+        notes of the result say that those of the last answers were not checked.
     """
     path = Path(folder)
-    config = {"plan": json.dumps(plan.to_dict()), "output": str(output)}
+    keys = {site: public.to_dict() for site, public in (peers or {}).items()}
+    config = {
+        "plan": json.dumps(plan.to_dict()), "output": str(output), "keys": json.dumps(keys)
+    }  # fmt: skip
     lines = [f"{name} = {json.dumps(value)}" for name, value in config.items()]
     write_new(path / "pyproject.toml", (APP + "\n".join(lines) + "\n").encode())
     write_new(path / "lead.py", LEAD.encode())
@@ -136,18 +151,38 @@ def lead_app() -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        """Run the lead's program, with one round of messages for each of its requests."""
-        plan = FederatedPlan.from_dict(json.loads(str(context.run_config["plan"])))
-        program, rounds = LeadProgram(plan), list[Round]()
-        nodes = _nodes(grid, plan)
-        while (request := program.request) is not None:
-            done = _round(grid, nodes, plan, request, rounds)
-            rounds.append(done)
-            program.resume(done)
-        assert program.found is not None
-        combined(program.found).write(str(context.run_config["output"]))
+        """Run the plan and write its result."""
+        config = context.run_config
+        plan = FederatedPlan.from_dict(json.loads(str(config["plan"])))
+        found = _found(grid, plan, _peers(str(config.get("keys", "{}"))))
+        found.write(str(config["output"]))
 
     return app
+
+
+def _found(
+    grid: Grid, plan: FederatedPlan, peers: Mapping[str, PublicKeys]
+) -> FederatedResult | FederatedProfiles:
+    """Run the lead's program, with one round of messages for each of its requests."""
+    program, rounds = LeadProgram(plan), list[Round]()
+    nodes = _nodes(grid, plan)
+    while (request := program.request) is not None:
+        done = _round(grid, nodes, plan, request, rounds)
+        if peers and all(a.kind != "refusal" for a in done.answers):
+            refuse_unsigned(done, peers)
+        rounds.append(done)
+        program.resume(done)
+    assert program.found is not None
+    found = combined(program.found)
+    return found if peers else with_note(found, UNSIGNED)
+
+
+def _peers(text: str) -> dict[str, PublicKeys]:
+    """Decode the public keys of the sites from the app's configuration."""
+    return {
+        site: PublicKeys.from_dict(given, f"the key of site {site!r}")
+        for site, given in json.loads(text).items()
+    }
 
 
 def _send(grid: Grid, content: Mapping[int, dict[str, object]]) -> list[FlowerMessage]:

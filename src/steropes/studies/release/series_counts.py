@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.optimize import brentq
 
-from steropes.studies.disclosure.complementary_suppression import (
-    equal_splits,
-    sum_splits,
-    unnarrowed_counts,
-)
 from steropes.studies.disclosure.disclosive_digit_rounding import (
     STEPS,
     effect_step,
@@ -25,29 +19,20 @@ from steropes.studies.disclosure.disclosive_digit_rounding import (
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import Secrecy
 from steropes.studies.disclosure.small_cell_suppression import Bound
+from steropes.studies.release.joint_series_counts import (
+    SET,
+    Key,
+    SeriesCounts,
+    Tables,
+    cases_of_series,
+    key_of,
+    released_series_counts,
+)
 
-__all__ = [
-    "KEY",
-    "OUTCOMES",
-    "SET",
-    "CovariateCounts",
-    "Key",
-    "few_in_months",
-    "key_of",
-    "released_covariates",
-]
+__all__ = ["CovariateCounts", "few_in_months", "released_covariates"]
 
-Tables = Mapping[str, pd.DataFrame]
-Key = tuple[int, int, int]
-SET = ["analysis_id", "exposures_outcome_set_id"]
-KEY = [*SET, "covariate_id"]
 DROP = 1.92  # Limits of 95 % are so far below the largest log likelihood.
 FARTHEST = 50.0  # No limit is so far from its estimate.
-OUTCOMES = {
-    "subjects": "outcome_subjects",
-    "events": "outcome_events",
-    "periods": "outcome_observation_periods",
-}
 
 
 @dataclass(frozen=True)
@@ -69,102 +54,25 @@ class CovariateCounts:
     secrecy: Secrecy
 
 
-def key_of(line: Any) -> Key:
-    """Return analysis, question and covariate of a row."""
-    return int(line[KEY[0]]), int(line[KEY[1]]), int(line[KEY[2]])
-
-
-def released_covariates(exact: Tables, rules: DisclosureRules) -> dict[Key, CovariateCounts]:
+def released_covariates(
+    exact: Tables, rules: DisclosureRules, told: SeriesCounts | None = None
+) -> dict[Key, CovariateCounts]:
     """Release the counts of all covariates of all series.
 
-    All cases are released, so that neither those with a covariate nor those without it may be few,
-    nor the difference to the count of a window of the same exposure in another analysis. Counts
-    that are the sum of others, such as those of a window and of its parts, narrow no small one.
+    Parameters
+    ----------
+    told : SeriesCounts, optional
+        The result of `released_series_counts` for these tables, if it is known.
     """
-    rows = exact["covariate_count"].to_dict("records")
-    lines = {key_of(line): line for line in rows}
+    told = released_series_counts(exact, rules) if told is None else told
+    lines = {key_of(line): line for line in exact["covariate_count"].to_dict("records")}
     errors = {key_of(e): _error(e) for e in exact["sccs_covariate_result"].to_dict("records")}
-    finals = _finals(exact)
-    told = {key: _counts(line, finals.get(key[:2], {}), rules) for key, line in lines.items()}
-    if not rules.rounds:
-        for place in _exposures(exact, lines):
-            for name in ("subjects", "events", "observed_events"):
-                _apart(place, name, lines, told, rules)
-    found = {
-        key: CovariateCounts(
-            **told[key], secrecy=_secrecy(line, told[key], errors.get(key, math.nan), rules)
-        )
-        for key, line in lines.items()
-    }
-    return _with_common_baseline(found, lines, errors, finals, rules)
-
-
-def _exposures(exact: Tables, keys: Iterable[Key]) -> Iterable[dict[Key, str]]:
-    """Return the covariates of each exposure and outcome, in all analyses, with their kinds."""
-    sets = exact["sccs_exposures_outcome_set"]
-    outcomes = dict(sets[[SET[1], "outcome_id"]].itertuples(index=False))
-    windows = exact["sccs_covariate_analysis"]
-    before = {
-        (int(line["analysis_id"]), int(line["covariate_analysis_id"])): "before"
-        for line in windows[windows["pre_exposure"] == 1].to_dict("records")
-    }
-    found: dict[tuple[Any, ...], dict[Key, str]] = {}
-    lines = {key_of(line): line for line in exact["sccs_covariate"].to_dict("records")}
-    for key in keys:
-        line = lines.get(key, {})
-        era, of = int(line.get("era_id") or 0), line.get("covariate_analysis_id")
-        kind = "probe" if of is None or pd.isna(of) else before.get((key[0], int(of)), "during")
-        # A window of several eras has the number 0; it belongs to the exposure of its question.
-        place = (int(outcomes.get(key[1], key[1])), era or -key[1])
-        found.setdefault(place, {})[key] = kind
-    return found.values()
-
-
-def _apart(
-    place: Mapping[Key, str],
-    name: str,
-    lines: Mapping[Key, dict[Any, Any]],
-    told: Mapping[Key, dict[str, int | Bound]],
-    rules: DisclosureRules,
-) -> None:
-    """Suppress counts of an exposure's windows from which a small one would follow."""
-    keys, exact = [*place], {key: int(lines[key][name]) for key in place}
-    for k, key in enumerate(keys):
-        others = [of for of in keys[:k] if of[0] != key[0] and place[of] == place[key]]
-        known = [exact[of] for of in others if isinstance(told[of][name], int)]
-        if isinstance(told[key][name], int):
-            told[key][name] = rules.apart([exact[key]], known)[0]
-    # Windows of one kind with equal counts may have the same outcomes, also if one is longer.
-    splits = sum_splits([int(lines[key]["days"]) for key in keys], [*exact.values()])
-    splits += equal_splits([(place[key], n) for key, n in exact.items()])
-    alone = [told[key][name] for key in keys]
-    for key, n in zip(
-        keys, unnarrowed_counts([*exact.values()], alone, splits, rules), strict=True
-    ):
-        told[key][name] = n
-
-
-def _counts(
-    line: dict[Any, Any], final: dict[str, int], rules: DisclosureRules
-) -> dict[str, int | Bound]:
-    """Release the counts of a covariate, which are parts of the counts of all cases."""
-
-    def part(name: str, of: str) -> int | Bound:
-        """Release a count, as part of the count of all cases if that is known."""
-        n, whole = int(line[name]), final.get(of)
-        return rules.count(n) if whole is None else rules.part(n, whole)
-
-    found = {
-        "subjects": part("subjects", "subjects"),
-        "periods": part("periods", "periods"),
-        "observed_events": part("observed_events", "events"),
-        "events": part("events", "events"),
-    }
-    inside, observed = int(line["events"]), int(line["observed_events"])
-    # Without any outcome in its time, all observed ones are outside.
-    if inside and rules.small(observed - inside):
-        found["events"] = Bound(rules.least if rules.small(inside) else max(observed, rules.least))
-    return found
+    found = {}
+    for key, line in lines.items():
+        counts = told.covariates[key]
+        secrecy = _secrecy(line, counts, errors.get(key, math.nan), rules)
+        found[key] = CovariateCounts(**counts, secrecy=secrecy)
+    return _with_common_baseline(found, lines, errors, cases_of_series(exact), rules)
 
 
 def _secrecy(
@@ -193,14 +101,6 @@ def _error(line: dict[Any, Any]) -> float:
     if not (0 < low < math.inf and 0 < high < math.inf):
         return math.nan
     return (math.log(high) - math.log(low)) / 3.92
-
-
-def _finals(exact: Tables) -> dict[tuple[int, ...], dict[str, int]]:
-    """Count the cases of each series, those that the last rule leaves."""
-    return {
-        (int(line[SET[0]]), int(line[SET[1]])): {k: int(line[n]) for k, n in OUTCOMES.items()}
-        for line in exact["sccs_result"].to_dict("records")
-    }
 
 
 def _with_common_baseline(

@@ -12,7 +12,6 @@ import pandas as pd
 from steropes.studies.database.data_quality_notes import released_notes
 from steropes.studies.diagnostics.diagnostic import FAIL, NOT_EVALUATED, PASS, allows
 from steropes.studies.diagnostics.diagnostic_catalogue import SERIES, further_diagnostics
-from steropes.studies.disclosure.complementary_suppression import sum_splits, unnarrowed_counts
 from steropes.studies.disclosure.counts_in_text import released_notes_column
 from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, log_unit, significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
@@ -26,15 +25,19 @@ from steropes.studies.disclosure.effect_suppression import (
 from steropes.studies.disclosure.person_time import released_sums
 from steropes.studies.disclosure.released_table_rows import column, each_row, signed
 from steropes.studies.disclosure.small_cell_suppression import Bound
-from steropes.studies.release.series_counts import (
+from steropes.studies.release.joint_series_counts import (
     KEY,
     OUTCOMES,
     SET,
-    CovariateCounts,
     Key,
+    SeriesCounts,
     Tables,
-    few_in_months,
     key_of,
+    released_series_counts,
+)
+from steropes.studies.release.series_counts import (
+    CovariateCounts,
+    few_in_months,
     released_covariates,
 )
 from steropes.studies.release.series_weeks import released_weeks
@@ -87,8 +90,9 @@ def release_series(
     """
     tables = {name: table for name, table in exact.items() if name in TABLES}
     if not rules.open:
-        counts = released_covariates(exact, rules) if counts is None else counts
-        attrition, few = _attrition(exact, counts, rules), few_in_months(exact, counts, rules)
+        told = released_series_counts(exact, rules)
+        counts = released_covariates(exact, rules, told) if counts is None else counts
+        attrition, few = _attrition(exact, told, counts, rules), few_in_months(exact, counts, rules)
         tables |= {
             "sccs_attrition": attrition,
             "sccs_result": _results(exact["sccs_result"], attrition, counts, rules),
@@ -172,28 +176,19 @@ def joint_secrecy(of: list[CovariateCounts]) -> Secrecy:
     )
 
 
-def _attrition(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
+def _attrition(
+    exact: Tables, told: SeriesCounts, counts: Counts, rules: DisclosureRules
+) -> pd.DataFrame:
     """Release the cases that each rule leaves, and those with the covariate of interest."""
     table = exact["sccs_attrition"].reset_index(drop=True)
     if table.empty:
         return table
-    sets = exact["sccs_exposures_outcome_set"].set_index(SET[1])["outcome_id"]
-    outcomes = table[SET[1]].map(sets)
-    last = table.groupby(KEY)["sequence_number"].transform("max")
-    own, final = table["sequence_number"] == last, table["sequence_number"] == last - 1
     found: dict[str, list[int | Bound | None]] = {n: [None] * len(table) for n in OUTCOMES.values()}
-    for of, name in OUTCOMES.items():
-        for outcome in outcomes.unique():
-            here = outcomes == outcome
-            rows = [*table.index[here & final], *table.index[here & ~own & ~final]]
-            own_counts = [int(table.at[r, name]) for r in rows]
-            splits = sum_splits([int(table.at[r, "observed_days"]) for r in rows], own_counts)
-            values = unnarrowed_counts(own_counts, rules.apart(own_counts), splits, rules)
-            for r, value in zip(rows, values, strict=True):
-                found[name][r] = value
-        for r in table.index[own]:
-            key = key_of(table.loc[r])
-            found[name][r] = getattr(counts[key], WITH[of]) if key in counts else None
+    for r in table.index:
+        key = key_of(table.loc[r])
+        for of, name in OUTCOMES.items():
+            own = getattr(counts[key], WITH[of]) if key in counts else None
+            found[name][r] = told.cases[of].get(r, own)
     bounds = [any(not isinstance(found[n][r], int) for n in found) for r in table.index]
     days = table["observed_days"].astype(float)
     if rules.rounds:
