@@ -430,6 +430,11 @@ def test_all_modules_are_on_the_page_of_results(new):
     views = results_views(read_sources([new.folder.parent]), DisclosureRules())
     found = {view.name: view.table for view in views}
     assert {"estimates", "series-estimates", "incidence", "cohorts", "balance"} <= {*found}
+    assert {"cohort-characteristics", "cohort-comparison", "cohort-overlap"} <= {*found}
+    pair = found["cohort-comparison"]
+    spread = (pair["mean"] * (1 - pair["mean"]) + pair["other_mean"] * (1 - pair["other_mean"])) / 2
+    differences = (pair["mean"] - pair["other_mean"]) / np.sqrt(spread)
+    np.testing.assert_allclose(pair["std_diff"].dropna(), differences[spread > 0])
     assert found["databases"]["disclosure"].tolist() == ["ohdsi, smallest count 5"]
     shown = found["estimates"].query("role == 'of interest'").set_index("outcome")["rr"]
     assert set(shown.index) == {"Bleeding"}

@@ -13,6 +13,7 @@ from steropes.studies.diagnostics.archive_blinding import (
     blinded_archive,
     without_derivable_syntheses,
 )
+from steropes.studies.diagnostics.hidden_questions import without_hidden_risks
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.viewer.page_data import view_record
@@ -277,3 +278,32 @@ def test_days_of_received_results_do_not_tell_suppressed_numbers_of_people():
     assert days.iloc[0].isna().all()
     assert days.iloc[1].tolist() == [1200, 1200]
     assert found["cm_result"][["target_days", "comparator_days"]].isna().all(axis=None)
+
+
+def test_windows_after_the_index_of_hidden_arms_are_not_shown():
+    windows = pd.DataFrame({
+        "database_id": "x", "cohort_id": [1, 1, 9, 1], "time_id": [1, 2, 2, -1],
+        "covariate_id": 3101, "sum_value": 50.0, "mean": 0.5, "sd": 0.5,
+    })  # fmt: skip
+    shared = pd.DataFrame({
+        "database_id": "x", "cohort_id": [1, 1, 2], "other_cohort_id": [3, 9, 3],
+        **dict.fromkeys(("both_subjects", "before_subjects", "same_day_subjects",
+                         "after_subjects"), 20.0),
+    })  # fmt: skip
+    tables = {
+        "cd_temporal_covariate_value": windows,
+        "cd_temporal_time_ref": pd.DataFrame(
+            {"time_id": [1, 2], "start_day": [-30, 1], "end_day": [0, 30]}
+        ),
+        "cohort_overlap": shared,
+    }
+    questions = pd.DataFrame({"database_id": ["x"], "cohort_id": [1], "outcome_id": [3]})
+    found = without_hidden_risks(tables, questions, [tables])
+    assert found["cd_temporal_covariate_value"]["mean"].isna().tolist() == [
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert found["cd_temporal_covariate_value"]["time_id"].tolist() == [1, 2, 2, -1]
+    assert found["cohort_overlap"]["both_subjects"].isna().tolist() == [True, False, False]

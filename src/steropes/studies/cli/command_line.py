@@ -71,7 +71,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _goes_on(arguments: Sequence[str]) -> bool:
     """Return whether an interrupted command can be resumed, as grids can."""
     demonstrates = arguments[:1] == ["demo"] and {"--grid", "--controls"} & {*arguments}
-    return arguments[:1] in (["grid"], ["sccs-grid"], ["strategus"]) or bool(demonstrates)
+    return arguments[:1] in (["grid"], ["sccs-grid"], ["strategus"], ["cohorts"]) or bool(
+        demonstrates
+    )
 
 
 def _call(app: Any, arguments: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from steropes.studies.strategus.specification_run import SpecificationResults
     from steropes.studies.strategus_plans.specification_plan import SpecificationPlan
 
-__all__ = ["INCOMPLETE", "strategus"]
+__all__ = ["INCOMPLETE", "ObservedUntil", "print_summary", "run_plan", "strategus"]
 
 INCOMPLETE = 1  # The exit status if a part of the specification does not run.
 
@@ -88,20 +88,20 @@ def strategus(
         _check(plan, database, schema, quiet)
     if results:
         found = run_synthesis(plan, results, output_folder(output), disclosure=disclosure)
-        _print_summary(found, quiet)
+        print_summary(found, quiet)
         raise typer.Exit(0)
     if database is None:
         raise DataError("give --database to run the specification, or --check to check it")
     require_database(database)
     folder = output_folder(output)
-    found = _run(
+    found = run_plan(
         plan, database, folder, database_id, schema, until, jobs, memory, disclosure, quiet
     )
-    _print_summary(found, quiet)
+    print_summary(found, quiet)
     raise typer.Exit(0 if found.complete else INCOMPLETE)
 
 
-def _run(
+def run_plan(
     plan: SpecificationPlan, database: str, folder: Path, database_id: str | None, schema: str,
     until: dt.date | None, jobs: int, memory: Memory, disclosure: Disclosure, quiet: bool,
 ) -> SpecificationResults:  # fmt: skip
@@ -141,7 +141,7 @@ def _check(plan: SpecificationPlan, database: str | None, schema: str, quiet: bo
     raise typer.Exit(0 if plan.complete else INCOMPLETE)
 
 
-def _print_summary(results: SpecificationResults, quiet: bool) -> None:
+def print_summary(results: SpecificationResults, quiet: bool) -> None:
     """Print parts that did not run, missing estimates, notes on the data, and result folders.
 
     If only errors are asked for, parts and missing estimates go to standard error.

@@ -18,6 +18,7 @@ __all__ = ["HIDDEN_RISK", "hidden_questions", "without_hidden_risks"]
 
 Tables = Mapping[str, pd.DataFrame]
 HIDDEN_RISK = "not shown: an estimate of its cohort and outcome is hidden"
+NO_WINDOW = -1  # The window of covariates of the index date.
 KEY = ["database_id", "cohort_id", "outcome_id"]
 # Columns of incidence rates that count outcomes, or follow from such a count. The person-days lack
 # the days after outcomes.
@@ -25,6 +26,9 @@ OF_INCIDENCE = (
     "person_outcomes_pe", "person_outcomes", "outcomes_pe", "outcomes", "person_days",
     "incidence_proportion_p100p", "incidence_rate_p100py",
 )  # fmt: skip
+# Diagnostics of cohorts with covariates of windows, and the first of the people that cohorts share.
+OF_WINDOWS = ("cd_temporal_covariate_value", "cd_temporal_covariate_value_dist")
+OF_OVERLAP = ("both_subjects", "before_subjects", "same_day_subjects", "after_subjects")
 # Tables of prediction models whose rows depend on the number of people with the outcome.
 OF_RISKS = (
     "plp_threshold_summary", "plp_calibration_summary", "plp_prediction_distribution",
@@ -96,6 +100,14 @@ def without_hidden_risks(
         columns = [c for c in OF_INCIDENCE if c in rates]
         shown = rates[columns].astype(float).mask(hidden)
         found["ci_incidence_summary"] = rates.assign(**shown, **{HIDDEN: hidden})
+    found |= _without_later_windows(tables, questions, roots)
+    shared = tables.get("cohort_overlap")
+    if shared is not None:
+        both = shared["cohort_id"], shared["other_cohort_id"]
+        hidden = _is_hidden(shared, *both, questions, roots)
+        hidden |= _is_hidden(shared, *both[::-1], questions, roots)
+        counts = shared[[*OF_OVERLAP]].astype(float).mask(hidden)
+        found["cohort_overlap"] = shared.assign(**counts, **{HIDDEN: hidden})
     models = tables.get("prediction")
     if models is not None:
         hidden = _is_hidden(models, models["target_id"], models["outcome_id"], questions, roots)
@@ -183,6 +195,29 @@ def _is_hidden(
         pd.MultiIndex.from_frame(hidden[["database", "cohort_id"]])
     )
     return pd.Series(found | (outcome.isna().to_numpy() & of_cohort), index=table.index)
+
+
+def _without_later_windows(
+    tables: Tables, questions: pd.DataFrame, roots: Mapping[object, object]
+) -> dict[str, pd.DataFrame]:
+    """Return the covariates of windows without those after the index of cohorts that are compared.
+
+    Records after the index include those of the outcome, and other cohorts may be the outcome.
+    """
+    times = tables.get("cd_temporal_time_ref")
+    before = [] if times is None else times.loc[times["end_day"] <= 0, "time_id"].tolist()
+    found = {}
+    for name in OF_WINDOWS:
+        table = tables.get(name)
+        if table is None:
+            continue
+        unknown = pd.Series(math.nan, index=table.index)
+        of_arm = _is_hidden(table, table["cohort_id"], unknown, questions, roots)
+        hidden = of_arm & ~table["time_id"].isin([*before, NO_WINDOW])
+        keys = ("cohort_id", "time_id", "covariate_id")
+        numbers = table.select_dtypes("number").drop(columns=[*keys], errors="ignore")
+        found[name] = table.assign(**numbers.astype(float).mask(hidden), **{HIDDEN: hidden})
+    return found
 
 
 def _without_risks(tables: Tables, hidden: set[object]) -> dict[str, pd.DataFrame]:

@@ -57,6 +57,20 @@ COUNTS = frozenset(
         "true_negative_count",
         "false_positive_count",
         "false_negative_count",
+        "cohort_count",
+        "concept_count",
+        "subject_count",
+        "concept_subjects",
+        "sum_value",
+        "count_value",
+        "gain_count",
+        "person_total",
+        "base_count",
+        "final_count",
+        "both_subjects",
+        "before_subjects",
+        "same_day_subjects",
+        "after_subjects",
     )
 )
 _CLASSIFIED = (
@@ -88,6 +102,8 @@ DERIVED: dict[str, tuple[str, ...]] = {
     "covariate_days": ("covariate_subjects", "covariate_outcomes"),
     "observed_days": ("outcome_subjects", "outcome_events", "outcome_observation_periods"),
     "mean_exposure_time": ("person_count",),
+    "incidence_rate": ("cohort_count",),
+    **dict.fromkeys(("mean", "sd", "average_value"), ("sum_value",)),
     "standardized_mean_diff": _OF_OUTCOMES,
     **{
         f"{group}{of}": (f"{group}count",)

@@ -18,6 +18,7 @@ Tables = Mapping[str, pd.DataFrame]
 COHORTS = (
     ("cohort", "cohort_id", "name"),
     ("cg_cohort_definition", "cohort_definition_id", "cohort_name"),
+    ("cd_cohort", "cohort_id", "cohort_name"),
     ("cg_cohort_definition_neg_ctrl", "cohort_id", "cohort_name"),
     ("question_name", "outcome_id", "outcome_name"),
     ("ci_outcome_def", "outcome_cohort_definition_id", "outcome_name"),
@@ -68,7 +69,13 @@ def database_labels(sources: Sequence[ResultSource]) -> list[dict[str, str]]:
     of sources are appended if several have results of one design under the same label.
     """
     labels = [_own_labels(source.tables) for source in sources]
-    for design in ("cm_result", "sccs_result", "ci_incidence_summary", "prediction"):
+    for design in (
+        "cm_result",
+        "sccs_result",
+        "ci_incidence_summary",
+        "prediction",
+        "cd_cohort_count",
+    ):
         with_results = [
             {of[i] for i in _ids(source.tables, design) if i in of}
             for source, of in zip(sources, labels, strict=True)
@@ -116,7 +123,11 @@ def _ratio_kind(definition: str) -> str:
 def _own_labels(tables: Tables) -> dict[str, str]:
     """Label the databases of one source."""
     found = {i: i for name in tables for i in _ids(tables, name)}
-    for table, name in (("database_meta_data", "cdm_source_abbreviation"), ("database", "name")):
+    for table, name in (
+        ("database_meta_data", "cdm_source_abbreviation"),
+        ("cd_database", "database_name"),
+        ("database", "name"),
+    ):
         for i, text in _pairs(tables, table, "database_id", name):
             if str(i).lstrip("-").isdigit():
                 found[str(i)] = text

@@ -35,7 +35,7 @@ NOT_KNOWN = "not known"
 WHOLE = ("BIGINT", "int", "bigint")
 LARGEST = 2.0**63  # Whole numbers of the results model are smaller.
 NUMERIC = ("BIGINT", "DOUBLE", "int", "bigint", "float")
-PREFIXES = ("cm_", "sccs_", "es_", "cg_", "ci_", "plp_", "database_")
+PREFIXES = ("cm_", "sccs_", "es_", "cg_", "ci_", "plp_", "database_", "cd_")
 IDS = (
     "target_comparator_id", "outcome_id", "analysis_id", "exposures_outcome_set_id", "cohort_id",
     "evidence_synthesis_analysis_id",
@@ -48,6 +48,16 @@ VERDICTS = dict.fromkeys(("module", "part", "verdict", "text"), "VARCHAR")
 OF_MODULE = {name: COMPARATIVE["data_note"][name] for name in (
     "topic", "note", "counted", "count", "warning", "database_id",
 )}  # fmt: skip
+# Findings on cohorts in words, and the people that two of them share.
+OF_COHORTS = {
+    "cohort_finding": {"cohort_id": "BIGINT"}
+    | dict.fromkeys(("topic", "finding", "database_id"), "VARCHAR"),
+    "cohort_overlap": {"cohort_id": "BIGINT", "other_cohort_id": "BIGINT"}
+    | dict.fromkeys(
+        ("both_subjects", "before_subjects", "same_day_subjects", "after_subjects"), "DOUBLE"
+    )
+    | {"database_id": "VARCHAR"},
+}
 Tables = dict[str, pd.DataFrame]
 
 
@@ -269,5 +279,6 @@ def _layouts() -> dict[str, list[dict[str, str]]]:
             found.setdefault(table, []).append(columns)
     found["verdicts"] = [VERDICTS]
     found["data_note"].append(OF_MODULE)
+    found |= {name: [columns] for name, columns in OF_COHORTS.items()}
     found["es_note"] = [dict.fromkeys(SYNTHESIS_NOTE, "BIGINT") | {"note": "VARCHAR"}]
     return found

@@ -412,8 +412,47 @@ const Charts = (() => {
     }, "Blue: observed risk; orange: mean predicted risk; in other people, if there are any, or else in held-out folds.");
   }
 
+  // Draw rates by year, one line for each cohort, database, age and sex of the rows.
+  function yearly(rows) {
+    const known = rows.filter((d) => d.incidence_rate !== null && d.year !== "all");
+    if (!known.length) return null;
+    const names = ["database", "cohort", "age", "sex"];
+    const lines = split(known, names).slice(0, 12);
+    const points = lines.flatMap((of) => of.map((d) => ({ ...plain(d), year: Number(d.year) })));
+    const texts = labels(lines.map((of) => of[0]), names);
+    const key = new Map(lines.map((of, n) => [names.map((name) => of[0][name]).join("~"), texts[n] || "rate"]));
+    const series = (d) => key.get(names.map((name) => d[name]).join("~"));
+    points.sort((a, b) => a.year - b.year);
+    return { node: plot({
+      width: 760, height: 320, marginLeft: 60, ariaLabel: "Incidence by year",
+      color: { legend: texts.length > 1, domain: texts },
+      x: { label: "year", tickFormat: "d" }, y: { label: "per 1,000 person-years", grid: true, zero: true },
+      marks: [Plot.lineY(points, { x: "year", y: "incidence_rate", stroke: series, z: series }),
+        Plot.dot(points, { x: "year", y: "incidence_rate", fill: series, r: 2.5, title: series })],
+    }), caption: "Rates by year. Years with a suppressed count are left out." };
+  }
+
+  // Draw the shares of two cohorts against each other.
+  function pairs(rows) {
+    const known = rows.filter((d) => d.mean !== null && d.other_mean !== null);
+    if (!known.length) return null;
+    const parts = split(known, ["database", "cohort_id", "other_cohort_id"]);
+    const drawn = parts[0].slice(0, MOST_DOTS).map(plain);
+    const more = parts.length > 1 ? ` The first of ${parts.length} pairs; choose two cohorts above.` : "";
+    return { node: plot({
+      width: 460, height: 420, ariaLabel: `Shares of ${drawn.length} covariates in two cohorts`,
+      x: { domain: [0, 1], label: fitted(drawn[0].cohort, 50), grid: true },
+      y: { domain: [0, 1], label: fitted(drawn[0].other, 50) },
+      marks: [
+        Plot.link([0], { x1: 0, y1: 0, x2: 1, y2: 1, stroke: "currentColor", strokeDasharray: "4 3" }),
+        Plot.dot(drawn, { x: "mean", y: "other_mean", fill: TARGET, fillOpacity: 0.55, r: 3,
+          title: (d) => `${d.covariate}, ${d.window}` }),
+      ],
+    }), caption: `Shares of entries with each covariate.${more}` };
+  }
+
   const KINDS = { forest, controls, balance, scores, curves, likelihood, attrition, weeks, trend, splines, incidence,
-    discrimination, roc, calibration, coefficients, demographics };
+    discrimination, roc, calibration, coefficients, demographics, yearly, pairs };
   const TITLES = { forest: "Forest plot", controls: "Controls" };
 
   let plain = (row) => row; // Makes objects of rows, whose values are otherwise read from columns.

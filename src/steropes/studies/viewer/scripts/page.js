@@ -353,7 +353,7 @@ const Page = (() => {
   // Link to the rows of other views that are about the same result.
   function related(record, data) {
     const identifying = ["target_comparator_id", "exposures_outcome_set_id", "outcome_id", "analysis_id",
-      "performance_id"];
+      "performance_id", "cohort_id"];
     const own = identifying.filter((name) => record.data[name] && data[name] !== null);
     const links = make("ul", { class: "related" });
     for (const view of views) {
@@ -366,7 +366,7 @@ const Page = (() => {
     }
     return links.childElementCount ? make("div", {}, make("h3", {}, "The same result in"), links) : make("div");
   }
-  const relatedColumns = { "Cohort studies": true, "Case series": true, Prediction: true };
+  const relatedColumns = { "Cohort studies": true, "Case series": true, Prediction: true, "Cohort diagnostics": true };
 
   function closeDetails() {
     of("details").hidden = true;
