@@ -16,6 +16,8 @@ from tests.studies.strategus.small_specification import (
     COHORT_DIAGNOSTICS,
     INCIDENCE,
     PREDICTION,
+    UNKNOWN,
+    circe,
     module,
     new_specification,
     old_specification,
@@ -300,7 +302,10 @@ def test_old_specifications_leave_out_what_they_exclude(old):
     assert 10002 not in results["outcome_id"].tolist()
     assert len(results) == len(CONTROLS)
     assert {*old.tables[CM]["cm_result"]["database_id"]} == {"demo"}
-    assert old.complete
+    # Its only case series has no time outside of the risk window.
+    gone = [v.text for v in old.verdicts if v.reason]
+    assert len(gone) == 2
+    assert all(text.startswith("1 of 1 estimates are missing: Main covers") for text in gone)
     shown = old.tables[CM]["cm_covariate_balance"]["covariate_id"]
     assert {*(shown % 1000)} <= {3, 1, 210}
 
@@ -332,14 +337,38 @@ def test_verdicts_after_a_run_name_the_modules_and_parts_that_failed(db, tmp_pat
     table = pd.read_csv(found.folder / "verdicts.csv", keep_default_na=False)
     of = table.set_index("module")
     for name in ("CharacterizationModule", "CohortIncidenceModule", "PatientLevelPredictionModule"):
-        assert {*of.loc[[name], "verdict"]} == {"failed"}
+        assert {*of.loc[[name], "verdict"]} == {"did not run"}
         assert of.loc[[name], "text"].str.len().min() > 0
         assert not (found.folder / name).exists()
     assert "specimen" in of.loc["CohortIncidenceModule", "text"].lower()
     assert "specimen" in of.loc["PatientLevelPredictionModule", "text"].lower()
-    failed = table[(table["verdict"] == "failed") & (table["module"] == "CohortGeneratorModule")]
+    gone = table["verdict"] == "did not run"
+    failed = table[gone & (table["module"] == "CohortGeneratorModule")]
     assert {"cohort 1", "cohort 2", "cohort 3"} <= {*failed["part"]}
-    assert of.loc["TreatmentPatternsModule", "verdict"] == "does not run"
+    assert of.loc["TreatmentPatternsModule", "verdict"] == "did not run"
+
+
+def test_verdicts_after_a_run_name_cohorts_without_entries_and_count_missing_estimates(
+    db, tmp_path
+):
+    given = new_specification([81151])
+    given["moduleSpecifications"] = [*given["moduleSpecifications"][:2], CHARACTERIZATION]
+    given["moduleSpecifications"].append(json.loads(json.dumps(INCIDENCE)))
+    cohort = given["sharedResources"][0]["cohortDefinitions"][2]
+    cohort["cohortDefinition"] = circe(UNKNOWN, "ConditionOccurrence")
+    found = run_specification(db, specification_plan(given), tmp_path)
+    of = {f"{v.module[:8]} {v.part}": v for v in found.verdicts}
+    nobody = "cohort 3 (bleeding) has no entries"
+    assert of["Characte time to event 1"].text == nobody
+    assert of["Characte covariates of targets 1"].word == "ran"
+    assert of["CohortIn analysis 1, 2 rates and their strata"].word == "ran"
+    generated = of["CohortGe 3 defined cohorts"]
+    assert (generated.word, generated.remark) == ("ran", nobody)
+    analysis = of["CohortMe analysis 1 (matched)"]
+    assert "1 of 2 estimates are missing: " in analysis.text
+    assert not found.complete
+    table = pd.read_csv(found.folder / "verdicts.csv", keep_default_na=False)
+    assert table["text"].tolist() == [v.text for v in found.verdicts]
 
 
 def test_a_run_is_repeated_to_the_byte_and_another_one_refused(db, tmp_path):
@@ -418,11 +447,11 @@ def test_the_command_runs_and_names_what_did_not_run(tmp_path, capsys):
     command = ["strategus", str(path), "--database", database, "--output", str(folder)]
     assert run(command) == 1
     said = capsys.readouterr().out
-    assert "TreatmentPatternsModule, module: does not run: treatment pathways are R's" in said
+    assert "TreatmentPatternsModule, module: did not run: treatment pathways are R's" in said
     assert (folder / "release" / CM / "cm_result.csv").exists()
     assert not (folder / "release" / SCCS).exists()
     verdicts = (folder / "release" / "verdicts.csv").read_text()
-    assert "TreatmentPatternsModule,module,does not run" in verdicts
+    assert "TreatmentPatternsModule,module,did not run" in verdicts
     assert run(["strategus", str(path)]) == 2
 
 
@@ -480,12 +509,14 @@ def test_parts_without_results_are_in_the_viewer_and_on_the_terminal(tmp_path, c
     assert run([*command, "--quiet"]) == 1
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"PatientLevelPredictionModule, design 1: failed: {why}" in said.err
+    part = "PatientLevelPredictionModule, design 1 (lasso logistic regression, 3 in 1)"
+    assert f"{part}: did not run: {why}" in said.err
     assert run(command) == 1
     assert why in capsys.readouterr().out
     assert why in (out / "release" / "verdicts.csv").read_text()
     views = {v.name: v for v in results_views(read_sources([out]), DisclosureRules())}
-    (part,) = views["parts"].data().to_dict("records")
+    part, *others = views["parts"].data().to_dict("records")
     assert part["module"] == "PatientLevelPredictionModule"
-    assert part["verdict"] == "failed"
+    assert part["verdict"] == "did not run"
+    assert {p["verdict"] for p in others} <= {"ran", "ran with a difference"}
     assert part["text"].startswith(f"F{why[1:]}")

@@ -3,7 +3,12 @@
 import json
 
 import pytest
-from tests.studies.strategus.small_specification import module, new_specification, write_database
+from tests.studies.strategus.small_specification import (
+    UNKNOWN,
+    module,
+    new_specification,
+    write_database,
+)
 
 from steropes.studies.cli.command_line import run
 from steropes.studies.sccs.specification.grid_settings import SeriesQuestion
@@ -93,3 +98,32 @@ def test_the_time_of_a_check_grows_with_the_number_of_questions_and_cohorts(monk
     plan = specification_plan(given)
     assert len(plan.series.questions) == len(hashed) == 201
     assert len(named) == len(plan.cohorts.subsets) == 2
+
+
+def test_the_check_names_cohorts_that_nobody_can_enter(specification, tmp_path, capsys):
+    def change(given):
+        definitions = given["sharedResources"][0]["cohortDefinitions"]
+        for place, items in ((1, []), (2, [{"concept": {"CONCEPT_ID": UNKNOWN}}])):
+            values = json.loads(definitions[place]["cohortDefinition"])
+            values["ConceptSets"][0]["expression"]["items"] = items
+            definitions[place]["cohortDefinition"] = json.dumps(values)
+
+    folder = write_database(tmp_path / "database", 50)
+    path = specification(change)
+    assert run(["strategus", path, "--check", "--database", folder]) == 0
+    said = capsys.readouterr().out
+    empty = "the concept sets of its entry events are empty, so that nobody enters it"
+    assert f"  cohort 2 (diclofenac): runs: {empty}" in said
+    assert "Cohorts\n  cohort 2 (diclofenac): database has no record" in said
+    assert "  cohort 3 (bleeding): database has no record of its entry events" in said
+    assert "cohort 1 (celecoxib): database" not in said
+
+
+def test_a_quiet_check_names_what_does_not_run(specification, capsys):
+    def change(given):
+        given["moduleSpecifications"].append({"module": "TreatmentPatternsModule"})
+
+    assert run(["strategus", specification(change), "--check", "--quiet"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("steropes: TreatmentPatternsModule, module: does not run: ")

@@ -20,6 +20,7 @@ from typing import (
 
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.settings.value_checks import (
+    Check,
     CheckedByItself,
     Fault,
     InvalidError,
@@ -163,18 +164,27 @@ def _hints(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls, include_extras=True)
 
 
+@functools.cache
+def _field_checks(cls: Any) -> list[tuple[str, Check, bool]]:
+    """Return the fields with the checks of their values, and whether they have no default."""
+    missing, hints = dataclasses.MISSING, _hints(cls)
+    return [
+        (f.name, check_of(hints[f.name]), f.default is missing and f.default_factory is missing)
+        for f in dataclasses.fields(cls)
+    ]
+
+
 def _checked_fields(cls: Any, values: Mapping[str, Any], reading: bool) -> dict[str, Any]:
     """Check the values of fields; defaults are left out."""
     faults: list[Fault] = []
     made = {}
-    for field in dataclasses.fields(cls):
-        name, missing = field.name, dataclasses.MISSING
+    for name, check, required in _field_checks(cls):
         if name in values:
             try:
-                made[name] = check_of(_hints(cls)[name])(values[name], reading)
+                made[name] = check(values[name], reading)
             except InvalidError as error:
                 faults += [fault.within(name) for fault in error.faults]
-        elif field.default is missing and field.default_factory is missing:
+        elif required:
             faults.append(Fault((), f"{name} is missing"))
     if faults:
         raise InvalidError(*faults)

@@ -11,7 +11,6 @@ import typer
 
 from steropes.errors import DataError
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Jobs, Memory, Quiet
-from steropes.studies.formatting.plain_text import plain_text
 
 if TYPE_CHECKING:
     from steropes.studies.strategus.specification_run import SpecificationResults
@@ -73,7 +72,6 @@ def strategus(
     from steropes.designs.values.dates_and_ages import calendar_date
     from steropes.studies.database.open_database import require_database
     from steropes.studies.result_files.atomic_files import output_folder
-    from steropes.studies.strategus.specification_run import run_synthesis
     from steropes.studies.strategus_plans.specification_plan import read_specification_plan
 
     until = None
@@ -87,6 +85,8 @@ def strategus(
     if check:
         _check(plan, database, schema, quiet)
     if results:
+        from steropes.studies.strategus.specification_run import run_synthesis
+
         found = run_synthesis(plan, results, output_folder(output), disclosure=disclosure)
         print_summary(found, quiet)
         raise typer.Exit(0)
@@ -131,13 +131,17 @@ def run_plan(
 
 def _check(plan: SpecificationPlan, database: str | None, schema: str, quiet: bool) -> NoReturn:
     """Print which parts of a specification run, and exit."""
-    from steropes.studies.strategus.concept_checks import unknown_concepts
-
     lines = plan.lines()
     if database is not None:
-        lines += unknown_concepts(database, schema, plan)
+        from steropes.studies.strategus.concept_checks import database_lines
+
+        lines += database_lines(database, schema, plan)
     if not quiet:
         print("\n".join(lines))
+    else:
+        for verdict in plan.verdicts:
+            if verdict.reason:
+                print(f"steropes: {verdict.module}, {verdict.line()}", file=sys.stderr)
     raise typer.Exit(0 if plan.complete else INCOMPLETE)
 
 
@@ -154,8 +158,7 @@ def print_summary(results: SpecificationResults, quiet: bool) -> None:
         missing_sentences,
     )
 
-    lines = [f"{v.module}, {v.line()}" for v in results.plan.verdicts if v.reason]
-    lines += [f"{part}: failed: {plain_text(why)}" for part, why in results.failed.items()]
+    lines = [f"{v.module}, {v.line()}" for v in results.verdicts if v.reason]
     lines += missing_sentences(missing_of_specification(results.tables))
     if quiet:
         for line in lines:

@@ -1,4 +1,4 @@
-"""Concepts of a specification that the vocabulary of a database lacks."""
+"""Concepts of a specification that a database lacks, and cohorts that it cannot fill."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from steropes.studies.cohort_diagnostics.definition_concepts import (
+    MEMBERS,
+    CohortDefinition,
+    place_concept_sets,
+)
+from steropes.studies.cohort_diagnostics.recorded_events import EVENTS, recorded_events
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.strategus_plans.specification_plan import SpecificationPlan
 
-__all__ = ["unknown_concepts"]
+__all__ = ["database_lines"]
 
 LISTED = 5  # Only so many concepts of each use are listed.
 
 
-def unknown_concepts(
+def database_lines(
     database: str | Path | object, schema: str, plan: SpecificationPlan
 ) -> list[str]:
-    """List the concepts that the vocabulary lacks, a line for each use.
+    """List the concepts that the vocabulary lacks, and the cohorts without any entry event.
 
     Parameters
     ----------
@@ -29,7 +35,7 @@ def unknown_concepts(
     Returns
     -------
     list of str
-        Lines of text, beginning with "Concepts".
+        Lines of text, with the headings "Concepts" and, if there are any, "Cohorts".
     """
     lines = ["Concepts"]
     with opened(database, schema, "UTC") as db:
@@ -41,7 +47,43 @@ def unknown_concepts(
                     f"  {use}: {len(gone):,} of {len(concepts):,} are not in the vocabulary of "
                     f"{db.name} ({first})"
                 )
-    return lines if len(lines) > 1 else ["Concepts", "  all are in the vocabulary"]
+        unfilled = _unfilled(db, plan)
+    lines = lines if len(lines) > 1 else ["Concepts", "  all are in the vocabulary"]
+    return lines + (["Cohorts", *unfilled] if unfilled else [])
+
+
+def _unfilled(db: OmopDatabase, plan: SpecificationPlan) -> list[str]:
+    """List the defined cohorts whose entry events nobody has a record of."""
+    definitions = [
+        CohortDefinition(c.id, c.name, c.json_text)
+        for c in plan.cohorts.defined
+        if not plan.cohorts.fault(c.id)
+    ]
+    found: set[tuple[int, str]] = set()
+    with db.workspace() as work:
+        sets = {(s.cohort, s.number): s.unique for s in place_concept_sets(db, work, definitions)}
+        for event, _ in recorded_events(db):
+            recorded = f"SELECT {event.concept} FROM {db.table(event.table)}"
+            rows = work.rows(
+                f"SELECT DISTINCT unique_set FROM {MEMBERS} WHERE concept_id IN ({recorded})"
+            )
+            found |= {(int(number), event.kind) for (number,) in rows}
+    kinds = {event.kind for event in EVENTS}
+    lines = []
+    for definition in definitions:
+        asked = definition.entry_sets()
+        known = [
+            (sets[definition.id, number], kind)
+            for kind, number in asked
+            if kind in kinds and (definition.id, number) in sets
+        ]
+        every = len(definition.expression["PrimaryCriteria"]["CriteriaList"])
+        if len(known) == len(asked) == every and not found & {*known}:
+            lines.append(
+                f"  cohort {definition.id} ({definition.name}): {db.name} has no record of its "
+                "entry events, so that nobody enters it"
+            )
+    return lines
 
 
 def _absent(db: OmopDatabase, concepts: set[int]) -> list[int]:

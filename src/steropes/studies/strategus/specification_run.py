@@ -39,6 +39,7 @@ from steropes.studies.strategus.cohort_outputs import cohort_tables
 from steropes.studies.strategus.data_irregularity_notes import module_notes
 from steropes.studies.strategus.database_description import DATABASE, database_tables
 from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
+from steropes.studies.strategus.estimate_remarks import with_missing_estimates
 from steropes.studies.strategus.incidence_rates import incidence_tables
 from steropes.studies.strategus.prediction_result_tables import prediction_tables
 from steropes.studies.strategus.results_model import module_files
@@ -49,7 +50,7 @@ from steropes.studies.strategus_plans.characterization_plan import CHARACTERIZAT
 from steropes.studies.strategus_plans.cohort_diagnostics_plan import COHORT_DIAGNOSTICS
 from steropes.studies.strategus_plans.comparative_plan import COHORT_METHOD
 from steropes.studies.strategus_plans.incidence_plan import INCIDENCE
-from steropes.studies.strategus_plans.part_verdicts import verdicts_after
+from steropes.studies.strategus_plans.part_verdicts import PartVerdict, verdicts_after
 from steropes.studies.strategus_plans.prediction_plan import PREDICTION
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES
 from steropes.studies.strategus_plans.specification_plan import COHORTS, SpecificationPlan
@@ -76,6 +77,8 @@ class SpecificationResults(TextInHtml):
         Modules and cohorts that could not be run, with the reason.
     plan : SpecificationPlan
         The plan.
+    verdicts : tuple of PartVerdict
+        Verdicts on all parts after the run, with cohorts without entries and missing estimates.
 
     See Also
     --------
@@ -100,6 +103,7 @@ class SpecificationResults(TextInHtml):
     tables: dict[str, Tables]
     failed: dict[str, str]
     plan: SpecificationPlan
+    verdicts: tuple[PartVerdict, ...] = ()
 
     def __repr__(self) -> str:
         return f"SpecificationResults({', '.join(self.tables)})"
@@ -107,7 +111,7 @@ class SpecificationResults(TextInHtml):
     @property
     def complete(self) -> bool:
         """Whether every part of the specification has run."""
-        return self.plan.complete and not self.failed
+        return not any(v.reason for v in self.verdicts)
 
 
 def run_specification(
@@ -220,11 +224,17 @@ def run_specification(
         failed[SYNTHESIS] = "it combines the results of several databases: give --results"
     say("writing the results")
     reasons = {part: released_text(why, rules) for part, why in failed.items()}
-    texts = {VERDICTS: csv_text(_verdicts(plan, reasons))}
+    named = plan.cohorts.names
+    filled = {*made.table.ids} if made.table is not None else set()
+    empty = {i: name for i, name in named.items() if i not in filled and i not in made.refused}
+    verdicts = with_missing_estimates(
+        verdicts_after(plan.verdicts, reasons, COHORTS, empty), tables
+    )
+    texts = {VERDICTS: csv_text(_verdict_table(verdicts))}
     for module, of in tables.items():
         texts |= module_files(module, of)
     write_release(folder, texts, rules, exact=True)
-    return SpecificationResults(folder / RELEASE, tables, reasons, plan)
+    return SpecificationResults(folder / RELEASE, tables, reasons, plan, tuple(verdicts))
 
 
 def run_synthesis(
@@ -286,7 +296,7 @@ def run_synthesis(
     folder.mkdir(parents=True, exist_ok=True)
     texts = module_files(SYNTHESIS, tables[SYNTHESIS])
     write_release(folder, texts, rules)
-    return SpecificationResults(folder / RELEASE, tables, {}, plan)
+    return SpecificationResults(folder / RELEASE, tables, {}, plan, plan.verdicts)
 
 
 def _claim(
@@ -442,15 +452,8 @@ def _should_run(plan: SpecificationPlan, module: str) -> bool:
     return any(v.module == module and not v.reason for v in plan.verdicts)
 
 
-def _verdicts(plan: SpecificationPlan, failed: Mapping[str, str]) -> pd.DataFrame:
-    """Return the verdicts on the parts of the specification after a run as a table."""
-    rows = [
-        {
-            "module": v.module,
-            "part": v.part,
-            "verdict": v.word,
-            "text": v.reason or "; ".join(v.differences),
-        }
-        for v in verdicts_after(plan.verdicts, failed, COHORTS)
-    ]
+def _verdict_table(verdicts: Iterable[PartVerdict]) -> pd.DataFrame:
+    """Return verdicts after a run as a table."""
+    rows = [{"module": v.module, "part": v.part, "verdict": v.word, "text": v.text}
+            for v in verdicts]  # fmt: skip
     return pd.DataFrame(rows, columns=["module", "part", "verdict", "text"])

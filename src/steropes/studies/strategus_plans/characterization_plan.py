@@ -313,8 +313,9 @@ def _events(
     read = parsed(_TimeToEvent, values, at)
     targets, said = _known(read.target_ids, cohorts)
     outcomes, more = _known(read.outcome_ids, cohorts)
-    pairs |= dict.fromkeys((t, o) for t in targets for o in outcomes)
-    return runs(CHARACTERIZATION, f"time to event {name}", [*said, *more])
+    made = [(t, o) for t in targets for o in outcomes]
+    pairs |= dict.fromkeys(made)
+    return runs(CHARACTERIZATION, f"time to event {name}", [*said, *more], needs=made)
 
 
 def _challenges(
@@ -338,8 +339,9 @@ def _challenges(
             raise DataError(f"{json_path((*at, name))} is {days}; it must not be negative")
     targets, said = _known(read.target_cohort_definition_ids, cohorts)
     outcomes, more = _known(read.outcome_cohort_definition_ids, cohorts)
-    challenges |= dict.fromkeys(Challenge(t, o, stop, span) for t in targets for o in outcomes)
-    return runs(CHARACTERIZATION, part, [*said, *more, SINGLE_PEOPLE])
+    made = [(t, o) for t in targets for o in outcomes]
+    challenges |= dict.fromkeys(Challenge(t, o, stop, span) for t, o in made)
+    return runs(CHARACTERIZATION, part, [*said, *more, SINGLE_PEOPLE], needs=made)
 
 
 def _covariates(
@@ -374,4 +376,5 @@ def _covariates(
             least_mean,
         )
     ] = None
-    return runs(CHARACTERIZATION, f"covariates of targets {name}", said)
+    needs = [(t,) for t in targets]
+    return runs(CHARACTERIZATION, f"covariates of targets {name}", said, needs=needs)

@@ -137,7 +137,8 @@ def _analyses(
             verdicts.append(skipped(COHORT_METHOD, part, str(error)))
             continue
         differences += repeated(made, found)
-        verdicts.append(runs(COHORT_METHOD, part, differences))
+        subject = (("analysis_id", made.id),)
+        verdicts.append(runs(COHORT_METHOD, part, differences, subject=subject))
         found.append(made)
     if not given.cm_analysis_list:
         verdicts.append(skipped(COHORT_METHOD, "analyses", "there are none"))
@@ -163,7 +164,9 @@ def _questions(
         except DataError as error:
             verdicts.append(skipped(COHORT_METHOD, part, str(error)))
             continue
-        verdicts.append(runs(COHORT_METHOD, part, differences))
+        arms = (made.target, made.comparator, made.nesting)
+        subject = (("target_id", made.target), ("comparator_id", made.comparator))
+        verdicts.append(runs(COHORT_METHOD, part, differences, needs=[arms], subject=subject))
         found.append(made)
     if not given.target_comparator_outcomes_list:
         verdicts.append(skipped(COHORT_METHOD, "questions", "there are none"))

@@ -142,7 +142,12 @@ def incidence_plan(settings: object, path: JsonPath, cohorts: SharedCohorts) -> 
             first = next(iter(whys.values()))
             differences.append(f"{len(whys):,} rates are not computed ({first})")
         verdicts.append(
-            runs(INCIDENCE, f"{part}, {len(good):,} rates and their strata", differences)
+            runs(
+                INCIDENCE,
+                f"{part}, {len(good):,} rates and their strata",
+                differences,
+                needs=[(c.target,) for c in good],
+            )
         )
     return IncidencePlan(design, tuple(found), groups, tuple(verdicts))
 

@@ -1,6 +1,7 @@
 """Verdicts on the parts of a specification: runs, runs with differences, or does not run.
 
-After a run, parts that should have run and could not have failed.
+After a run they say what ran, with the numbers of cohorts without entries and of estimates that are
+missing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from dataclasses import dataclass, replace
 from steropes.studies.formatting.plain_text import plain_text
 
 __all__ = ["PartVerdict", "runs", "skipped", "verdicts_after"]
+
+NAMED = 3  # So many cohorts without entries are named.
+Subject = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -27,33 +31,55 @@ class PartVerdict:
         What differs from R, as sentences without full stop.
     reason : str
         Reason why the part does not run; "" if it runs.
-    failed : bool
-        Whether it should have run, and failed for the reason.
+    needs : tuple of frozenset of int
+        The cohorts of each result of the part, which all need entries; empty if it needs none.
+    subject : tuple of (str, int)
+        Columns of result tables, with the ids of the part's rows.
+    after : bool
+        Whether this is the verdict after a run.
+    remark : str
+        What the run found, such as the number of cohorts without entries.
     """
 
     module: str
     part: str
     differences: tuple[str, ...] = ()
     reason: str = ""
-    failed: bool = False
+    needs: tuple[frozenset[int], ...] = ()
+    subject: Subject = ()
+    after: bool = False
+    remark: str = ""
 
     @property
     def word(self) -> str:
         """The verdict in words."""
         if self.reason:
-            return "failed" if self.failed else "does not run"
-        return "runs with a difference" if self.differences else "runs"
+            return "did not run" if self.after else "does not run"
+        verb = "ran" if self.after else "runs"
+        return f"{verb} with a difference" if self.differences else verb
+
+    @property
+    def text(self) -> str:
+        """The reason or the differences, and the remark."""
+        return "; ".join(filter(None, (self.reason or "; ".join(self.differences), self.remark)))
 
     def line(self) -> str:
         """Return the verdict as one line."""
-        why = self.reason or "; ".join(self.differences)
-        text = f"{self.part}: {self.word}" + (f": {why}" if why else "")
+        text = f"{self.part}: {self.word}" + (f": {self.text}" if self.text else "")
         return " ".join(plain_text(text).split())
 
 
-def runs(module: str, part: str, differences: Sequence[str] = ()) -> PartVerdict:
+def runs(
+    module: str,
+    part: str,
+    differences: Sequence[str] = (),
+    *,
+    needs: Iterable[Iterable[int | None]] = (),
+    subject: Subject = (),
+) -> PartVerdict:
     """Create the verdict of a part that runs."""
-    return PartVerdict(module, part, tuple(dict.fromkeys(differences)))
+    used = tuple(dict.fromkeys(frozenset(i for i in of if i is not None) for of in needs))
+    return PartVerdict(module, part, tuple(dict.fromkeys(differences)), "", used, subject)
 
 
 def skipped(module: str, part: str, reason: str) -> PartVerdict:
@@ -62,7 +88,10 @@ def skipped(module: str, part: str, reason: str) -> PartVerdict:
 
 
 def verdicts_after(
-    verdicts: Iterable[PartVerdict], failed: Mapping[str, str], otherwise: str
+    verdicts: Iterable[PartVerdict],
+    failed: Mapping[str, str],
+    otherwise: str,
+    empty: Mapping[int, str] | None = None,
 ) -> list[PartVerdict]:
     """Return the verdicts after a run.
 
@@ -72,15 +101,39 @@ def verdicts_after(
         The reasons of what failed: a module, a part of one as "module, part", or another part.
     otherwise : str
         The module of other parts.
+    empty : mapping of int to str, optional
+        Cohorts that were made and have no entries, with their names.
     """
     left = dict(failed)
     found = []
     for v in verdicts:
+        v = replace(v, after=True)
         part = f"{v.module}, {v.part}"
         keys = [k for k in failed if k == v.module or k == part or part.startswith(f"{k} ")]
-        if keys and not v.reason:
-            v = replace(v, reason=failed[keys[0]], failed=True)
+        if not v.reason:
+            if keys:
+                v = replace(v, reason=failed[keys[0]])
+            else:  # Cohorts without entries were generated nevertheless.
+                v = _without_entries(v, empty or {}, may_be_all=v.module == otherwise)
         for k in keys:
             left.pop(k, None)
         found.append(v)
-    return found + [PartVerdict(otherwise, k, (), why, True) for k, why in left.items()]
+    return found + [PartVerdict(otherwise, k, (), why, after=True) for k, why in left.items()]
+
+
+def _without_entries(v: PartVerdict, empty: Mapping[int, str], *, may_be_all: bool) -> PartVerdict:
+    """Return a verdict with the cohorts that have no entries, which all results may need."""
+    gone = sorted({i for of in v.needs for i in of if i in empty})
+    if not gone:
+        return v
+    named = ", ".join(f"{i} ({empty[i]})" for i in gone[:NAMED])
+    more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
+    text = f"cohort {named}{more} has no entries" if len(gone) == 1 else (
+        f"{len(gone):,} cohorts have no entries: {named}{more}"
+    )  # fmt: skip
+    lost = [of for of in v.needs if of & {*gone}]
+    if len(lost) == len(v.needs) and not may_be_all:
+        return replace(v, reason=text)
+    if len(v.needs) > 1 and any(len(of) > 1 for of in v.needs):
+        text += f", which {len(lost):,} of {len(v.needs):,} results need"
+    return replace(v, remark=text)

@@ -142,7 +142,9 @@ def prediction_plan(settings: object, path: JsonPath, cohorts: SharedCohorts) ->
             verdicts.append(skipped(PREDICTION, part, str(error)))
             continue
         designs.append(design)
-        verdicts.append(runs(PREDICTION, part, [*said, *([] if skips else [DIAGNOSTICS])]))
+        said += [] if skips else [DIAGNOSTICS]
+        needs = [(design.target, design.outcome)]
+        verdicts.append(runs(PREDICTION, part, said, needs=needs))
     return PredictionPlan(tuple(designs), tuple(verdicts))
 
 

@@ -139,7 +139,8 @@ def _analyses(
                 "not by the p-values of version 5"
             )
         differences += repeated(made, found)
-        verdicts.append(runs(CASE_SERIES, part, differences))
+        subject = (("analysis_id", made.id),)
+        verdicts.append(runs(CASE_SERIES, part, differences, subject=subject))
         found.append(made)
     if not given.sccs_analysis_list:
         verdicts.append(skipped(CASE_SERIES, "analyses", "there are none"))
@@ -166,7 +167,8 @@ def _questions(
     if found:
         controls = sum(q.true_ratio is not None for q in found)
         part = f"{len(found):,} questions, of which {controls:,} with a known ratio"
-        verdicts.append(runs(CASE_SERIES, part))
+        needs = [(q.exposure, q.outcome, q.nesting) for q in found]
+        verdicts.append(runs(CASE_SERIES, part, needs=needs))
     for why, n in reasons.items():
         verdicts.append(skipped(CASE_SERIES, f"{n:,} question{'s' if n > 1 else ''}", why))
     if not given.exposures_outcome_list:

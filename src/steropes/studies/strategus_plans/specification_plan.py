@@ -9,6 +9,7 @@ from pathlib import Path
 from steropes.data.html_representations import FieldsInHtml
 from steropes.errors import DataError
 from steropes.studies._optional_packages import MissingExtraError
+from steropes.studies.cohort_diagnostics.definition_concepts import CohortDefinition
 from steropes.studies.formatting.plain_text import plain_text
 from steropes.studies.strategus_plans.atlas_export import atlas_plan, is_atlas_export
 from steropes.studies.strategus_plans.characterization_plan import (
@@ -35,7 +36,7 @@ from steropes.studies.strategus_plans.prediction_plan import (
 )
 from steropes.studies.strategus_plans.r_values import Flag, JsonPath, RModel, json_path, parsed
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES, SeriesPlan, series_plan
-from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
+from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts
 from steropes.studies.strategus_plans.specification_text import specification_values
 from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS, SynthesisPlan, synthesis_plan
 
@@ -306,6 +307,21 @@ def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> N
         draft.verdicts.append(skipped(name, "module", reason))
 
 
+def _without_concepts(cohort: DefinedCohort) -> str:
+    """Return a remark on a cohort whose entry events are of empty concept sets; "" for others."""
+    definition = CohortDefinition(cohort.id, cohort.name, cohort.json_text)
+    asked = definition.entry_sets()
+    filled = {
+        int(each["id"])
+        for each in definition.expression.get("ConceptSets") or ()
+        if (each.get("expression") or {}).get("items")
+    }
+    every = len(definition.expression["PrimaryCriteria"]["CriteriaList"])
+    if not asked or len(asked) < every or filled & {number for _, number in asked}:
+        return ""
+    return "the concept sets of its entry events are empty, so that nobody enters it"
+
+
 def _cohort_verdicts(cohorts: SharedCohorts) -> list[PartVerdict]:
     """Return the verdicts on cohorts: one per origin and one per fault."""
     found = []
@@ -324,7 +340,13 @@ def _cohort_verdicts(cohorts: SharedCohorts) -> list[PartVerdict]:
         if good:
             part = f"{len(good):,} {origin}{'s' if len(good) > 1 else ''}"
             absent = gone if origin == "defined cohort" else ""
-            found.append(skipped(COHORTS, part, absent) if absent else runs(COHORTS, part))
+            made = runs(COHORTS, part, needs=[(i,) for i in good])
+            found.append(skipped(COHORTS, part, absent) if absent else made)
+    found += [
+        PartVerdict(COHORTS, f"cohort {c.id} ({c.name})", remark=text)
+        for c in cohorts.defined
+        if not cohorts.fault(c.id) and (text := _without_concepts(c))
+    ]
     every = dict.fromkeys(i for listed in origins.values() for i in listed)
     found += [skipped(COHORTS, f"cohort {i}", why) for i in every if (why := cohorts.fault(i))]
     return found

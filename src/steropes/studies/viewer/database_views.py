@@ -16,7 +16,8 @@ from steropes.studies.viewer.views import View, column, ids, texts
 __all__ = ["PARTS", "database_views", "incidence_views"]
 
 GROUP = "Databases"
-PARTS = "parts"  # The view of parts of a specification without results.
+PARTS = "parts"  # The view of all parts of a specification.
+RAN = ("ran", "runs")  # Beginnings of verdicts on parts that ran, also of earlier versions.
 
 
 def database_views(sources: Sequence[NamedTables], rules: Sequence[str]) -> list[View]:
@@ -180,19 +181,22 @@ def _notes(sources: Sequence[NamedTables]) -> View:
 
 
 def _parts(sources: Sequence[NamedTables]) -> View:
-    """Return the parts of specifications that did not run, with the reasons."""
+    """Return all parts of specifications, those that did not run first, with the reasons."""
     tables = [s.tables["verdicts"].assign(source=s.name) for s in sources if "verdicts" in s]
-    table = stacked([t[~t["verdict"].fillna("").str.startswith("runs")] for t in tables])
+    table = stacked(tables)
     if len(table):
+        there = table["verdict"].fillna("").str.startswith(RAN)
         table = table.assign(text=table["text"].fillna("").map(title_case))
+        table = table.iloc[np.argsort(there.to_numpy(), kind="stable")]
     return View(
         PARTS,
-        "Parts without results",
+        "Parts of the study",
         GROUP,
-        "Parts of the specification that did not run or failed, and why.",
+        "Every part of the specification: whether it ran, what differs from R, and why a part did "
+        "not run, with cohorts that have no entries and estimates that could not be computed.",
         (
             *texts(source="Results", module="Module", verdict="Verdict"),
-            *texts("text", part="Part", text="Reason"),
+            *texts("text", part="Part", text="Reason or remark"),
         ),
         table,
     )
