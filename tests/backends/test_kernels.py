@@ -211,6 +211,8 @@ def test_settings_are_checked():
         "likelihoods.conditional_third_derivative",
         "sparse.sparse_group_sums",
         "likelihoods.pooled_logistic_kernels",
+        "likelihoods.interval_weight_kernels",
+        "likelihoods.person_interval_terms",
     ],
 )
 def test_sums_of_small_strata_are_added_in_one_order(name):

@@ -1,9 +1,4 @@
-"""Weights of single intervals of people, and the pooled logistic loss under them.
-
-Interval weights u are None, for ones, or the tuple (values, start, scale, lower, upper) of
-`IntervalWeights`: the weight of person i in interval k is
-min(max(scale[i] values[start[i] + k], lower), upper).
-"""
+"""The pooled logistic loss with weights of single intervals of people (`person_interval_terms`)."""
 
 from __future__ import annotations
 
@@ -13,17 +8,9 @@ import numpy as np
 from numba import njit
 
 from ..compilation.kernel_compiler_options import ORDERED
-from ..sums.compensated_sums import two_sum
+from .person_interval_terms import add_derivative, add_loss, has_weight, log_odds, residual, share
 
-__all__ = ["evaluate_weighted", "share", "value_weighted"]
-
-
-@njit(**ORDERED)
-def share(u, i, k):
-    """Return the weight of person i in interval k."""
-    if u is None:
-        return 1.0
-    return min(max(u[2][i] * u[0][u[1][i] + k], u[3]), u[4])
+__all__ = ["evaluate_weighted", "value_weighted"]
 
 
 @njit(**ORDERED)
@@ -34,62 +21,43 @@ def evaluate_weighted(h, base, F, first, last, event, w, u, r, loss, g, i0, i1):
     own logarithm, since intervals with different weights have no common product.
     """
     B = w.shape[1]
-    Q = F.shape[1]
     total = np.empty(B)
     for i in range(i0, i1):
-        counts = False
         for b in range(B):
             total[b] = 0.0
-            counts = counts or w[i, b] != 0.0
-            for c in range(Q + 1):
+            for c in range(r.shape[0]):
                 r[c, i, b] = 0.0
-        if not counts:
+        if not has_weight(w, i):
             continue
         a, z = first[i], last[i]
         for k in range(a, z):
             y = 1.0 if (event[i] != 0 and k == z - 1) else 0.0
             s = share(u, i, k)
             for b in range(B):
-                x = h[0, i, b] + base[k, b]
-                for c in range(Q):
-                    x += F[k, c] * h[c + 1, i, b]
+                x = log_odds(h, base, F, i, k, b)
                 e = math.exp(-abs(x))
-                d = 1.0 / (1.0 + e)
-                # p − y, without cancellation where p is close to one.
-                p = d if (x >= 0.0) == (y == 0.0) else e * d
                 total[b] += s * (math.log1p(e) + max(x, 0.0) - y * x)
-                p = w[i, b] * s * (p if y == 0.0 else -p)
-                g[k, b] += p
-                r[0, i, b] += p
-                for c in range(Q):
-                    r[c + 1, i, b] += F[k, c] * p
+                add_derivative(r, g, F, i, k, b, w[i, b] * s * residual(x, y, e))
         for b in range(B):
-            loss[0, b], error = two_sum(loss[0, b], w[i, b] * total[b])
-            loss[1, b] += error
+            add_loss(loss, b, w[i, b] * total[b])
 
 
 @njit(**ORDERED)
 def value_weighted(h, base, F, first, last, event, w, u, loss, i0, i1):
     """Add the loss (2, B) as `evaluate_weighted` does, without derivatives."""
     B = w.shape[1]
-    Q = F.shape[1]
     total = np.empty(B)
     for i in range(i0, i1):
-        counts = False
+        if not has_weight(w, i):
+            continue
         for b in range(B):
             total[b] = 0.0
-            counts = counts or w[i, b] != 0.0
-        if not counts:
-            continue
         a, z = first[i], last[i]
         for k in range(a, z):
             y = 1.0 if (event[i] != 0 and k == z - 1) else 0.0
             s = share(u, i, k)
             for b in range(B):
-                x = h[0, i, b] + base[k, b]
-                for c in range(Q):
-                    x += F[k, c] * h[c + 1, i, b]
+                x = log_odds(h, base, F, i, k, b)
                 total[b] += s * (math.log1p(math.exp(-abs(x))) + max(x, 0.0) - y * x)
         for b in range(B):
-            loss[0, b], error = two_sum(loss[0, b], w[i, b] * total[b])
-            loss[1, b] += error
+            add_loss(loss, b, w[i, b] * total[b])

@@ -14,7 +14,16 @@ from numba import njit
 
 from ..compilation.kernel_compiler_options import ORDERED
 from ..sums.compensated_sums import two_sum
-from .interval_weight_kernels import share
+from .person_interval_terms import (
+    add_derivative,
+    add_loss,
+    has_weight,
+    log_odds,
+    log_odds_of_one,
+    residual,
+    share,
+    variance,
+)
 
 __all__ = [
     "REACH",
@@ -44,80 +53,66 @@ def evaluate(h, base, F, first, last, event, w, r, loss, g, i0, i1):
     terms keep their digits.
     """
     B = w.shape[1]
-    Q = F.shape[1]
     product = np.empty(B)
     total = np.empty(B)
     for i in range(i0, i1):
-        counts = False
+        for b in range(B):
+            for c in range(r.shape[0]):
+                r[c, i, b] = 0.0
+        if not has_weight(w, i):
+            continue
         for b in range(B):
             product[b] = 0.0
             total[b] = 0.0
-            counts = counts or w[i, b] != 0.0
-            for c in range(Q + 1):
-                r[c, i, b] = 0.0
-        if not counts:
-            continue
         a, z = first[i], last[i]
         for k in range(a, z):
             y = 1.0 if (event[i] != 0 and k == z - 1) else 0.0
             for b in range(B):
-                x = h[0, i, b] + base[k, b]
-                for c in range(Q):
-                    x += F[k, c] * h[c + 1, i, b]
+                x = log_odds(h, base, F, i, k, b)
                 e = math.exp(-abs(x))
-                d = 1.0 / (1.0 + e)
-                # p − y, without cancellation where p is close to one.
-                p = d if (x >= 0.0) == (y == 0.0) else e * d
                 product[b] += e + product[b] * e
                 total[b] += max(x, 0.0) - y * x
-                p = w[i, b] * (p if y == 0.0 else -p)
-                g[k, b] += p
-                r[0, i, b] += p
-                for c in range(Q):
-                    r[c + 1, i, b] += F[k, c] * p
+                add_derivative(r, g, F, i, k, b, w[i, b] * residual(x, y, e))
             if (k - a) % GATHER == GATHER - 1:
-                for b in range(B):
-                    total[b] += math.log1p(product[b])
-                    product[b] = 0.0
+                _take_logarithms(total, product)
+        _take_logarithms(total, product)
         for b in range(B):
-            x = w[i, b] * (total[b] + math.log1p(product[b]))
-            loss[0, b], error = two_sum(loss[0, b], x)
-            loss[1, b] += error
+            add_loss(loss, b, w[i, b] * total[b])
+
+
+@njit(**ORDERED, inline="always")
+def _take_logarithms(total, product):
+    """Add the logarithms of 1 + product to total, (B,) each, and start the products again."""
+    for b in range(len(total)):
+        total[b] += math.log1p(product[b])
+        product[b] = 0.0
 
 
 @njit(**ORDERED)
 def value(h, base, F, first, last, event, w, loss, i0, i1):
     """Add the loss (2, B) as `evaluate` does, without derivatives."""
     B = w.shape[1]
-    Q = F.shape[1]
     product = np.empty(B)
     total = np.empty(B)
     for i in range(i0, i1):
-        counts = False
+        if not has_weight(w, i):
+            continue
         for b in range(B):
             product[b] = 0.0
             total[b] = 0.0
-            counts = counts or w[i, b] != 0.0
-        if not counts:
-            continue
         a, z = first[i], last[i]
         for k in range(a, z):
             y = 1.0 if (event[i] != 0 and k == z - 1) else 0.0
             for b in range(B):
-                x = h[0, i, b] + base[k, b]
-                for c in range(Q):
-                    x += F[k, c] * h[c + 1, i, b]
+                x = log_odds(h, base, F, i, k, b)
                 e = math.exp(-abs(x))
                 product[b] += e + product[b] * e
                 total[b] += max(x, 0.0) - y * x
             if (k - a) % GATHER == GATHER - 1:
-                for b in range(B):
-                    total[b] += math.log1p(product[b])
-                    product[b] = 0.0
+                _take_logarithms(total, product)
+        _take_logarithms(total, product)
         for b in range(B):
-            x = w[i, b] * (total[b] + math.log1p(product[b]))
-            loss[0, b], error = two_sum(loss[0, b], x)
-            loss[1, b] += error
+            add_loss(loss, b, w[i, b] * total[b])
 
 
 @njit(**ORDERED)
@@ -217,7 +212,7 @@ def curvature(h, base, F, first, last, w, u, V, g, i0, i1):
 
     With v_ik = w_i p_ik (1 − p_ik), sets V (C (C+1) / 2, n) to Σ_k f_c f_d v_ik for the pairs of
     channels c ≤ d, f_0 = 1, and adds Σ_i v_ik to g (K,). h (C, n), base (K,), w (n,). Weights of
-    intervals u multiply v_ik; see `steropes.backends.cpu.likelihoods.interval_weight_kernels`.
+    intervals u multiply v_ik; see `person_interval_terms`.
     """
     C = F.shape[1] + 1
     f = np.ones(C)
@@ -231,8 +226,7 @@ def curvature(h, base, F, first, last, w, u, V, g, i0, i1):
             for c in range(1, C):
                 f[c] = F[k, c - 1]
                 x += f[c] * h[c, i]
-            e = math.exp(-abs(x))
-            v = w[i] * share(u, i, k) * e / ((1.0 + e) * (1.0 + e))
+            v = w[i] * share(u, i, k) * variance(x)
             g[k] += v
             pair = 0
             for c in range(C):
@@ -247,7 +241,6 @@ def moments(h, base, F, basis, first, last, w, u, c, S, i0, i1):
 
     An empty basis stands for the identity, which gives the terms of the sum one by one.
     """
-    Q = F.shape[1]
     M = basis.shape[1]
     for i in range(i0, i1):
         s = S[i - i0]
@@ -255,11 +248,7 @@ def moments(h, base, F, basis, first, last, w, u, c, S, i0, i1):
         if w[i] == 0.0:
             continue
         for k in range(first[i], last[i]):
-            x = h[0, i] + base[k]
-            for q in range(Q):
-                x += F[k, q] * h[q + 1, i]
-            e = math.exp(-abs(x))
-            v = w[i] * share(u, i, k) * e / ((1.0 + e) * (1.0 + e))
+            v = w[i] * share(u, i, k) * variance(log_odds_of_one(h, base, F, i, k))
             if c > 0:
                 v *= F[k, c - 1]
             if basis.size == 0:
@@ -289,7 +278,6 @@ def scatter_range(starts, ends, indices, data, S, lo, hi, out, i0, i1):
 @njit(**ORDERED)
 def survival(h, base, F, ended, out, i0, i1):
     """out[i, j] = Π_{k < ended[j]} (1 − p_ik), ended increasing; h (C, n), base (K,)."""
-    Q = F.shape[1]
     for i in range(i0, i1):
         total = 0.0
         j = 0
@@ -298,9 +286,7 @@ def survival(h, base, F, ended, out, i0, i1):
             j += 1
         k = 0
         while j < len(ended):
-            x = h[0, i] + base[k]
-            for q in range(Q):
-                x += F[k, q] * h[q + 1, i]
+            x = log_odds_of_one(h, base, F, i, k)
             total += max(x, 0.0) + math.log1p(math.exp(-abs(x)))
             k += 1
             while j < len(ended) and ended[j] == k:
@@ -323,9 +309,7 @@ def third_derivative(h, base, F, first, last, w, u, own, at_time, r, g, i0, i1):
         if w[i] == 0.0:
             continue
         for k in range(first[i], last[i]):
-            x = h[0, i] + base[k]
-            for c in range(Q):
-                x += F[k, c] * h[c + 1, i]
+            x = log_odds_of_one(h, base, F, i, k)
             e = math.exp(-abs(x))
             d = 1.0 / (1.0 + e)
             # w p (1 − p) (1 − 2p) where x ≥ 0
