@@ -10,7 +10,7 @@ import pytest
 from steropes.designs import OutcomeModel, estimate_effect
 from steropes.designs.effects import detectable_ratio
 from steropes.designs.effects.e_values import e_value, e_value_of_limit, is_common, risk_ratio
-from steropes.designs.effects.outcome_families import FAMILIES, Kind
+from steropes.designs.effects.outcome_families import FAMILIES, Kind, kind_of_ratio
 from steropes.errors import DataError
 from steropes.studies.comparative.supplementary_results import e_values
 
@@ -85,3 +85,15 @@ def test_an_estimate_takes_the_form_of_its_model_and_its_outcome(kind, events, c
     assert found.common is common
     assert found.e_value == e_value(found.log_rr, kind, common)
     assert found.e_value_limit == e_value_of_limit(found.lower, found.upper, kind, common)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_ratio_has_the_kind_of_the_model_that_estimates_it(kind):
+    found = kind_of_ratio(FAMILIES[kind].ratio)
+    assert FAMILIES[found].ratio == FAMILIES[kind].ratio
+    assert risk_ratio(0.8, found, common=True) == risk_ratio(0.8, kind, common=True)
+
+
+def test_risk_ratios_are_not_converted_and_differences_have_no_e_value():
+    assert risk_ratio(0.8, kind_of_ratio("risk ratio"), common=True) == pytest.approx(np.exp(0.8))
+    assert kind_of_ratio("risk difference") is None

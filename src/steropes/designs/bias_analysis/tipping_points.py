@@ -15,18 +15,15 @@ from steropes.designs.bias_analysis.biases import Bias
 from steropes.designs.bias_analysis.corrected_estimates import bias_analysis
 from steropes.designs.bias_analysis.observed_ratios import AnyRatio, observed_ratio
 from steropes.designs.effects.e_values import e_value, e_value_of_limit
+from steropes.designs.effects.outcome_families import kind_of_ratio
 from steropes.errors import DataError
 
 __all__ = ["e_values", "tipping_point"]
 
 # Points of the range between which a change of sign is searched.
 POINTS = 101
-# The outcome model of `e_value` for each kind of ratio.
-KINDS: dict[str, Literal["cox", "logistic", "poisson"]] = {
-    "risk ratio": "poisson",
-    "odds ratio": "logistic",
-    "hazard ratio": "cox",
-}
+# The ratios that have E-values here.
+RATIOS = ("risk ratio", "odds ratio", "hazard ratio")
 
 
 def tipping_point(
@@ -158,10 +155,10 @@ def e_values(
     >>> e_values((3.9, 1.8, 8.7)).round(3).to_dict()
     {'estimate': 7.263, 'limit': 3.0}
     """
-    if ratio not in KINDS:
-        raise DataError(f"ratio must be one of {', '.join(KINDS)}, not {ratio!r}.")
+    kind = kind_of_ratio(ratio) if ratio in RATIOS else None
+    if kind is None:
+        raise DataError(f"ratio must be one of {', '.join(RATIOS)}, not {ratio!r}.")
     found: Any = observed_ratio(estimate)
-    kind = KINDS[ratio]
     values = [
         e_value(found.log_ratio, kind, common),
         e_value_of_limit(found.lower, found.upper, kind, common),

@@ -13,16 +13,11 @@ import pandas as pd
 from steropes.data.number_text import counted, decimals
 from steropes.data.result_tables import ResultTable
 from steropes.designs.effects.e_values import e_value, e_value_of_limit
-from steropes.designs.effects.outcome_families import Kind
+from steropes.designs.effects.outcome_families import kind_of_ratio
 from steropes.designs.values.html_page import table_html
 
 __all__ = ["e_values_of", "page_for_clinicians"]
 
-# The kind of ratio that each measure is, for its E-value; risk and rate ratios are not converted.
-KINDS: dict[str, Kind] = {
-    "hazard ratio": "cox", "odds ratio": "logistic", "risk ratio": "poisson",
-    "rate ratio": "poisson",
-}  # fmt: skip
 # Of whom the effect is, in words that follow "in".
 PEOPLE = {
     "ate": "everybody in either group", "att": "people like those in the group {0}",
@@ -260,9 +255,9 @@ def e_values_of(comparison: Comparison, common: bool) -> list[tuple[str, str, st
     """Return method, measure, E-value and E-value of the limit nearer to 1 of each ratio."""
     rows = []
     for row in pd.DataFrame(comparison.effects).itertuples():
-        if row.measure not in KINDS or row.method == "unadjusted" or not row.lower > 0:
+        kind = kind_of_ratio(str(row.measure))
+        if kind is None or row.method == "unadjusted" or not row.lower > 0:
             continue
-        kind = KINDS[str(row.measure)]
         limits = math.log(float(row.lower)), math.log(float(row.upper))
         values = e_value(math.log(float(row.estimate)), kind, common)
         of_limit = e_value_of_limit(*limits, kind, common)

@@ -121,33 +121,7 @@ def table_one(
     shown = _Table(np.asarray(group), [str(x) for x in labels], w, digits)
     shown.count()
     for name in wanted:
-        column = frame[name]
-        if column.dtype.is_temporal():
-            raise DataError(f"Column {name!r} holds dates; leave it out, or convert it to numbers.")
-        missing = column.is_null().to_numpy().astype(bool)
-        if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-            x = np.full(len(frame), np.nan)
-            x[~missing] = column.drop_nulls().to_numpy().astype(float)
-            missing |= np.isnan(x)
-            if name in categorical:
-                values = np.unique(x[~missing])
-                _refuse_many(name, len(values))
-                text = [value_text(v) for v in values]
-                shown.levels(name, np.searchsorted(values, x), text, missing)
-            elif name not in median and not missing.all() and np.isin(x[~missing], (0, 1)).all():
-                shown.binary(name, x, missing)
-            else:
-                shown.number(name, x, missing, name in median)
-        elif name in median:
-            raise DataError(f"median names {name!r}, which has labels; leave it out of median.")
-        elif missing.all():
-            shown.number(name, np.full(len(frame), np.nan), missing, median=False)
-        else:
-            known, codes = check_classes(column.drop_nulls().to_native(), int((~missing).sum()))
-            _refuse_many(name, len(known))
-            whole = np.zeros(len(frame), dtype=np.int64)
-            whole[~missing] = codes
-            shown.levels(name, whole, [str(x) for x in known], missing)
+        shown.add(frame[name], name in median, name in categorical)
     return shown.frame()
 
 
@@ -202,6 +176,36 @@ class _Table:
         """Add the numbers of people, or the sums of their weights."""
         sums = {name: self._number(self.w[own].sum()) for name, own in self.groups.items()}
         self.rows.append({"characteristic": "n", "level": "", "missing": 0, **sums})
+
+    def add(self, column: nw.Series, median: bool, categorical: bool) -> None:
+        """Add a column by its type; the other arguments are choices for numbers."""
+        name, n = column.name, len(column)
+        if column.dtype.is_temporal():
+            raise DataError(f"Column {name!r} holds dates; leave it out, or convert it to numbers.")
+        missing = column.is_null().to_numpy().astype(bool)
+        if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+            x = np.full(n, np.nan)
+            x[~missing] = column.drop_nulls().to_numpy().astype(float)
+            missing |= np.isnan(x)
+            if categorical:
+                values = np.unique(x[~missing])
+                _refuse_many(name, len(values))
+                text = [value_text(v) for v in values]
+                self.levels(name, np.searchsorted(values, x), text, missing)
+            elif not (median or missing.all()) and np.isin(x[~missing], (0, 1)).all():
+                self.binary(name, x, missing)
+            else:
+                self.number(name, x, missing, median)
+        elif median:
+            raise DataError(f"median names {name!r}, which has labels; leave it out of median.")
+        elif missing.all():
+            self.number(name, np.full(n, np.nan), missing, median=False)
+        else:
+            known, codes = check_classes(column.drop_nulls().to_native(), int((~missing).sum()))
+            _refuse_many(name, len(known))
+            whole = np.zeros(n, dtype=np.int64)
+            whole[~missing] = codes
+            self.levels(name, whole, [str(x) for x in known], missing)
 
     def number(self, name: str, x: NDArray, missing: NDArray, median: bool) -> None:
         """Add a numeric column."""

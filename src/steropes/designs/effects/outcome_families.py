@@ -24,7 +24,7 @@ from steropes.models.families.family import Family
 from steropes.models.families.response_families import LOGISTIC, POISSON
 from steropes.models.families.survival_families import COX, FINE_GRAY, POOLED
 
-__all__ = ["Kind", "OutcomeFamily", "Unfitted", "outcome_family", "ratio_name"]
+__all__ = ["Kind", "OutcomeFamily", "Unfitted", "kind_of_ratio", "outcome_family", "ratio_name"]
 
 Kind = Literal["cox", "fine-gray", "logistic", "poisson", "pooled logistic", "aipw", "tmle"]
 
@@ -219,7 +219,7 @@ class RiskOutcomes(LogisticOutcomes):
         )
 
 
-FAMILIES: dict[str, OutcomeFamily] = {
+FAMILIES: dict[Kind, OutcomeFamily] = {
     "cox": CoxOutcomes(),
     "fine-gray": FineGrayOutcomes(),
     "logistic": LogisticOutcomes(),
@@ -241,6 +241,11 @@ def outcome_family(kind: str) -> OutcomeFamily:
     if kind not in FAMILIES:
         raise DataError(f"kind must be one of {', '.join(FAMILIES)}, not {kind!r}")
     return FAMILIES[kind]
+
+
+def kind_of_ratio(ratio: str) -> Kind | None:
+    """Return a kind of outcome model that estimates a ratio, None if no kind does."""
+    return next((kind for kind, family in FAMILIES.items() if family.ratio == ratio), None)
 
 
 def ratio_name(kind: str, *, weighted: bool, interval: str) -> str:
