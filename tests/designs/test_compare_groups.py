@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression as LogisticModel
 
-from steropes import DataError, LinearRegression, LogisticRegression, compare_groups
+from steropes import DataError, LogisticRegression, compare_groups
 from steropes.designs import EntropyBalancing, Matching, PropensityWeights
 from steropes.designs.comparative.adjustments import adjust_groups
 from steropes.designs.comparative.comparison_bootstrap import (
@@ -47,41 +47,6 @@ def treated(lalonde):
     return compare_groups(lalonde, **NAMES, estimand="ATT", adjust=ways)
 
 
-# R: WeightIt 2.0.0, glm_weightit (stacked equations).
-@pytest.mark.parametrize(
-    ("estimand", "adjust", "estimate", "error"),
-    [
-        ("ATE", "weights", 224.6763083, 876.1932),
-        ("ATT", "weights", 1214.071221, 798.1546),
-        ("ATC", "weights", -186.9158991, 1130.9822),
-        ("ATO", "weights", 1242.200631, 738.7490),
-        ("ATM", "weights", 1119.521189, 758.4525),
-        ("ATE", "entropy", 951.6705701, 1233.9387),
-        ("ATT", "entropy", 1273.256189, 789.7431),
-    ],
-)
-def test_weighted_differences_are_those_of_weightit(lalonde, estimand, adjust, estimate, error):
-    found = compare_groups(lalonde, **NAMES, estimand=estimand, adjust=adjust)
-    value, se = only(found, adjust, "mean difference")
-    assert value == pytest.approx(estimate, rel=5e-6)
-    assert se == pytest.approx(error, rel=5e-6)
-
-
-def test_matched_sets_have_the_errors_of_matchit(lalonde):
-    """MatchIt 4.7.2 with sandwich's clusters, and Abadie–Imbens of Matching 4.10-8."""
-    ways = [Matching(method="coarsened"), Matching(caliper=0)]
-    found = compare_groups(lalonde, **NAMES, estimand="ATT", adjust=ways)
-    cells = only(found, "coarsened matching", "mean difference")
-    assert cells == pytest.approx((1070.907326, 968.7736), rel=1e-7)
-    assert only(found, "matching", "mean difference")[0] == pytest.approx(894.36748, rel=1e-7)
-    assert set(found.sets) == {"coarsened matching", "matching"}
-    again = Matching(replace=True, tie_tolerance=1e-5, distance="score")
-    found = compare_groups(lalonde, **NAMES, estimand="ATT", adjust=again)
-    effect = only(found, "matching with replacement", "mean difference")
-    assert effect == pytest.approx((1933.39188, 1090.60464), rel=1e-6)
-    assert found.effects["errors"].iloc[-1] == "Abadie and Imbens"
-
-
 @pytest.fixture(scope="module")
 def quitters(nhefs, nhefs_covariates):
     """NHEFS with all covariates of What If as columns, and the names of these."""
@@ -95,54 +60,6 @@ def months(nhefs):
     """Months from 1983 to death or the end of 1992, as in What If, program 17.1."""
     died = nhefs.death == 1
     return np.where(died, (nhefs.yrdth - 83) * 12 + nhefs.modth, 120.0)
-
-
-def test_weight_gain_is_that_of_what_if(quitters):
-    """What If, programs 12 and 13; stacked errors of WeightIt."""
-    table, covariates = quitters
-    known = table[table.gain.notna()]
-    found = compare_groups(
-        known, treatment="qsmk", outcome="gain", covariates=covariates,
-        adjust=["weights", "standardization"], interactions=["smokeintensity"],
-    )  # fmt: skip
-    effect = only(found, "weights", "mean difference")
-    assert effect == pytest.approx((3.44053542965, 0.4870726), rel=1e-6)
-    effect = only(found, "standardization", "mean difference")
-    assert effect[0] == pytest.approx(3.51737420, rel=1e-8)
-    assert effect[1] == pytest.approx(0.473, abs=0.02)  # the book's bootstrap
-
-
-def test_marginal_and_conditional_odds_ratios_of_death_differ(quitters):
-    """What If's data in R: a standardised logistic model without products."""
-    table, covariates = quitters
-    found = compare_groups(
-        table, treatment="qsmk", outcome="death", covariates=covariates,
-        adjust="standardization", interactions=False,
-    )  # fmt: skip
-    method = "standardization"
-    assert only(found, method, "risk difference")[0] == pytest.approx(-0.00894575651, rel=1e-7)
-    assert only(found, method, "risk ratio")[0] == pytest.approx(0.954788894, rel=1e-7)
-    assert only(found, method, "odds ratio")[0] == pytest.approx(0.944258101, rel=1e-7)
-    conditional = only(found, method, "odds ratio", "conditional")
-    assert conditional[0] == pytest.approx(0.92124567, rel=1e-7)
-
-
-def test_survival_after_weighting_is_that_of_what_if(quitters):
-    """R: weighted Cox and Kaplan–Meier with stacked errors, Breslow's ties, unstabilised."""
-    table, covariates = quitters
-    found = compare_groups(
-        table, treatment="qsmk", time="months", event="death", covariates=covariates,
-        horizon=120, ties="breslow",
-    )  # fmt: skip
-    ratio, error = only(found, "weights", "hazard ratio")
-    assert np.log(ratio) == pytest.approx(0.000980974177, rel=1e-5)
-    # WeightIt's error leaves out a part of the weights' derivative; see test_propensity_weights.
-    assert error == pytest.approx(0.114834263, rel=0.02)
-    effect = only(found, "weights", "risk difference")
-    assert effect == pytest.approx((-0.00188008198, 0.0199040577), rel=1e-6)
-    row = found.effects.query("method == 'weights' and measure == 'restricted mean difference'")
-    means = [row.target.item(), row.comparator.item()]
-    assert means == pytest.approx([107.93449724, 108.99015962], rel=1e-8)
 
 
 @pytest.fixture(scope="module")
@@ -505,93 +422,6 @@ def test_table_one_counts_missing_values(lalonde):
     assert found.set_index("characteristic").loc["age", "missing"] == 4
     race = found[(found.characteristic == "race") & (found.level == "black")]
     assert race["treat = 1"].item() == "156 (84.3%)"
-
-
-@pytest.mark.parametrize(
-    ("change", "arguments", "message"),
-    [
-        ({"treat": 1}, {}, "'treat' has 1 value .* add the other group"),
-        ({"treat": ["a", "b"] * 307}, {}, "say which of them .* target='b'"),
-        ({"treat": [0, 1, 2, 1] * 153 + [0, 1]}, {}, "has 3 values .* select the rows"),
-        ({}, {"covariates": ["age", "treat"]}, "'treat' is the treatment itself"),
-        ({}, {"covariates": ["age", "re78"]}, "'re78' is the outcome itself"),
-        ({}, {"covariates": ["age", "agee"]}, "data has no column 'agee'"),
-        ({}, {"covariates": ["age", "age"]}, "'age' more than once"),
-        ({}, {"covariates": []}, "covariates is empty"),
-        ({"copy": lambda d: 3 - d.treat}, {"covariates": ["copy"]}, "'copy' has one value in each"),
-        ({"copy": lambda d: d.re78}, {"covariates": ["copy"]}, "'copy' equals the outcome"),
-        ({"re78": 1.0}, {}, "'re78' is the same for everybody"),
-        ({"re78": np.nan}, {}, "'re78' is missing in 614 rows"),
-        ({}, {"adjust": "matching"}, "Set estimand='ATT' or 'ATC'"),
-        ({}, {"adjust": "magic"}, "adjust must be one of 'matching'"),
-        ({}, {"outcome": None, "time": "age"}, "Give outcome="),
-        ({}, {"outcome": None, "time": "late", "event": "treat2"}, "'late' is negative in row 0"),
-        ({}, {"outcome": None, "time": "re78", "event": "wrong"}, "must be 0 .censored., 1"),
-        ({}, {"id": "re74"}, "'re74' is the id itself"),
-        ({"person": 7}, {"id": "person"}, "'person' is repeated: row 1"),
-        ({}, {"interactions": True}, "interactions is for adjust='standardization'"),
-        ({}, {"adjust": "standardization", "interactions": "age"}, "interactions must be a list"),
-        ({}, {"adjust": "standardization", "interactions": 1}, "interactions must be a list"),
-        ({}, {"horizon": 3}, "horizon is for time="),
-        ({}, {"horizon": "5"}, "horizon must be a time above 0, not '5'"),
-        ({}, {"horizon": True}, "horizon must be a time above 0, not True"),
-        ({}, {"ties": "breslow"}, "ties is for time="),
-        ({}, {"random_state": 3}, "seed of the bootstrap; leave it out"),
-        ({}, {"treatment": ["treat"]}, "treatment must be the name of a column"),
-        ({}, {"outcome": ["re78"]}, "outcome must be the name of a column"),
-        ({}, {"adjust": None}, "adjust must be one of 'matching'"),
-        ({}, {"adjust": {"weights": 1}}, "adjust must be one of 'matching'"),
-        ({}, {"adjust": Matching}, "adjust must be one of 'matching'"),
-        ({}, {"model": LogisticModel()}, "LogisticRegression cannot be used: X has .* 'race'"),
-        ({}, {"model": "logit"}, "model must be an unfitted estimator, .* not 'logit'"),
-        ({}, {"model": LinearRegression()}, "LinearRegression cannot be used"),
-        ({}, {"model": LogisticRegression(), "adjust": "entropy"}, "model is for 'matching'"),
-        ({}, {"random_state": 1.5}, "random_state must be a whole number of 0"),
-        ({}, {"level": "95 %"}, "level must be between 0 and 1"),
-        ({}, {"bootstrap": 1}, "bootstrap must be 0 or a number of draws"),
-        ({}, {"estimand": "ATO", "adjust": "standardization"}, "estimand is 'ATE', 'ATT'"),
-        ({}, {"estimand": "ATO", "adjust": "entropy"}, "entropy: estimand must be one of"),
-        (
-            {"age": lambda d: d.age.where(d.index > 2)},
-            {"missing": "indicator"},
-            "'age' is missing in one of the groups only",
-        ),
-        (
-            {"age": lambda d: d.age.where(d.index % 9 > 0), "age missing": 1.0},
-            {"covariates": ["age", "age missing"], "missing": "indicator"},
-            "'age missing' has the name of the indicator",
-        ),
-        (
-            {"race": lambda d: d.race.where(d.index % 9 > 0).replace("white", "(missing)")},
-            {"missing": "indicator"},
-            "'race' has the label '.missing.' and missing values",
-        ),
-        ({"one": 1.0}, {"covariates": ["age", "one"]}, "are constant .* 'one'"),
-        ({}, {"adjust": EntropyBalancing(estimand="att")}, "has estimand='att'"),
-        ({"apart": lambda d: d.age + 100 * d.treat}, {"covariates": ["apart"]}, "do not overlap"),
-    ],
-)
-def test_bad_input_names_the_column_and_the_remedy(lalonde, change, arguments, message):
-    table = lalonde.assign(late=-1.0, treat2=lalonde.treat, wrong=lalonde.educ).assign(**change)
-    with pytest.raises(DataError, match=message):
-        compare_groups(table, **{**NAMES, **arguments})
-
-
-def test_missing_indicators_are_not_for_a_long_table(lalonde):
-    long = pd.DataFrame({"id": lalonde.index, "covariate": "age", "value": lalonde.age})
-    names = NAMES | {"covariates": long, "id": "id", "missing": "indicator"}
-    with pytest.raises(DataError, match="a long table and Covariates have no missing values"):
-        compare_groups(lalonde.assign(id=lalonde.index), **names)
-
-
-def test_repeated_entries_of_a_long_table_are_refused(lalonde):
-    table = lalonde.assign(person=np.arange(614))
-    long = pd.DataFrame({"person": [5, 5], "covariate": ["x", "x"]})
-    names = {"treatment": "treat", "outcome": "re78", "id": "person"}
-    with pytest.raises(DataError, match=r"Row 1 .* repeats the 'person' and 'covariate'"):
-        compare_groups(table, **names, covariates=long)
-    with pytest.raises(DataError, match="not in data"):
-        compare_groups(table, **names, covariates=long.assign(person=[5, 999]))
 
 
 def test_the_weight_of_three_people_fails_a_diagnostic():

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from tests.studies.count_attacks import ANY, coarse_range, judged
 from tests.studies.release_attacker import Unknowns
-from tests.studies.strategus.small_specification import PREDICTION_DESIGN
+from tests.studies.strategus.small_modules import PREDICTION_DESIGN
 
 from steropes.designs.prediction_measures.prediction_performance import GENDERS, age_group
 from steropes.studies.prediction.prediction_models import PredictionResult, performance_tables

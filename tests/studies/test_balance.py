@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from tests.studies.test_features import made
+from tests.studies.test_tidied_covariates import made
 
 from steropes.designs import covariate_balance
 from steropes.errors import DataError

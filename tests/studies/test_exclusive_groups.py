@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tests.studies.test_features import made
+from tests.studies.test_tidied_covariates import made
 
 from steropes.designs import covariate_balance
 from steropes.studies.disclosure import Bound, DisclosureRules, fraction

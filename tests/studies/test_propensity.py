@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
-from tests.studies.test_features import made
+from tests.studies.test_tidied_covariates import made
 
 from steropes.designs import PropensityRules, fit_scores
 from steropes.designs.propensity import auc, preference_score

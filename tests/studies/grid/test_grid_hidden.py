@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pandas as pd
-from tests.studies.test_features import made
+from tests.studies.test_tidied_covariates import made
 
 from steropes.designs import covariate_balance
 from steropes.studies.diagnostics.result_blinding import blinded

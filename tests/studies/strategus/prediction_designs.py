@@ -2,7 +2,7 @@
 
 import copy
 
-from tests.studies.strategus.small_specification import PREDICTION_DESIGN
+from tests.studies.strategus.small_modules import PREDICTION_DESIGN
 
 from steropes.studies.strategus_plans.prediction_plan import prediction_plan
 from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts

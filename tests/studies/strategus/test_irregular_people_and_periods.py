@@ -10,10 +10,9 @@ import pytest
 from tests.studies.conftest import START, TinyOmop
 from tests.studies.strategus.prediction_designs import design as prediction_design
 from tests.studies.strategus.prediction_designs import plan as prediction
+from tests.studies.strategus.small_modules import CHARACTERIZATION, INCIDENCE
 from tests.studies.strategus.small_specification import (
     CELECOXIB,
-    CHARACTERIZATION,
-    INCIDENCE,
     circe,
     new_specification,
     write_database,

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from tests.studies.strategus.small_specification import PREDICTION_DESIGN
+from tests.studies.strategus.small_modules import PREDICTION_DESIGN
 
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.disclosive_digit_rounding import log_unit

@@ -11,11 +11,9 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from tests.studies.strategus.small_modules import CHARACTERIZATION, INCIDENCE, PREDICTION
 from tests.studies.strategus.small_specification import (
-    CHARACTERIZATION,
     COHORT_DIAGNOSTICS,
-    INCIDENCE,
-    PREDICTION,
     UNKNOWN,
     circe,
     module,
