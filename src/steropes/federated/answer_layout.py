@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import DataError
-from .federated_plan import UNCONDITIONAL, FederatedPlan
+from .federated_plan import FederatedPlan
 from .fixed_point_sums import BYTES, LARGEST, add, decode, encode, from_bytes, to_bytes
 from .messages import Ask, Message
 
@@ -54,15 +54,15 @@ class Field:
 
 WHEN: dict[str, Callable[[FederatedPlan, Message], bool]] = {
     "": lambda plan, request: True,
-    "not in linear models": lambda plan, request: plan.model != "linear",
-    "linear, logistic, Poisson": lambda plan, request: plan.model in UNCONDITIONAL,
+    "not in linear models": lambda plan, request: not plan.planned.quadratic,
+    "linear, logistic, Poisson": lambda plan, request: plan.planned.intercept is not None,
     "rare rows are grouped": lambda plan, request: plan.groups_rare_rows,
     "with folds": lambda plan, request: plan.folds > 0,
     "risk sets of all, Fine–Gray": lambda plan, request: (
-        plan.shares_risk_sets and plan.model == "fine_gray"
+        plan.shares_risk_sets and plan.planned.has_competing_events
     ),
     "risk sets of all, Fine–Gray, late entry": lambda plan, request: (
-        plan.shares_risk_sets and plan.model == "fine_gray" and plan.entry is not None
+        plan.shares_risk_sets and plan.planned.has_competing_events and plan.entry is not None
     ),
     "the request has `folds`": lambda plan, request: "folds" in request.arrays,
     "the request has `a`": lambda plan, request: "a" in request.arrays,
@@ -137,7 +137,7 @@ def _lengths(plan: FederatedPlan, request: Message) -> dict[str, int]:
         "L": of("leave_times"), "fits": of("firsts"), "h": of("hessians"), "1 + p": head, "q": q,
         "q (q + 1) / 2": q * (q + 1) // 2, "k (k + 1) / 2": k * (k + 1) // 2,
         "(1 + p) (2 + p) / 2": head * (head + 1) // 2,
-        "s": LINEAR_PARTS if plan.model == "linear" else PARTS,
+        "s": LINEAR_PARTS if plan.planned.quadratic else PARTS,
     }  # fmt: skip
 
 

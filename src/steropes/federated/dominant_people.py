@@ -48,7 +48,7 @@ def _shares(cells: SiteCells, among: np.ndarray) -> Iterator[tuple[str, float, f
     problem, least = rows.problem, 1.0 / cells.rules.least
     rate = problem.weights.copy()
     name = plan.weight
-    if problem.offset is not None and plan.model != "linear":
+    if problem.offset is not None and not plan.planned.quadratic:
         inside = rate > 0
         rate[inside] *= np.exp(problem.offset[inside] - problem.offset[inside].max())
         name = plan.offset or plan.exposure
@@ -58,7 +58,7 @@ def _shares(cells: SiteCells, among: np.ndarray) -> Iterator[tuple[str, float, f
         for group in _groups(cells, rated):
             if group.any():
                 yield name, _largest(cells, rate, group), least
-    if plan.model == "poisson" and (rows.y[among] > 0).any():
+    if plan.planned.adds_counts and (rows.y[among] > 0).any():
         yield plan.outcome, _largest(cells, rows.y, among), least
     for column, x in _magnitudes(cells):
         square = (x - x[among].mean()) ** 2
@@ -95,7 +95,7 @@ def _magnitudes(cells: SiteCells) -> Iterator[tuple[str, np.ndarray]]:
             x[at] = values
             yield name, x
     plan, offset = cells.plan, cells.rows.problem.offset
-    if plan.model == "linear":
+    if plan.planned.quadratic:
         if plan.outcome not in tables:
             yield plan.outcome, cells.rows.y
         if offset is not None and plan.offset not in tables:

@@ -20,7 +20,6 @@ from ..select.variance_path_constants import DEFAULT
 from ..select.variance_search import VariancePath, readable
 from .concurrent_fits import Lane, advance_together, hessian_of
 from .federated_constants import CONVERGENCE, EVALUATION
-from .federated_plan import SURVIVAL, WITHIN
 from .federated_solver_model import FederatedModel
 from .message_exchange import Exchange
 from .pooled_evaluations import KnownPoint
@@ -139,7 +138,7 @@ class _SitesPath(VariancePath):
         """
         model, head = self.model, self.model.head
         columns = np.arange(head, len(model.names))[: DEFAULT.start_columns]
-        for lane in lanes if model.plan.model in (*SURVIVAL, *WITHIN) else ():
+        for lane in lanes if model.plan.planned.compares_rows else ():
             none = SLOPE_ROUNDING * lane.weight
             slope = lane.evaluations.value(lane.theta)[1] / model.scale
             if lane.theta[head:].any() or (np.abs(slope) > none).any():
@@ -153,7 +152,7 @@ class _SitesPath(VariancePath):
 
         Scores are also equal if all coefficients are zero at all variances, which is no error.
         """
-        if self.model.plan.model not in (*SURVIVAL, *WITHIN):
+        if not self.model.plan.planned.compares_rows:
             return
         scores = np.array(list(self.scores.values()))
         done = [self.lanes[v] for v in self.scores if v in self.lanes]

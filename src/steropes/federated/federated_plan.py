@@ -17,18 +17,14 @@ from ..priors import Laplace, Normal, Prior
 from ..select import CrossValidation
 from .field_type_checks import read_fields
 from .messages import Ask
+from .planned_models import MODELS, PlannedModel
+from .site_intercept import Intercept
 
 __all__ = ["LEAST_SITES", "PER_SITE", "FederatedPlan", "Method", "Model", "RareRows"]
 
 Model = Literal["linear", "logistic", "poisson", "cox", "fine_gray", "conditional", "sccs"]
 Method = Literal["rounds", "odal", "odac", "adap", "profiles"]
 RareRows = Literal["group", "refuse"]
-# Models that condition on strata within a site.
-WITHIN = ("conditional", "sccs")
-# Models with rows that are independent given the covariates.
-UNCONDITIONAL = ("linear", "logistic", "poisson")
-# Models of times to an event.
-SURVIVAL = ("cox", "fine_gray")
 # The smallest number of sites in a total; in a total of two, each site knows the other's part.
 LEAST_SITES = 3
 # Names that a site cannot have, because files or settings use them.
@@ -194,31 +190,27 @@ class FederatedPlan(FieldsInHtml):
 
     def _refuse_roles(self) -> None:
         """Validate the columns with roles against the model."""
-        m = self.model
-        for name, models in (("event", SURVIVAL), ("entry", SURVIVAL), ("times", SURVIVAL),
-                             ("exposure", ("poisson", "sccs")),
-                             ("strata", (*SURVIVAL, *WITHIN)),
-                             ("ties", ("cox", "conditional"))):  # fmt: skip
-            if getattr(self, name) and m not in models:
+        m, planned = self.model, self.planned
+        for name in ("event", "entry", "times", "exposure", "strata", "ties"):
+            if getattr(self, name) and name not in planned.takes:
                 raise DataError(f"{name} has no meaning in a {m} model")
-        for name, models in (("event", SURVIVAL), ("strata", WITHIN)):
-            if m in models and getattr(self, name) is None:
+        for name in planned.needs:
+            if getattr(self, name) is None:
                 raise DataError(f"a {m} model needs {name}: the name of that column")
-        if self.cause != 1 and m != "fine_gray":
+        if self.cause != 1 and "cause" not in planned.takes:
             raise DataError(f"cause has no meaning in a {m} model")
         if self.cause < 1:
             raise DataError(f"cause must be a code from 1, not {self.cause}")
-        if m == "sccs" and self.exposure is None and self.offset is None:
+        if planned.needs_exposure and self.exposure is None and self.offset is None:
             raise DataError("a case series needs exposure: the column of the intervals' lengths")
-        if self.ties == "exact" and m != "conditional":
+        if self.ties == "exact" and not planned.within_strata:
             raise DataError("ties='exact' is for conditional models; use 'efron' or 'breslow'")
-        common = m in SURVIVAL and self.baseline == "common"
-        if self.times and not common:
+        if self.times and not self.shares_risk_sets:
             raise DataError("times are for survival models with baseline='common'")
         grid = np.asarray(self.times, float)
         if len(grid) and not (np.isfinite(grid).all() and (np.diff(grid) > 0).all()):
             raise DataError("times must be finite and ascending")
-        if common and self.strata is not None:
+        if self.shares_risk_sets and self.strata is not None:
             raise DataError("strata within sites require baseline='site'")
 
     def _refuse_settings(self) -> None:
@@ -238,7 +230,8 @@ class FederatedPlan(FieldsInHtml):
             )
         if self.method == "profiles" and not self.parameters:
             raise DataError("method='profiles' needs parameters: the columns to profile")
-        if self.method == "profiles" and self.baseline == "common" and self.model not in WITHIN:
+        common = self.baseline == "common" and not self.planned.within_strata
+        if self.method == "profiles" and common:
             raise DataError("profiles are computed for each site alone: leave baseline='site'")
         if self.lead is not None and self.lead not in (*self.sites, "all"):
             raise DataError(f"lead={self.lead!r} is not one of the sites")
@@ -322,15 +315,25 @@ class FederatedPlan(FieldsInHtml):
         return [*self.columns, *(r for r in self._roles if r is not None)]
 
     @property
+    def planned(self) -> PlannedModel:
+        """What the model declares."""
+        return MODELS[self.model]
+
+    @property
     def intercepts(self) -> tuple[str, ...]:
         """The name of the common intercept; empty if absent."""
-        shared = self.model in UNCONDITIONAL and self.baseline == "common"
+        shared = self.planned.intercept is not None and self.baseline == "common"
         return ("intercept",) if shared else ()
+
+    @property
+    def own_intercept(self) -> Intercept | None:
+        """The kind of intercept that each site has of its own; None if absent."""
+        return self.planned.intercept if self.baseline == "site" else None
 
     @property
     def has_own_intercepts(self) -> bool:
         """Whether each site has its own intercept."""
-        return self.model in UNCONDITIONAL and self.baseline == "site"
+        return self.own_intercept is not None
 
     @property
     def asks(self) -> tuple[Ask, ...]:
@@ -349,12 +352,12 @@ class FederatedPlan(FieldsInHtml):
 
         Models within strata compare the rows of a person, so that rows cannot get other values.
         """
-        return self.rare_rows == "group" and self.model not in WITHIN
+        return self.rare_rows == "group" and not self.planned.within_strata
 
     @property
     def shares_risk_sets(self) -> bool:
         """Whether risk sets contain rows of all sites."""
-        return self.model in SURVIVAL and self.baseline == "common"
+        return self.planned.of_times and self.baseline == "common"
 
     @property
     def coefficient_prior(self) -> Prior | None:

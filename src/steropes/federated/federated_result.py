@@ -13,9 +13,6 @@ import pandas as pd
 
 from ..data.html_representations import TextInHtml
 from ..data.result_tables import ResultTable
-from ..models.families.family import Family
-from ..models.families.response_families import LINEAR, LOGISTIC, POISSON
-from ..models.families.survival_families import CONDITIONAL, COUNTS_WITHIN_STRATA, COX, FINE_GRAY
 from ..models.fitting.coefficient_tables import coefficient_table
 from ..models.fitting.default_errors import name_errors
 from .federated_plan import FederatedPlan
@@ -53,12 +50,6 @@ TELLS = {
 }
 # Fields with descriptions that are added to those of the request.
 ALSO = ("rare", "leave", "enter", "fold_weight", "held_out", "held_S")
-
-# The families of the models.
-FAMILIES: dict[str, Family] = {
-    "linear": LINEAR, "logistic": LOGISTIC, "poisson": POISSON, "cox": COX, "fine_gray": FINE_GRAY,
-    "conditional": CONDITIONAL, "sccs": COUNTS_WITHIN_STRATA,
-}  # fmt: skip
 
 
 class ResultOfRounds(TextInHtml):
@@ -204,7 +195,7 @@ class FederatedResult(ResultOfRounds):
         """Tabulate coefficients, with their errors named."""
         q = len(self.names)
         se = np.full(q, np.nan) if self.vcov is None else np.sqrt(np.diag(self.vcov))
-        ratio = FAMILIES[self.plan.model].ratio
+        ratio = self.plan.planned.family.ratio
         table = coefficient_table(self.coef, se, self.names, level, self.degrees, ratio)
         if self.vcov is None:
             table.attrs["note"] = "; ".join(self.notes)

@@ -14,7 +14,7 @@ from ..data.html_representations import TextInHtml
 from ..errors import DataError, SeparationError
 from .answer_layout import layout, masked, pack
 from .data_owner import Owner
-from .federated_plan import PER_SITE, SURVIVAL, FederatedPlan
+from .federated_plan import PER_SITE, FederatedPlan
 from .fixed_point_sums import BYTES
 from .local_fits import local_estimate, local_profiles
 from .message_exchange import Round
@@ -25,7 +25,6 @@ from .request_admission import Admission, RefusedError
 from .request_verification import refuse_dishonest
 from .resumable_lead_program import HonestRequests
 from .site_description import description
-from .site_intercept import refuse_no_intercept
 from .site_keys import PublicKeys
 from .site_risk_set_answers import risk_set_arrays
 from .site_risk_set_sums import event_times
@@ -232,8 +231,8 @@ class FederatedSite(TextInHtml):
             }  # fmt: skip
             return *ask[request.ask](rows, plan, request), b""
         if request.ask == "describe":
-            if plan.has_own_intercepts:
-                refuse_no_intercept(plan, rows.y, rows.problem.weights, "here")
+            if plan.own_intercept is not None:
+                plan.own_intercept.refuse_infinite(rows.y, rows.problem.weights, "here")
             found = {k: np.asarray(x) for k, x in description(rows, plan, request).items()}
         else:
             found = _sums(rows, plan, request, self.owner.rules.predictor)
@@ -266,7 +265,7 @@ def _sums(rows: SiteRows, plan: FederatedPlan, request: Message, predictor: floa
     intercepts = request.array("intercepts", (m,)) if plan.intercepts else None
     shared = plan.shares_risk_sets or intercepts is not None
     too_far = np.zeros(m, bool)
-    if plan.model != "linear":
+    if not plan.planned.quadratic:
         some = rows.problem.weights > 0
         for k, beta in enumerate(points):
             eta = linear_predictor(rows, beta, 0.0, center)[some, 0]
@@ -324,7 +323,7 @@ def _without(out: Arrays, too_far: np.ndarray, firsts: np.ndarray) -> Arrays:
 def _times(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[Values, Arrays]:
     """Answer a request for event times."""
     out = {"times": event_times(rows)}
-    if plan.model == "fine_gray":
+    if plan.planned.has_competing_events:
         out["leave_times"] = leaving_times(rows)
     return {}, out
 
@@ -349,7 +348,7 @@ def _surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[V
 
 def _profile(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[Values, Arrays]:
     """Answer a request for profile likelihoods."""
-    assert plan.model not in SURVIVAL or plan.baseline == "site"
+    assert not plan.shares_risk_sets
     try:
         profiles, notes = local_profiles(rows, plan)
     except SeparationError as error:

@@ -157,7 +157,7 @@ class FederatedModel:
         self.names = [*plan.intercepts, *plan.columns]
         self.scale = np.concatenate([np.ones(self.head), described.scale])
         self.weight, self.rows = described.weight, described.rows
-        self.linear = plan.model == "linear"
+        self.linear = plan.planned.quadratic
         self.family = ShardedFamily(
             described.grouped or plan.shares_risk_sets,
             np.inf if self.linear else 2.0,

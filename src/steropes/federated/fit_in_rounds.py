@@ -108,7 +108,7 @@ def _result(
     else:
         notes.append("under a Laplace prior there are no standard errors")
     log_likelihood = described.constant - loss
-    if plan.model == "linear":
+    if plan.planned.quadratic:
         with np.errstate(divide="ignore"):  # all residuals are zero
             log_likelihood = -0.5 * weight * (np.log(2 * np.pi * 2.0 * loss / weight) + 1.0)
         if weight > used:

@@ -217,7 +217,7 @@ def _classes(
         for k, at in enumerate(factor.rows):
             code[at] = k + 1
         keys.append(code)
-    if cells.plan.model == "linear" and not cells.outcomes:
+    if cells.plan.planned.quadratic and not cells.outcomes:
         y = cells.rows.y
         ends = np.quantile(y[cells.counted], np.linspace(0, 1, GROUPING.outcome_parts + 1)[1:-1])
         keys.append(np.searchsorted(ends, y))
@@ -230,7 +230,7 @@ def _classes(
 
 def _mass(plan: FederatedPlan, rows: SiteRows) -> np.ndarray:
     """Return the factors of rows in the sums of a score: counts of events, 1 without events."""
-    if plan.model != "poisson":
+    if not plan.planned.adds_counts:
         return np.ones(len(rows.y))
     return np.where(rows.y > 0, rows.y, 1.0)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..errors import DataError
+from .site_intercept import Intercept
 
 __all__ = [
     "IMPOSSIBLE",
@@ -94,26 +95,19 @@ def refuse_unconvex_hessian(H: np.ndarray, uncentred: np.ndarray) -> None:
 
 
 def refuse_other_intercept(
-    model: str, weight: float, outcome: float, slope: float, curvature: float
+    intercept: Intercept | None, weight: float, outcome: float, slope: float, curvature: float
 ) -> None:
     """Refuse sums over the common intercept that contradict the description of the rows.
 
     Parameters
     ----------
-    model : str
-        A model with one intercept for all sites.
+    intercept : Intercept or None
+        The kind of intercept that all sites share.
     weight, outcome : float
         Total weight, and weighted total of the outcome.
     slope, curvature : float
         First and second derivative of the loss by the intercept.
     """
     slack = IMPOSSIBLE * (weight + abs(outcome) + abs(slope))
-    if model == "linear":
-        refuse_impossible({"hessian": abs(curvature - weight) > slack})
-    elif model == "logistic":
-        refuse_impossible({
-            "gradient": not -outcome - slack <= slope <= weight - outcome + slack,
-            "hessian": not -slack <= curvature <= 0.25 * weight + slack,
-        })  # fmt: skip
-    elif model == "poisson":
-        refuse_impossible({"hessian": abs(curvature - (slope + outcome)) > slack})
+    if intercept is not None:
+        refuse_impossible(intercept.contradictions(weight, outcome, slope, curvature, slack))

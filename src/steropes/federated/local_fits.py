@@ -10,17 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..convergence_warning import NotConvergedWarning
-from ..data import Surv
 from ..errors import DataError, MonotoneLikelihoodWarning, SeparationError
-from ..models import (
-    ConditionalLogisticRegression,
-    ConditionalPoissonRegression,
-    CoxRegression,
-    FineGrayRegression,
-    LinearRegression,
-    LogisticRegression,
-    PoissonRegression,
-)
 from ..models.estimators.penalized_model import PenalizedModel
 from ..priors import Normal, Prior
 from ..select import CrossValidation
@@ -64,28 +54,8 @@ def _fitted(
 ) -> PenalizedModel:
     """Fit the site's rows with the estimator of the plan's model."""
     problem = rows.problem
-    common: dict[str, Any] = {"prior": prior, "cv": cv}
-    y: Any = rows.y
-    model: Any
-    if plan.model == "cox":
-        assert rows.event is not None
-        ties: Any = plan.ties or "efron"
-        model, y = CoxRegression(ties=ties, **common), Surv(rows.y, rows.event, rows.entry)
-    elif plan.model == "fine_gray":
-        assert rows.codes is not None
-        model = FineGrayRegression(cause=plan.cause, **common)
-        y = Surv(rows.y, rows.codes, rows.entry)
-    elif plan.model == "linear":
-        model = LinearRegression(**common)
-    elif plan.model == "logistic":
-        model = LogisticRegression(**common)
-    elif plan.model == "poisson":
-        model = PoissonRegression(**common)
-    elif plan.model == "conditional":
-        method: Any = plan.ties or "exact"
-        model = ConditionalLogisticRegression(method=method, **common)
-    else:
-        model = ConditionalPoissonRegression(**common)
+    model: Any = plan.planned.estimator(plan, prior=prior, cv=cv)
+    y = plan.planned.target(rows.y, rows.event, rows.entry, rows.codes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
         fitted: PenalizedModel = model.fit(
@@ -134,7 +104,7 @@ def local_profiles(rows: SiteRows, plan: FederatedPlan) -> tuple[dict[str, np.nd
             )
         most = (
             np.inf
-            if plan.model == "linear"
+            if plan.planned.quadratic
             else CONVERGENCE.max_predictor_change / _extent(rows, plan, name)
         )
         with warnings.catch_warnings():  # a flat side is covered as far as numbers have digits

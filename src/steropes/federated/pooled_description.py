@@ -96,10 +96,10 @@ class PooledDescription:
 def describe(plan: FederatedPlan, exchange: Exchange) -> PooledDescription:
     """Request the description, and before it the event times if risk sets share no given grid."""
     times, leave_times = _times(plan, exchange)
-    arrays = {"leave_times": leave_times} if plan.model == "fine_gray" else {}
+    arrays = {"leave_times": leave_times} if plan.planned.has_competing_events else {}
     totals = exchange.total("describe", arrays if plan.shares_risk_sets else {})
     weight, rows = totals.number("weight"), totals.count("rows")
-    events = None if plan.model == "linear" else totals.count("events")
+    events = None if plan.planned.quadratic else totals.count("events")
     if not weight > 0:
         raise DataError("the sites' rows have no weight")
     _refuse_description(totals, weight, rows, events)
@@ -107,7 +107,7 @@ def describe(plan: FederatedPlan, exchange: Exchange) -> PooledDescription:
     center, scale, mean = _columns(plan, totals, weight)
     start, outcome_variance = _outcome(plan, totals, weight)
     censoring = None
-    if plan.shares_risk_sets and plan.model == "fine_gray":
+    if plan.shares_risk_sets and plan.planned.has_competing_events:
         censoring = pooled_censoring(plan, leave_times, totals)
     return PooledDescription(
         weight, rows, totals.count("people"), events, center, scale, mean,
@@ -132,7 +132,7 @@ def _times(plan: FederatedPlan, exchange: Exchange) -> tuple[np.ndarray, np.ndar
         return grid, grid
     answers = exchange.each("times")
     times = np.unique(np.concatenate([a.arrays["times"] for a in answers]))
-    if plan.model != "fine_gray":
+    if not plan.planned.has_competing_events:
         return times, none
     return times, np.unique(np.concatenate([a.arrays["leave_times"] for a in answers]))
 
@@ -176,13 +176,14 @@ def _refuse_events(plan: FederatedPlan, events: int | None, rows: int) -> None:
     """Reject data without events, or without others: their estimates are not finite."""
     if events == 0:
         raise DataError("no site has an event")
-    if plan.model == "logistic" and events == rows:
+    if plan.planned.needs_non_events and events == rows:
         raise DataError("everyone has the event, at all sites")
 
 
 def _outcome(plan: FederatedPlan, totals: Totals, weight: float) -> tuple[np.ndarray, float]:
     """Compute the initial common intercept, and the variance of the outcome."""
-    if not (plan.intercepts or plan.has_own_intercepts):
+    intercept = plan.planned.intercept
+    if intercept is None:
         return np.empty(0), math.nan
     total, within = totals.number("outcome"), totals.number("outcome_within") / weight
     if plan.has_own_intercepts:
@@ -190,9 +191,4 @@ def _outcome(plan: FederatedPlan, totals: Totals, weight: float) -> tuple[np.nda
     middle = total / weight
     between = totals.number("outcome_between") / weight - middle**2
     variance = within + (between if between > EVALUATION.min_between_share * middle**2 else 0.0)
-    if plan.model == "linear":
-        return np.array([middle]), variance
-    if plan.model == "poisson":
-        return np.log(np.array([total / totals.number("expected")])), variance
-    share = np.clip(np.array([middle]), 1e-12, 1 - 1e-12)
-    return np.log(share / (1 - share)), variance
+    return np.array([intercept.start(middle, total, totals.number("expected"))]), variance

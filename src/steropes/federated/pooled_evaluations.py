@@ -273,7 +273,7 @@ class SummedEvaluations(Evaluations):
         )
         if self.head and np.isfinite(sums.loss[0]):
             refuse_other_intercept(
-                self.exchange.plan.model, self.described.weight, self.described.outcome,
+                self.exchange.plan.planned.intercept, self.described.weight, self.described.outcome,
                 float(sums.gradient[0, 0]), float(sums.hessian[0, 0, 0]),
             )  # fmt: skip
         return self.add(points, columns, sums)

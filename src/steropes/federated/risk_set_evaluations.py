@@ -106,7 +106,7 @@ class StoredRiskSets(Evaluations):
     def __init__(self, plan: FederatedPlan, described: PooledDescription, l1: np.ndarray) -> None:
         super().__init__(plan, described.center, l1)
         self.described = described
-        self.ties = "breslow" if plan.model == "fine_gray" else plan.ties or "efron"
+        self.ties = "breslow" if plan.planned.has_competing_events else plan.ties or "efron"
 
     def shares(self, theta: np.ndarray) -> HessianWeights | None:
         """Predict the weights of the Hessian at a point from the nearest known one, or None."""

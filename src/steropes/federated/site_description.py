@@ -45,7 +45,7 @@ def description(
         out["outcome_between"] = total * middle**2
     if rows.held_out is not None:
         out["fold_weight"] = w @ rows.held_out
-    if plan.shares_risk_sets and plan.model == "fine_gray":
+    if plan.shares_risk_sets and plan.planned.has_competing_events:
         out |= censoring_counts(
             rows, np.asarray(request.arrays.get("leave_times", np.empty(0)), float)
         )

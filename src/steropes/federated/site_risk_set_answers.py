@@ -67,7 +67,7 @@ def risk_set_arrays(
 
 def _censoring(plan: FederatedPlan, request: Message) -> PooledCensoring | None:
     """Read the censoring distribution from a request; None if the model needs none."""
-    if plan.model != "fine_gray":
+    if not plan.planned.has_competing_events:
         return None
     times = request.arrays.get("censoring_times")
     if times is None or times.ndim != 1:

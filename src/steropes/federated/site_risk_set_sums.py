@@ -10,9 +10,10 @@ from scipy import sparse
 from ..errors import DataError
 from ..likelihoods.fine_gray_likelihood import FAINT
 from .federated_constants import EVALUATION
+from .planned_models import INTERRUPTED
 from .pooled_censoring import PooledCensoring
 from .pooled_risk_sets import HeldOut, HessianWeights, RiskSums
-from .site_rows import INTERRUPTED, SiteRows
+from .site_rows import SiteRows
 from .site_sums import linear_predictor
 
 __all__ = ["SiteRiskSets", "event_times"]

@@ -13,14 +13,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..backends import host_backend
-from ..backends.protocols import Backend
 from ..data import (
-    Surv,
     check_exposure,
     check_offset,
-    check_response,
     check_strata,
-    check_survival,
     check_weights,
 )
 from ..data.csv_tables import read_csv_file
@@ -28,33 +24,17 @@ from ..data.input_types import LabelsLike, TableLike
 from ..design import Design, design_of_numbers, has_names
 from ..errors import DataError
 from ..fit import Problem
-from ..likelihoods import (
-    ConditionalLogisticLikelihood,
-    ConditionalPoissonLikelihood,
-    CoxLikelihood,
-    FineGrayLikelihood,
-    Likelihood,
-    LinearLikelihood,
-    LogisticLikelihood,
-    MatchedCoxLikelihood,
-    PoissonLikelihood,
-)
-from ..likelihoods.cox_risk_set_sums import Ties
 from ..select.folds import cut
-from .federated_plan import WITHIN, FederatedPlan
+from .federated_plan import FederatedPlan
+from .planned_models import SiteColumns
 from .row_digests import SiteTable, column_values
 
-__all__ = ["INTERRUPTED", "SiteData", "SiteRows", "read_rows", "read_table"]
+__all__ = ["SiteData", "SiteRows", "read_rows", "read_table"]
 
 # A table, or a mapping of ``"X"`` and vectors by name.
 OpenTable: TypeAlias = dict[str, Any] | TableLike
 # A table, the path to one, or a mapping of ``"X"`` and vectors by name; see `read_rows`.
 SiteData: TypeAlias = str | Path | dict[str, Any] | TableLike
-
-INTERRUPTED = (
-    "between competing events and later events of interest there is a time at which nobody, or "
-    "hardly anyone, was under observation: leave out rows that end before it"
-)
 
 
 @dataclass(frozen=True)
@@ -233,58 +213,31 @@ def _rows(
     table: SiteTable,
 ) -> SiteRows:  # fmt: skip
     """Create the rows from a design and a function that returns other columns."""
-    n, backend = design.n, host_backend()
+    n = design.n
 
     def vector(name: str | None) -> ArrayLike | None:
         return None if name is None else take(name)
 
     weights = check_weights(vector(plan.weight), n)
-    offset = check_offset(vector(plan.offset), n, plan.model != "linear")
+    offset = check_offset(vector(plan.offset), n, not plan.planned.quadratic)
     log_exposure = check_exposure(vector(plan.exposure), n)
     if log_exposure is not None:
         offset = log_exposure if offset is None else offset + log_exposure
     strata = check_strata(vector(plan.strata), n) if plan.strata is not None else None
-    if strata is not None and plan.model in WITHIN:
-        _refuse_silent(check_response(take(plan.outcome), n) > 0, strata, plan)
-    likelihood: Likelihood
-    event: np.ndarray | None = None
-    entry: np.ndarray | None = None
-    codes: np.ndarray | None = None
-    if plan.model in ("cox", "fine_gray"):
-        assert plan.event is not None
-        given = Surv(take(plan.outcome), take(plan.event), vector(plan.entry))
-        likelihood, y, entry, codes = _of_times(given, weights, strata, plan, backend)
-        event = codes == (plan.cause if plan.model == "fine_gray" else 1)
-        codes = codes if plan.model == "fine_gray" else None
-    elif plan.model == "linear":
-        y = check_response(take(plan.outcome), n)
-        likelihood = LinearLikelihood(y, backend)
-    elif plan.model in ("logistic", "conditional"):
-        y = _zero_or_one(check_response(take(plan.outcome), n))
-        event = y > 0
-        likelihood = _of_cases(y, strata, plan, backend)
-    else:
-        y = check_response(take(plan.outcome), n, minimum=0.0)
-        event = y > 0
-        if plan.model == "poisson":
-            likelihood = PoissonLikelihood(y, backend)
-        else:
-            assert strata is not None
-            likelihood = ConditionalPoissonLikelihood(y, strata, backend)
+    found = plan.planned.read(SiteColumns(take, weights, strata, plan, host_backend()))
+    likelihood = found.likelihood
     if plan.intercepts or plan.has_own_intercepts or likelihood.shift_invariant:
         design = design.centered()
     problem = Problem(design, likelihood, weights, offset, None, list(plan.columns))
-    within = plan.model in WITHIN
-    assert not within or strata is not None
+    within = plan.planned.within_strata
     unit = strata if within and strata is not None else np.arange(n)
     held_out = None
     if plan.folds:
-        label = None if event is None else event.astype(np.int64)
         groups = vector(plan.groups)
-        held_out = _folds(plan, site, label if codes is None else codes, within, unit, groups,
-                          weights)  # fmt: skip
+        held_out = _folds(plan, site, found.labels, within, unit, groups, weights)
     return SiteRows(
-        problem, table, unit, event, np.asarray(y), entry, strata, codes, held_out
+        problem, table, unit, found.event, np.asarray(found.y), found.entry, strata, found.codes,
+        held_out,
     )  # fmt: skip
 
 
@@ -296,77 +249,3 @@ def _folds(
     chooser = replace(plan.chooser(site), groups=groups)
     fold, pairs = cut(chooser, label, unit if within else None, weights)
     return np.stack([fold[:, r] == f for r, f in pairs], axis=1)
-
-
-def _refuse_silent(event: np.ndarray, strata: np.ndarray, plan: FederatedPlan) -> None:
-    """Reject rows without any stratum that has both an event and rows to compare it with."""
-    rows, events = np.bincount(strata), np.bincount(strata, event)
-    exact = plan.model == "conditional" and plan.ties in (None, "exact")
-    if not ((events > 0) & (rows > (events if exact else 1))).any():
-        raise DataError(
-            "no stratum (matched set, person) here has both an event and other rows, so that these "
-            "rows are uninformative: check the strata, or leave the site out of the plan"
-        )
-
-
-def _of_times(
-    given: np.ndarray,
-    weights: np.ndarray,
-    strata: np.ndarray | None,
-    plan: FederatedPlan,
-    backend: Backend,
-) -> tuple[Likelihood, np.ndarray, np.ndarray | None, np.ndarray]:
-    """Create the likelihood, with times and entries on the plan's grid if any, and event codes."""
-    competing = plan.model == "fine_gray"
-    y, codes, entry = check_survival(given, len(weights), competing=competing)
-    if plan.times:
-        y, entry = on_grid(y, entry, plan.times)
-    if not competing:
-        ties: Ties = "breslow" if plan.ties == "breslow" else "efron"
-        codes = (codes > 0).astype(np.int64)
-        return CoxLikelihood(y, codes > 0, backend, entry, strata, ties), y, entry, codes
-    likelihood = FineGrayLikelihood(y, codes, backend, plan.cause, strata, entry)
-    if plan.baseline == "site" and likelihood.cut_off(weights) is not None:
-        raise DataError(INTERRUPTED)
-    return likelihood, y, entry, codes
-
-
-def _of_cases(
-    y: np.ndarray, strata: np.ndarray | None, plan: FederatedPlan, backend: Backend
-) -> Likelihood:
-    """Create the likelihood of a logistic or conditional model."""
-    if plan.model == "logistic":
-        return LogisticLikelihood(y, backend)
-    assert strata is not None
-    if plan.ties is None or plan.ties == "exact":
-        return ConditionalLogisticLikelihood(y, strata, backend)
-    return MatchedCoxLikelihood(y, strata, backend, plan.ties)
-
-
-def _zero_or_one(y: np.ndarray) -> np.ndarray:
-    """Validate a binary outcome."""
-    wrong = (y != 0) & (y != 1)
-    if wrong.any():
-        i = int(wrong.argmax())
-        raise DataError(f"the outcome must be 0 or 1; row {i} has another value")
-    return y
-
-
-def on_grid(
-    time: np.ndarray, entry: np.ndarray | None, times: tuple[float, ...]
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Round times up to a grid, and entries down.
-
-    A row is then at risk at each grid time with an interval that intersects (entry, time].
-    """
-    grid = np.asarray(times, float)
-    late = time > grid[-1]
-    if late.any():
-        raise DataError(
-            f"{int(late.sum())} people are observed beyond the grid's last time, {grid[-1]:g}; "
-            "censor them there, or extend the grid"
-        )
-    if entry is not None:
-        low = np.concatenate([[-np.inf], grid])
-        entry = low[np.searchsorted(grid, entry, side="right")]
-    return grid[np.searchsorted(grid, time, side="left")], entry

@@ -21,7 +21,6 @@ from ..likelihoods.base import Bound
 from ..solve.data_term import WorkingColumns
 from ..solve.hessian import hessian
 from .federated_plan import FederatedPlan
-from .site_intercept import maximize_intercept, refuse_no_intercept
 from .site_rows import SiteRows
 
 __all__ = ["Sums", "column_moments", "linear_predictor", "pack_lower", "sums_at", "unpack_lower"]
@@ -131,13 +130,16 @@ def sums_at(
 
 def _maximal(rows: SiteRows, plan: FederatedPlan, eta: np.ndarray, fold: int) -> float:
     """Compute the site's own intercept from the training rows of a fold."""
+    intercept = plan.own_intercept
+    assert intercept is not None
     w, offset = rows.problem.weights, rows.problem.offset
     if fold >= 0:
         assert rows.held_out is not None
         w = w * ~rows.held_out[:, fold]
-        refuse_no_intercept(plan, rows.y, w, f"outside of fold {fold}")
+        intercept.refuse_infinite(rows.y, w, f"outside of fold {fold}")
     fixed = eta[:, 0] if offset is None else eta[:, 0] + offset
-    return maximize_intercept(plan, rows.y, w, fixed)
+    some = w > 0
+    return intercept.maximum(rows.y[some], w[some], fixed[some])
 
 
 def _in_order(rows: SiteRows, eta: np.ndarray) -> Array:

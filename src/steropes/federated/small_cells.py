@@ -19,7 +19,7 @@ from scipy import sparse
 from ..data.group_checks_and_counts import count_distinct
 from ..errors import listed
 from .federated_constants import ADMISSION
-from .federated_plan import SURVIVAL, UNCONDITIONAL, FederatedPlan
+from .federated_plan import FederatedPlan
 from .owner_rules import OwnerRules
 from .row_digests import column_values, mixed
 from .site_rows import SiteRows
@@ -69,7 +69,7 @@ class SiteCells:
         self.own = rows.problem.weights > 0
         self.part = np.where(self.own, 0, -1) if part is None else part
         self.counted = self.part >= 0
-        self.own_units = plan.model not in UNCONDITIONAL and plan.model not in SURVIVAL
+        self.own_units = plan.planned.within_strata
         self.covariates = list(_covariates(rows, self.counted, rules.levels))
         self.outcomes = list(self._outcomes())
         self.others = list(others)
@@ -79,7 +79,7 @@ class SiteCells:
     def _outcomes(self) -> Iterator[Factor]:
         """Yield the factors of the outcome: events by cause, and times of shared risk sets."""
         rows, plan = self.rows, self.plan
-        if plan.model == "linear":
+        if plan.planned.quadratic:
             yield from factor_of(plan.outcome, rows.y, self.counted, self.rules.levels)
             return
         assert rows.event is not None
@@ -98,7 +98,7 @@ class SiteCells:
         """Yield the factors of columns in other roles, whose values the totals depend on too."""
         rows, plan = self.rows, self.plan
         names = [plan.weight, plan.offset, plan.exposure, plan.groups]
-        if plan.model in SURVIVAL:
+        if plan.planned.of_times:
             names.append(plan.strata)
             names += [] if plan.shares_risk_sets else [plan.outcome, plan.entry]
         for name in dict.fromkeys(n for n in names if n is not None):
@@ -355,7 +355,7 @@ class SiteCells:
         pattern, problem = np.zeros(len(self.counted), np.uint64), self.rows.problem
         for j, (rows, values) in enumerate(column_values(self.rows.design)):
             pattern[rows] += mixed(values, j)
-        times = [self.rows.y, self.rows.entry] if self.plan.model in SURVIVAL else []
+        times = [self.rows.y, self.rows.entry] if self.plan.planned.of_times else []
         for j, x in enumerate([problem.weights, problem.offset, *times]):
             if x is not None:
                 pattern += mixed(x, -1 - j)
