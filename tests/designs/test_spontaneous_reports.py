@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steropes import DataError
+from steropes import DataError, LogisticRegression, Normal
 from steropes.designs.surveillance import (
     GammaMixture,
+    adjusted_disproportionality,
     disproportionality,
     fit_gamma_mixture,
     report_counts,
@@ -124,3 +125,57 @@ def test_bad_input_is_refused():
         fit_gamma_mixture([1] * 30, [0] * 30)
     with pytest.raises(DataError, match="'event'"):
         report_counts(pd.DataFrame({"report": [1], "drug": ["a"], "event": [None]}))
+
+
+def co_reported(size=800, seed=2):
+    """Reports in which B is often named beside A, which alone causes the rash."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(size):
+        a = rng.random() < 0.3
+        b = rng.random() < (0.7 if a else 0.1)
+        drugs = [d for d, named in (("A", a), ("B", b), ("C", rng.random() < 0.3)) if named]
+        events = ["rash"] if rng.random() < (0.4 if a else 0.05) else []
+        events += ["fever"] if rng.random() < 0.2 else []
+        rows += [(number, d, e) for d in drugs or ["D"] for e in events or ["other"]]
+    return pd.DataFrame(rows, columns=["report", "drug", "event"])
+
+
+def test_adjustment_takes_the_effect_of_co_reported_drugs_off():
+    reports = co_reported()
+    before = reports.copy()
+    found = adjusted_disproportionality(reports)
+    pd.testing.assert_frame_equal(reports, before)
+    assert found.loc["B, rash", "ror"] > 3
+    assert found.loc["B, rash", "lower"] < 1 < found.loc["B, rash", "upper"]
+    assert found.loc["A, rash", "lower"] > 3
+    # The fit of one event, by hand.
+    drugs = pd.crosstab(reports["report"], reports["drug"]).clip(upper=1)
+    y = reports.groupby("report")["event"].agg(lambda e: "rash" in set(e)).astype(int)
+    model = LogisticRegression(prior=Normal(1.0)).fit(drugs, y)
+    own = found[found["event"] == "rash"].set_index("drug")["adjusted_or"]
+    np.testing.assert_allclose(
+        own, np.exp(pd.Series(model.coef_, drugs.columns)[own.index]), rtol=1e-6
+    )
+    # A weak prior agrees with maximum likelihood, and events are independent of each other.
+    free = adjusted_disproportionality(
+        reports, events=["rash"], estimator=LogisticRegression(prior=Normal(1e6))
+    )
+    assert set(free["event"]) == {"rash"}
+    assert free.loc["A, rash", "adjusted_or"] > found.loc["A, rash", "adjusted_or"]
+    assert "Adjusted odds ratio (95% CI)" in found.paper_table().columns
+    assert found.head(3).plot().get_xlabel().startswith("Adjusted odds ratio")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"events": ["cough"]}, "no report names 'cough'"),
+        ({"min_reports": 10_000}, "No drug has 10000 reports"),
+        ({"min_reports": 0}, "min_reports must be"),
+        ({"drug": "medicine"}, "lacks the column 'medicine'"),
+    ],
+)
+def test_bad_input_of_adjustment_is_refused(options, message):
+    with pytest.raises(DataError, match=message):
+        adjusted_disproportionality(co_reported(50), **options)

@@ -1,5 +1,6 @@
 """Surveillance of outcomes as data accrue: sequential tests, and signals among many outcomes."""
 
+from steropes.designs.surveillance.adjusted_reports import adjusted_disproportionality
 from steropes.designs.surveillance.bias_correction import (
     BiasDistribution,
     CorrectedEffect,
@@ -42,6 +43,7 @@ __all__ = [
     "SequentialBound",
     "SequentialTreeScan",
     "TreeScan",
+    "adjusted_disproportionality",
     "binomial_bound",
     "calibrated_statistic",
     "conditional_poisson_bound",
