@@ -267,6 +267,8 @@ class Problem:
             return out
         by_class = self.offset.reshape(-1, len(self.weights))[:, self.weights > 0]
         own = design.channel[: self.n_constant]
+        if len(own) == len(by_class):  # of separate outcomes, none of which is a reference
+            return out
         (reference,) = np.setdiff1d(np.arange(len(by_class)), own)
         middle = np.median(by_class[own] - by_class[reference], axis=1)
         return np.where(np.abs(middle) < REPLICATES.far_offset, out, -middle)

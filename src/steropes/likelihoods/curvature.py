@@ -149,6 +149,9 @@ class ChannelCurvature:
         kernels compute v_ik from the point, and without a baseline.
     interval_weights : tuple or None
         Factors of v_ik for the host's kernels; see `IntervalWeights`.
+    coupled : bool
+        Whether the channels of a person are coupled. Otherwise ``pairs``, (C, n), has the pairs of
+        each channel with itself alone, and others are zero.
     """
 
     h: Any
@@ -162,11 +165,12 @@ class ChannelCurvature:
     v: Any
     variances: Callable[[], Iterator[tuple[slice, Any]]] | None = None
     interval_weights: tuple[Any, ...] | None = None
+    coupled: bool = True
     grouped = False
 
     def pair(self, c: int, d: int) -> Any:
-        """∂²/∂h_ic ∂h_id of each person, (n,)."""
-        return self.pairs[pair_of(c, d, len(self.h))]
+        """∂²/∂h_ic ∂h_id of each person, (n,); c = d if channels are not coupled."""
+        return self.pairs[pair_of(c, d, len(self.h)) if self.coupled else c]
 
 
 def pair_of(c: int, d: int, C: int) -> int:

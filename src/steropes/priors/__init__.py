@@ -9,6 +9,7 @@ from .group_and_fused_laplace import FusedLaplace, GroupLaplace
 from .group_and_fused_penalty import GroupPenalty
 from .hierarchical import Hierarchical
 from .jeffreys import Jeffreys
+from .joint_priors import JointLaplace, JointNormal, JointPrior
 from .penalty import INFINITE_PENALTY, Penalty, SmoothTerm
 from .penalty_within_limits import LimitedPenalty
 from .separable_priors import ElasticNet, Laplace, Normal
@@ -24,6 +25,9 @@ __all__ = [
     "GroupPenalty",
     "Hierarchical",
     "Jeffreys",
+    "JointLaplace",
+    "JointNormal",
+    "JointPrior",
     "KeptColumns",
     "Laplace",
     "LimitedPenalty",

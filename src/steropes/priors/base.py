@@ -267,7 +267,7 @@ class Prior(ColumnSettings, FieldsInHtml, ABC):
         names: Sequence[str],
         exclude: Sequence[str | int],
         copies: Sequence[str],
-    ) -> Self | None:
+    ) -> Prior | None:
         """Return the prior of coefficients, several of which can belong to one column.
 
         Models with effects that change with time use it. The settings in `by_column` follow their

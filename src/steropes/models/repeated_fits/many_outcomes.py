@@ -24,6 +24,7 @@ from ...fit.outcome_batches import OutcomeFit, fit_outcomes
 from ...fit.parallel_tasks import has_parallel_backend, run_tasks
 from ...fit.shards import ShardedDesign
 from ...infer import refuse_separated, refuse_undetermined
+from ...priors import JointPrior
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.default_errors import has_fractions, name_errors
 from ..fitting.formula_fits import without_formula
@@ -31,6 +32,7 @@ from ..fitting.progress import Progress
 from ..fitting.row_arguments import FitInputs as FitInputs
 from ..fitting.setting_checks import numerical_settings
 from ..fitting.setting_types import MatrixLike
+from .joint_outcomes import fit_jointly
 from .outcome_inputs import (
     ROW_ARGUMENTS,
     FitArguments,
@@ -65,6 +67,9 @@ def fit_many(
     and its Hessian; with many rows, groups of eight run in parallel in ``n_jobs`` threads. Other
     models are fitted one after another on the same design: without a Laplace prior each needs
     its own Hessian, which is most of the work.
+
+    Under `JointLaplace` or `JointNormal` the outcomes are fitted together, because the prior
+    couples their coefficients: rare outcomes then learn from frequent ones.
 
     Parameters
     ----------
@@ -110,6 +115,8 @@ def fit_many(
         outcomes. Outcomes that cannot be cross-validated, for example because they have fewer
         events than there are folds, are fitted with the variance that the others choose.
         ``attrs["errors"]`` is the kind of errors, robust where weights are not whole numbers.
+        Under a prior across outcomes ``attrs["optimality"]`` is the certificate of the whole fit,
+        and with ``cv`` there are ``variance`` and ``attrs["cv_results"]``.
 
     Raises
     ------
@@ -163,12 +170,51 @@ def fit_many(
     own = {name: leave_out_missing(part, design.n) for name, part in given.items()}
     model = clone(estimator)
     model._check_settings()
-    if shared_prior:
+    if isinstance(model.prior, JointPrior):
+        _refuse_beside_joint_prior(shared_prior, store)
+        table = _together(model, design, own, level)
+    elif shared_prior:
         table = _with_shared_prior(model, design, own, level, store)
     else:
         table = _tidy(_fit_all(model, design, own, level, store), design.names)
     table = present_coefficients(table, model._ratio, level, labels=("outcome", "coefficient"))
     return _named(table, own)
+
+
+def _refuse_beside_joint_prior(shared_prior: bool, store: str | Path | None) -> None:
+    """Refuse arguments that are for outcomes that are fitted one by one."""
+    if shared_prior:
+        raise DataError(
+            "shared_prior chooses one variance for separate fits; a prior across outcomes has one "
+            "variance already. Leave shared_prior out."
+        )
+    if store is not None:
+        raise DataError("store is for outcomes that are fitted one by one; leave it out.")
+
+
+def _together(
+    model: PenalizedModel,
+    design: Design | ShardedDesign,
+    own: Mapping[str, FitArguments],
+    level: float,
+) -> pd.DataFrame:
+    """Fit all outcomes together under a prior that couples them."""
+    joint = fit_jointly(model, design, own, level)
+    note = ""
+    if not joint.converged:
+        note = f"Stopped with a KKT violation of {joint.optimality:.2g}, above tol. "
+    parts: dict[str, Part] = {
+        name: (table, joint.converged and table is not None, f"{note}{joint.notes[name]}".strip())
+        for name, table in joint.tables.items()
+    }
+    table = _tidy(parts, design.names)
+    if model.cv is not None:
+        table.insert(len(table.columns) - 2, "variance", joint.model.variance_)
+        results = pd.DataFrame(joint.model.cv_results_)
+        results = results.rename(columns={"group_variance": "mean_variance"})
+        table.attrs["cv_results"] = results.to_dict("list")
+    table.attrs["optimality"] = joint.optimality
+    return table
 
 
 def _fit_all(

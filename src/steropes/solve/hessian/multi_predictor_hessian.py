@@ -38,7 +38,7 @@ def _hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int) -> Arra
     for c, (at_c, columns_c) in enumerate(rows.places):
         if len(at_c) == 0:
             continue
-        for d in range(c, len(rows.places)):
+        for d in range(c, len(rows.places) if curvature.coupled else c + 1):
             at_d, columns_d = rows.places[d]
             new = np.concatenate([columns_c[at_c >= first], columns_d[at_d >= first]])
             if len(at_d) == 0 or len(new) == 0:
