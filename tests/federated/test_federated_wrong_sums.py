@@ -1,5 +1,7 @@
 """A site that answers wrong sums: what the others can notice."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -70,3 +72,52 @@ def test_sums_that_contradict_each_other_are_refused(model, baseline, field, fac
     monkeypatch.setattr(federated_site, "_sums", wrong)
     with pytest.raises(DataError, match="is impossible: the answer of at least one site is wrong"):
         run(plan_of(model, tables, baseline=baseline), tables)
+
+
+@pytest.mark.parametrize("lie", ["other direction", "negative curvature", "none"])
+def test_a_surrogate_that_contradicts_the_totals_is_refused(lie, monkeypatch):
+    """Before, the lead site could claim any estimate and any error."""
+    tables, honest = site_tables("logistic"), federated_site.fit_surrogate
+
+    def wrong(rows, plan, request):
+        found = honest(rows, plan, request)
+        at = np.array(request.arrays["at"], float)
+        at[0] -= request.arrays["center"] @ at[1:]
+        return replace(found, **{
+            "other direction": {"estimate": 2 * at - found.estimate},
+            "negative curvature": {"hessian": found.hessian - 2 * np.diag(np.diag(found.hessian))},
+            "none": {},
+        }[lie])  # fmt: skip
+
+    monkeypatch.setattr(federated_site, "fit_surrogate", wrong)
+    plan = plan_of("logistic", tables, method="odal", baseline="common")
+    if lie == "none":
+        assert run(plan, tables).converged
+        return
+    with pytest.raises(DataError, match="the surrogate of site 'north' is impossible"):
+        run(plan, tables)
+
+
+@pytest.mark.parametrize("lie", ["other slopes", "higher ends", "none"])
+def test_a_profile_that_no_likelihood_has_is_refused(lie, monkeypatch):
+    tables, honest = site_tables("cox"), federated_site.local_profiles
+    columns = ("drug",)
+
+    def wrong(rows, plan):
+        profiles, notes = honest(rows, plan)
+        if len(rows.y) == len(tables["north"]) and lie != "none":
+            profiles = {name: x.copy() for name, x in profiles.items()}
+            for x in profiles.values():
+                if lie == "other slopes":
+                    x[:, 2] *= -1
+                else:
+                    x[-1, 1] += 2 * np.ptp(x[:, 1])
+        return profiles, notes
+
+    monkeypatch.setattr(federated_site, "local_profiles", wrong)
+    plan = plan_of("cox", tables, columns, method="profiles", parameters=columns)
+    if lie == "none":
+        assert len(run(plan, tables).table)
+        return
+    with pytest.raises(DataError, match="the profile of 'drug' of site 'north' is impossible"):
+        run(plan, tables)

@@ -13,6 +13,7 @@ from ..backends.blas_threads import single_threaded_blas
 from ..errors import DataError
 from .federated_result import FederatedResult
 from .fit_in_rounds import evaluations_of
+from .impossible_totals import IMPOSSIBLE
 from .message_exchange import Exchange
 from .messages import Message
 from .pooled_description import PooledDescription, describe
@@ -55,6 +56,8 @@ def _fit(exchange: Exchange) -> FederatedResult:
         raise DataError(f"the lead site {leads[0]!r} left: name another one in a new plan")
     arrays = {"at": at, "gradient": g, "hessian": pack_lower(H), "center": described.center}
     answers = exchange.each("surrogate", arrays, {"weight": described.weight}, leads)
+    for answer in answers:
+        _refuse_wrong(answer, at, g, described.center, plan.prior == "none")
     coef, information = _together(answers, head + p)
     vcov = None if plan.prior == "laplace" else np.linalg.inv(information)
     if vcov is None:
@@ -76,6 +79,38 @@ def _first_estimate(answers: list[Message], q: int) -> tuple[np.ndarray, list[st
     if not (np.isfinite(estimate).all() and (variance > 0).all()):
         raise DataError("a site's estimates or variances are not finite")
     return (estimate / variance).sum(axis=0) / (1 / variance).sum(axis=0), notes
+
+
+def _refuse_wrong(
+    answer: Message, at: np.ndarray, g: np.ndarray, center: np.ndarray, free: bool
+) -> None:
+    """Refuse a surrogate's estimate and Hessian that contradict the totals.
+
+    At ``at`` the surrogate has the gradient of all rows, and at its estimate none. Between both it
+    falls, unless it is not convex there.
+
+    Parameters
+    ----------
+    at, g : (q,) arrays
+        The sites' average estimate with the intercept at the centres, and the gradient there.
+    free : bool
+        Whether no prior adds to the gradient.
+    """
+    q = len(at)
+    b = np.array(answer.array("estimate", (q,)), float)
+    H = unpack_lower(answer.array("hessian", (q * (q + 1) // 2,)), q)
+    size = np.sqrt(np.maximum(np.diag(H), 0.0))
+    size[size == 0] = 1.0
+    smallest = np.linalg.eigvalsh(H / size[:, None] / size).min()
+    if len(center) < q:
+        b[0] += center @ b[1:]
+    step = b - at
+    rises = g @ step > IMPOSSIBLE * (np.abs(g) @ np.abs(step) + 1.0)
+    if smallest < -IMPOSSIBLE * q or (free and (smallest <= 0 or rises)):
+        raise DataError(
+            f"the surrogate of site {answer.site!r} is impossible: its estimate does not follow "
+            "from the totals, or its Hessian has no inverse. Name another site as the lead"
+        )
 
 
 def _together(answers: list[Message], q: int) -> tuple[np.ndarray, np.ndarray]:

@@ -27,6 +27,9 @@ __all__ = ["FederatedProfiles", "combine_site_profiles"]
 
 Line = dict[str, Any]
 
+# Relative error of a profile, whose points are fits of their own, above its tangents.
+CONCAVE = 1e-4
+
 
 @dataclass(frozen=True)
 class FederatedProfiles(ResultOfRounds):
@@ -117,7 +120,7 @@ def combine_site_profiles(found: Profiles) -> FederatedProfiles:
     lines: list[Line] = []
     tables = {}
     for name in plan.parameters:
-        parts = {a.site: _points(a, name) for a in answers}
+        parts = {a.site: _points(a, name, plan.model) for a in answers}
         lines += [{"parameter": name, **line} for line in _combined(parts)]
         tables[name] = pd.concat(
             [pd.DataFrame(x, columns=["point", "log_likelihood", "gradient"]).assign(site=s)
@@ -138,11 +141,24 @@ def _notes(answer: Message) -> list[str]:
     return [str(note) for note in given] if isinstance(given, list) else []
 
 
-def _points(answer: Message, name: str) -> np.ndarray:
-    """Read the points of a site's profile; raise if there are none."""
+def _points(answer: Message, name: str, model: str) -> np.ndarray:
+    """Read the points of a site's profile; raise if no likelihood has such a profile.
+
+    Log-likelihoods are concave, so that a profile lies below all of its tangents; that of a linear
+    model need not, because the variance is profiled out too.
+    """
     x = answer.arrays.get(name)
     if x is None or x.ndim != 2 or x.shape[1] != 3 or len(x) < 2:
         raise DataError(f"the answer of site {answer.site!r} has no profile of {name!r}, (m, 3)")
+    at, value, slope = np.asarray(x, float).T
+    tangents = value + slope * (at[:, None] - at)
+    above = value[:, None] - tangents
+    slack = np.inf if model == "linear" else CONCAVE * (1.0 + np.ptp(value))
+    if not (np.isfinite(above) & (above <= slack)).all():
+        raise DataError(
+            f"the profile of {name!r} of site {answer.site!r} is impossible: a log-likelihood is "
+            "finite and below its tangents. Ask the site for its version and table"
+        )
     return np.asarray(x, float)
 
 
