@@ -139,7 +139,8 @@ def test_hidden_databases_of_a_synthesis_do_not_follow_from_it(tmp_path):
     by_analysis = table.groupby("analysis_id")["rr"]
     assert by_analysis.count().to_dict() == {1: 4, 2: 0, 3: 0}
     hidden = table.query("analysis_id > 1")
-    assert hidden[["log_rr", "se_log_rr", "tau", "i_squared"]].isna().all(axis=None)
+    numbers = ["log_rr", "se_log_rr", "tau", "i_squared", "pi_95_lb", "pi_95_ub"]
+    assert hidden[numbers].isna().all(axis=None)
     assert hidden["status"].str.contains("hidden estimates of databases could follow").all()
     views = results_views(read_sources(paths), DisclosureRules(), unblind=True)
     table = next(v for v in views if v.name == "synthesis").table

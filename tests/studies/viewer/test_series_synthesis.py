@@ -75,7 +75,8 @@ def test_a_hidden_database_does_not_follow_from_the_combination():
     weak = series("b", [3.777], unblind=0)
     found = view(series("a", [1.2]), weak).table
     assert found[HIDDEN].all()
-    assert found[["rr", "log_rr", "se_log_rr", "tau", "i_squared"]].isna().all(axis=None)
+    numbers = ["rr", "log_rr", "se_log_rr", "tau", "i_squared", "pi_95_lb"]
+    assert found[numbers].isna().all(axis=None)
     assert view(series("a", [1.2]), weak, unblind=True).table["rr"].notna().all()
     excluded = view(series("a", [1.2]), series("b", [3.777], unblind=0, synthesis=0)).table
     assert excluded["databases"].tolist() == [1] * 4

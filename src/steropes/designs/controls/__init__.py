@@ -7,7 +7,10 @@ from steropes.designs.controls.empirical_calibration import (
     fit_systematic_error,
     leave_one_out,
 )
+from steropes.designs.controls.error_comparison import compare_errors
+from steropes.designs.controls.error_posterior import ErrorPosterior, error_posterior
 from steropes.designs.controls.performance_metrics import ControlEstimates, control_performance
+from steropes.designs.controls.profile_errors import calibrate_profile, fit_profile_error
 from steropes.designs.controls.signal_injection import (
     InjectedOutcomes,
     Synthesis,
@@ -25,14 +28,19 @@ __all__ = [
     "Calibrated",
     "ControlEstimates",
     "ErrorModel",
+    "ErrorPosterior",
     "InjectedOutcomes",
     "Synthesis",
     "SystematicError",
     "add_outcomes",
     "calibrate",
     "calibrate_interval",
+    "calibrate_profile",
+    "compare_errors",
     "control_performance",
+    "error_posterior",
     "fit_error_model",
+    "fit_profile_error",
     "fit_systematic_error",
     "leave_one_group_out",
     "leave_one_out",

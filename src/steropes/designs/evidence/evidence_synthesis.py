@@ -194,6 +194,8 @@ def _line(
         "se_log_rr": found.se if math.isfinite(found.se) else math.nan,
         "i_squared": found.i_squared if isinstance(found, Combined) else math.nan,
         "tau": found.tau,
+        "pi_95_lb": ratio_of(found.predicted_lower),
+        "pi_95_ub": ratio_of(found.predicted_upper),
         "note": "; ".join([*([] if has else [NO_FINITE]), *notes]),
     }
 

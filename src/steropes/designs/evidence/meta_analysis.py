@@ -18,6 +18,7 @@ from steropes.infer.inference_constants import PROFILE
 __all__ = ["Combined", "Profile", "combine_normal", "combine_profiles"]
 
 HALF = 3.8414588206941227 / 2  # The drop of a log-likelihood at its 95 % limits.
+LEAST_PREDICTED = 3  # With fewer databases there is no prediction for a further one.
 RISE = "likelihoods may keep rising: they rise to"
 STARTS = 4001  # The number of points, in addition to the stored ones, that bracket the maximum.
 
@@ -38,6 +39,10 @@ class Combined(DrawnEffect):
         Share of the variation that is between databases (Higgins and Thompson 2002).
     tau : float
         Standard deviation of the effect between databases; 0 for fixed effects.
+    predicted_lower, predicted_upper : float
+        95 % limits of the effect in a further database (Higgins, Thompson and Spiegelhalter 2009):
+        t quantiles with k − 2 degrees of freedom of √(τ² + se²). NaN for fixed effects, and with
+        fewer than three databases.
 
     Examples
     --------
@@ -53,6 +58,8 @@ class Combined(DrawnEffect):
     databases: int
     i_squared: float
     tau: float = 0.0
+    predicted_lower: float = math.nan
+    predicted_upper: float = math.nan
 
 
 def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) -> Combined:
@@ -71,8 +78,8 @@ def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) ->
     Returns
     -------
     Combined
-        Named tuple of the combined log ratio, its standard error and 95 % limits, the number of
-        databases, I² and τ.
+        The combined log ratio, its standard error and 95 % limits, the number of databases, I², τ
+        and, with random effects, the prediction for a further database.
 
     Raises
     ------
@@ -81,7 +88,8 @@ def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) ->
 
     References
     ----------
-    DerSimonian and Laird (1986), Controlled Clinical Trials 7:177–188.
+    DerSimonian and Laird (1986), Controlled Clinical Trials 7:177–188. Higgins, Thompson and
+    Spiegelhalter (2009), JRSS A 172:137–159 (prediction).
 
     Examples
     --------
@@ -90,6 +98,8 @@ def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) ->
     >>> round(found.log_rr, 3), round(found.se, 4)
     (0.3, 0.0707)
     """
+    from scipy.stats import t
+
     y, s = (
         np.atleast_1d(np.asarray(log_rr, dtype=float)),
         np.atleast_1d(np.asarray(se, dtype=float)),
@@ -109,9 +119,14 @@ def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) ->
         tau2 = max(0.0, (q - df) / float(w.sum() - (w**2).sum() / w.sum()))
         w = 1 / (s**2 + tau2)
     centre, spread = float((w * y).sum() / w.sum()), 1 / math.sqrt(float(w.sum()))
+    predicted = (math.nan, math.nan)
+    if random and df >= LEAST_PREDICTED - 1:
+        reach = float(t.ppf(0.975, df - 1)) * math.sqrt(tau2 + spread**2)
+        predicted = (centre - reach, centre + reach)
     return Combined(
-        centre, spread, centre - Z * spread, centre + Z * spread, len(y), i_squared, math.sqrt(tau2)
-    )
+        centre, spread, centre - Z * spread, centre + Z * spread, len(y), i_squared,
+        math.sqrt(tau2), *predicted,
+    )  # fmt: skip
 
 
 def combine_profiles(profiles: Sequence[Profile]) -> Combined:

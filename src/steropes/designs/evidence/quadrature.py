@@ -18,6 +18,7 @@ __all__ = [
     "averaged_likelihood",
     "effects_grid",
     "heavy_cdf",
+    "likely_range",
     "means_grid",
     "spreads_grid",
     "trapezoid_weights",
@@ -125,7 +126,7 @@ def means_grid(
     def total(b: NDArray) -> NDArray:
         return _together(known, b, mean_sd)
 
-    middle = np.linspace(*_likely(total, effect, total(effect)), points // 2)
+    middle = np.linspace(*likely_range(total, effect, total(effect)), points // 2)
     step = float(middle[1] - middle[0])
     beyond = step * (GROWTH ** np.arange(1, 400) - 1) / (1 - 1 / GROWTH)
     below, above = middle[0] - beyond, middle[-1] + beyond
@@ -160,7 +161,7 @@ def averaged_likelihood(
     """
     from scipy.special import ndtr
 
-    low, high = _likely(f.upper_bound, wide, f.upper_bound(wide))
+    low, high = likely_range(f.upper_bound, wide, f.upper_bound(wide))
     effect = np.linspace(max(low, f.low), min(high, f.high), points)
     values = f.upper_bound(effect)
     top, h = values.max(), effect[1] - effect[0]
@@ -198,7 +199,7 @@ def heavy_cdf(x: NDArray) -> NDArray:
     return np.asarray(0.5 + 0.5 * x * (square + 6) / (square + 4) ** 1.5)
 
 
-def _likely(
+def likely_range(
     f: Callable[[NDArray], NDArray], effect: NDArray, values: NDArray
 ) -> tuple[float, float]:
     """Find the range of effects in which a log-likelihood is not negligible.

@@ -76,7 +76,8 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
         One row per question, outcome, analysis and ``method``: "fixed, profile", "fixed, normal",
         "random, normal" and "random, Bayesian"; the names ``target``, ``comparator``, ``outcome``
         and ``analysis``; ``databases``, ``rr``, ``ci_95_lb``, ``ci_95_ub``, ``log_rr``,
-        ``se_log_rr``, ``i_squared``, ``tau`` and ``note``. The note gives the reason for missing
+        ``se_log_rr``, ``i_squared``, ``tau``, ``pi_95_lb`` and ``pi_95_ub`` (limits of the ratio in
+        a further database, with random effects) and ``note``. The note gives the reason for missing
         numbers, the databases left out, and those that take part by a standard error.
         ``disclosure`` gives the rules under which each archive was released, from the manifest in
         its folder.
@@ -145,7 +146,8 @@ def combine_tables(read: Sequence[Tables], *, unblind: bool = False) -> pd.DataF
             note = "; ".join(str(n) for n in (line["note"], differ) if n)
             lines.append({**dict(zip(KEY, key, strict=True)), **named, **line, "note": note})
     columns = [*KEY, "target", "comparator", "outcome", "analysis", "method", "databases"]
-    columns += ["rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr", "i_squared", "tau", "note"]
+    columns += ["rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr", "i_squared", "tau"]
+    columns += ["pi_95_lb", "pi_95_ub", "note"]
     return pd.DataFrame(lines, columns=columns)
 
 

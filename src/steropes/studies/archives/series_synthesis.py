@@ -23,7 +23,7 @@ SET = "exposures_outcome_set_id"
 KEY = [SET, "analysis_id", "covariate_id"]
 NUMBERS = [
     "method", "databases", "rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr", "i_squared", "tau",
-    "note",
+    "pi_95_lb", "pi_95_ub", "note",
 ]  # fmt: skip
 
 

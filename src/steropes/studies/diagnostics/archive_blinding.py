@@ -111,7 +111,9 @@ def without_derivable_syntheses(combined: pd.DataFrame, results: pd.DataFrame) -
     found = combined.copy()
     outcomes = [c for c in (*OUTCOMES, "covariate_outcomes") if c in found]
     found = found.astype(dict.fromkeys(outcomes, "Int64"))
-    numbers = [c for c in (*EFFECT, "i_squared", "i_2", "tau") if c in found]
+    numbers = [
+        c for c in (*EFFECT, "i_squared", "i_2", "tau", "pi_95_lb", "pi_95_ub") if c in found
+    ]
     found.loc[marked, numbers] = math.nan
     found.loc[marked, outcomes] = pd.NA
     if "note" in found:

@@ -10,9 +10,14 @@ import numpy as np
 import pandas as pd
 
 from steropes.data.number_text import number
-from steropes.designs.controls.empirical_calibration import fit_systematic_error
+from steropes.designs.controls.empirical_calibration import (
+    LEAST_CONTROLS,
+    fit_systematic_error,
+)
+from steropes.designs.controls.error_comparison import compare_errors
 from steropes.designs.controls.performance_metrics import ControlEstimates
 from steropes.designs.values.normal_quantile import Z
+from steropes.studies.formatting.released_numbers import p_value
 from steropes.studies.report.control_plots import calibration_plot
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.page_parts import Rows
@@ -27,6 +32,9 @@ class Performance:
 
     Attributes
     ----------
+    errors : rows
+        The expected absolute systematic error of each analysis, and differences from the smallest,
+        from negative controls.
     by_ratio : dict of str to rows
         The metrics of the controls of each ratio.
     calibration : list of (str, dict of str to Picture)
@@ -34,6 +42,7 @@ class Performance:
     """
 
     all_controls: Rows
+    errors: Rows
     systematic_error: Picture | None
     by_ratio: dict[str, Rows]
     calibration: list[tuple[str, dict[str, Picture]]]
@@ -59,6 +68,7 @@ def performance(
     ratios = sorted(table["ratio"].dropna().unique())
     return Performance(
         _metrics(table[table["ratio"].isna()], labels),
+        _errors(found, labels),
         forest(f"error-{name}", rows, "estimated over true ratio"),
         {f"{r:g}": _metrics(table[table["ratio"] == r], labels) for r in ratios},
         [(labels[a], _plots(f, f"controls-{name}-{a}")) for a, f in found.items()],
@@ -83,6 +93,36 @@ def _metrics(table: pd.DataFrame, labels: Mapping[int, str]) -> Rows:
         )
         for a, line in plain.iterrows()
     ]
+
+
+def _errors(found: Mapping[int, ControlEstimates], labels: Mapping[int, str]) -> Rows:
+    """Compare the systematic errors of analyses with enough negative controls."""
+    parts = []
+    for a, f in found.items():
+        own = f.usable & (f.target == 1)
+        if own.sum() >= LEAST_CONTROLS:
+            rows = {"control": f.group[own], "log_rr": f.log_rr[own], "se": f.se[own]}
+            parts.append(pd.DataFrame(rows).assign(analysis=a))
+    if not parts:
+        return []
+    table = compare_errors(pd.concat(parts, ignore_index=True))
+    return [
+        (
+            labels[int(a)],
+            f"{line['controls']:.0f}",
+            _within(line["ease"], line["lower"], line["upper"]),
+            _within(line["difference"], line["difference_lower"], line["difference_upper"]),
+            p_value(line["p"]),
+        )
+        for a, line in table.iterrows()
+    ]
+
+
+def _within(value: float, lower: float, upper: float) -> str:
+    """Format a number with its interval; a dash if there is none."""
+    if math.isnan(value):
+        return "–"
+    return f"{number(value, 2)} ({number(lower, 2)} to {number(upper, 2)})"
 
 
 def _error_row(label: str, found: ControlEstimates) -> Row:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from steropes.data.number_text import counted, deciding, effect, number
 from steropes.designs.controls.empirical_calibration import fit_systematic_error, leave_one_out
+from steropes.designs.controls.error_posterior import error_posterior
 from steropes.studies.formatting.released_numbers import p_value
 from steropes.studies.report.control_plots import calibration_plot
 from steropes.studies.report.grid_report_view import KEY, Comparison, View
@@ -62,12 +63,14 @@ def _negative_controls(
         return AnalysisControls(label, len(of))
     limit = view.results.spec.thresholds.systematic_error
     error = fit_systematic_error(of["log_rr"], of["se_log_rr"])
+    posterior = error_posterior(of["log_rr"], of["se_log_rr"])
+    within = f"{number(posterior.ease_lower, 2)} to {number(posterior.ease_upper, 2)}"
     cover = leave_one_out(of["log_rr"], of["se_log_rr"])[["covers", "calibrated_covers"]].mean()
     picture = calibration_plot(f"controls-{comparison.id}-{analysis}", of, error.mean, error.sd)
     return AnalysisControls(
         label,
         len(of),
-        deciding(error.expected_absolute, limit),
+        f"{deciding(error.expected_absolute, limit)} (95% interval {within})",
         (float(cover.iloc[0]), float(cover.iloc[1])),
         view.collect(picture),
     )

@@ -39,6 +39,8 @@ SYNTHESIS = (
     *EFFECT[:3],
     column("i_squared", "I²", "share"),
     column("tau", "τ"),
+    column("pi_95_lb", "Lower prediction"),
+    column("pi_95_ub", "Upper prediction"),
     *texts("text", status="Status"),
     *texts("long", kind="Kind of ratio", note="Note"),
     column("log_rr", "Log ratio"),
