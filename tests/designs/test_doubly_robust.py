@@ -306,5 +306,25 @@ def test_times_are_refused_with_the_remedy():
     people = PEOPLE.assign(time=np.arange(N) + 1.0)
     with pytest.raises(steropes.DataError, match=r"tmle: times .*Survival"):
         steropes.compare_groups(
-            people, treatment="drug", time="time", event="ill", covariates=["x"], adjust="tmle"
-        )
+            people, treatment="drug", time="time", event="ill", covariates=["x"],
+            adjust=DoublyRobust(),
+        )  # fmt: skip
+
+
+def test_missing_outcomes_are_compared_with_a_model_of_missingness(tmp_path):
+    people = PEOPLE.assign(pain=np.where(np.arange(N) % 4 == 0, np.nan, Y))
+    roles = {"treatment": "drug", "outcome": "pain", "covariates": ["x"]}
+    step = DoublyRobust(missingness_model=steropes.LogisticRegression(), folds=2)
+    found = steropes.compare_groups(people, **roles, adjust=step)
+    alone = DoublyRobust(missingness_model=steropes.LogisticRegression(), folds=2)
+    alone.fit(people[["x"]], people["drug"], people["pain"])
+    own = found.effects.query("method == 'tmle'").iloc[0]
+    assert own["estimate"] == alone.effects_["estimate"].iloc[0]
+    complete = steropes.compare_groups(people[people["pain"].notna()], **roles)
+    rows = [x.effects.query("method == 'unadjusted'").iloc[0] for x in (found, complete)]
+    assert rows[0]["estimate"] == rows[1]["estimate"]
+    assert rows[0]["se"] == rows[1]["se"]
+    found.write_report(tmp_path / "page.html")
+    for adjust in ("weights", "tmle", [step, "weights"]):
+        with pytest.raises(steropes.DataError, match=r"'pain' is missing in .* alone in"):
+            steropes.compare_groups(people, **roles, adjust=adjust)

@@ -9,8 +9,9 @@ import pytest
 import steropes
 from steropes import PooledLogisticRegression, Surv
 from steropes.designs import DoublyRobust, DoublyRobustSurvival
-from steropes.designs.doubly_robust.discrete_survival import FollowUp
+from steropes.designs.doubly_robust.discrete_survival import FollowUp, arm_contributions
 from steropes.designs.doubly_robust.hazard_models import hazards_of_group
+from steropes.designs.doubly_robust.survival_targeting import targeted_hazards
 
 N = 800
 rng = np.random.default_rng(5)
@@ -152,11 +153,69 @@ def test_bad_input_is_named(settings, y, words):
         DoublyRobustSurvival(**settings).fit(X, A, y)
 
 
-def test_one_division_into_folds_is_taken():
-    with pytest.raises(steropes.DataError, match="one division"):
-        DoublyRobustSurvival(interval=1, times=[4]).fit(
-            X, A, Surv(T, np.ones(N)), fold=np.column_stack([FOLD, FOLD])
-        )
+@pytest.mark.parametrize("estimand", ["ATE", "ATT"])
+def test_targeted_hazards_of_one_interval_are_targeted_means(estimand):
+    """The hazard of a single interval is the risk."""
+    y = (T <= 2).astype(float)
+    hazard = DoublyRobustSurvival(interval=2, method="tmle", times=[2], estimand=estimand)
+    hazard.fit(X, A, Surv(T, np.ones(N)), score=E, fold=FOLD)
+    mean = DoublyRobust(method="tmle", estimand=estimand).fit(X, A, y, score=E, fold=FOLD)
+    one = mean.effects_.set_index("measure").loc["risk difference"]
+    expected = one["estimate"], one["se"]
+    assert effect(hazard) == pytest.approx(expected, rel=1e-6)
+
+
+def test_targeted_risks_are_substitution_estimates_near_the_augmented_ones():
+    """The mean of the pseudo-outcomes is the mean of risks by the targeted hazards."""
+    censored = np.ceil(np.random.default_rng(2).exponential(6, N))
+    y = Surv(np.minimum(T, censored), np.where(censored >= T, CAUSE, 0))
+    settings = {"interval": 1, "times": [4], "folds": 2}
+    targeted = DoublyRobustSurvival(method="tmle", **settings).fit(X, A, y)
+    augmented = DoublyRobustSurvival(**settings).fit(X, A, y)
+    for measure, cause in (
+        ("risk difference", 1), ("risk difference", 2), ("restricted mean difference", 0),
+    ):  # fmt: skip
+        one, two = (effect(x, measure, cause=cause) for x in (targeted, augmented))
+        assert one[0] == pytest.approx(two[0], abs=0.2 * two[1])
+        assert one[1] == pytest.approx(two[1], rel=0.05)
+        assert one[0] != two[0]
+
+
+def test_targeting_solves_the_equation_of_a_sum_of_risks():
+    follow_up = FollowUp.of(T, CAUSE, 1.0, 4.0)
+    design, own, ones = steropes.as_design(X), A == 1, np.ones(N)
+    hazards = hazards_of_group(
+        PooledLogisticRegression(prior=steropes.Normal(1e-8), interval=1),
+        PooledLogisticRegression(interval=1), design, follow_up, own, FOLD, ones, "group",
+    )  # fmt: skip
+    coefficients = np.random.default_rng(1).normal(size=(4, 2))
+    found = targeted_hazards(follow_up, hazards, own, 1 / E, 0.01, ones, coefficients)
+
+    def residual(of):
+        pseudo = arm_contributions(follow_up, of, own, 1 / E, ones, 0.01) - of.risks()
+        return np.tensordot(pseudo, coefficients, axes=2)
+
+    before, after = residual(hazards), residual(found)
+    assert abs(before.mean()) > 0.1 * before.std() / np.sqrt(N)
+    assert abs(after.mean()) < 2e-3 * after.std() / np.sqrt(N)
+    assert ((found.events > 0) & (found.events < 1)).all()
+
+
+def test_repeats_are_medians_of_divisions_into_folds():
+    folds = np.column_stack([FOLD, (np.arange(N) // 2) % 2, (np.arange(N) // 4) % 2])
+    y, settings = Surv(T, np.ones(N)), {"interval": 2, "times": [4]}
+    alone = np.array([
+        effect(DoublyRobustSurvival(**settings).fit(X, A, y, fold=folds[:, r])) for r in range(3)
+    ])  # fmt: skip
+    value, se = effect(DoublyRobustSurvival(**settings).fit(X, A, y, fold=folds))
+    assert value == np.median(alone[:, 0])
+    assert se == pytest.approx(np.sqrt(np.median(alone[:, 1] ** 2 + (alone[:, 0] - value) ** 2)))
+    drawn = DoublyRobustSurvival(**settings, folds=2, repeats=2).fit(X, A, y)
+    assert effect(drawn)[0] != effect(DoublyRobustSurvival(**settings, folds=2).fit(X, A, y))[0]
+    with pytest.raises(steropes.DataError, match="repeats divides people into folds several times"):
+        DoublyRobustSurvival(**settings, folds=1, repeats=2).fit(X, A, y)
+    with pytest.raises(steropes.DataError, match="method must be 'aipw' or 'tmle'"):
+        DoublyRobustSurvival(**settings, method="weights").fit(X, A, y)
 
 
 def test_a_table_gives_the_same_as_an_array():
@@ -165,3 +224,59 @@ def test_a_table_gives_the_same_as_an_array():
     one = DoublyRobustSurvival(**settings).fit(X, A, y)
     other = DoublyRobustSurvival(**settings).fit(pd.DataFrame(X, columns=["a", "b"]), A, y)
     assert effect(one) == effect(other)
+
+
+@pytest.fixture(scope="module")
+def people():
+    censored = np.ceil(np.random.default_rng(2).exponential(8, N))
+    event = np.where(censored >= T, CAUSE, 0)
+    return pd.DataFrame(
+        {"x": X[:, 0], "z": X[:, 1], "drug": A, "time": np.minimum(T, censored), "event": event}
+    )
+
+
+ROLES = {"treatment": "drug", "covariates": ["x", "z"], "time": "time", "event": "event"}
+
+
+@pytest.mark.parametrize("method", ["aipw", "tmle"])
+def test_groups_are_compared_by_doubly_robust_risks_at_the_horizon(people, method):
+    step = DoublyRobustSurvival(interval=2, method=method, folds=2)
+    found = steropes.compare_groups(people, **ROLES, adjust=[step, "weights"], horizon=4)
+    alone = DoublyRobustSurvival(interval=2, method=method, folds=2, times=[4])
+    alone.fit(people[["x", "z"]], A, Surv(people["time"], people["event"]))
+    rows = found.effects.query("method == @method")
+    for measure in ("risk difference", "risk ratio", "restricted mean difference"):
+        row = rows[rows["measure"] == measure].iloc[0]
+        table = alone.effects_.query("cause < 2")
+        own = table[table["measure"] == measure].iloc[0]
+        assert (row["estimate"], row["se"]) == (own["estimate"], own["se"])
+    assert found.horizon == 4
+    assert step.times is None
+    assert method in set(found.balance["method"])
+    by_name = steropes.compare_groups(people, **ROLES, adjust=method, horizon=4)
+    named = by_name.effects.query("method == @method and measure == 'risk difference'").iloc[0]
+    expected = effect(alone)
+    assert named["estimate"] == pytest.approx(expected[0], abs=0.5 * expected[1])
+
+
+def test_the_default_horizon_ends_an_interval(people):
+    step = DoublyRobustSurvival(interval=3, folds=2)
+    found = steropes.compare_groups(people, **ROLES, adjust=step)
+    assert found.horizon % 3 == 0
+    assert found.horizon <= np.quantile(people["time"], 0.9)
+
+
+@pytest.mark.parametrize(
+    ("step", "more", "words"),
+    [
+        (DoublyRobust(), {}, "give DoublyRobustSurvival"),
+        (DoublyRobustSurvival(interval=1, times=[2]), {}, "leave times out"),
+        (DoublyRobustSurvival(interval=3), {"horizon": 4}, "multiples of interval=3"),
+        ("tmle", {"entry": "start"}, "late entry"),
+    ],
+)
+def test_times_that_a_comparison_cannot_use_are_refused(people, step, more, words):
+    with pytest.raises(steropes.DataError, match=words):
+        steropes.compare_groups(
+            people.assign(start=people["time"] / 2), **ROLES, adjust=step, **more
+        )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from steropes.data import Surv
 from steropes.designs.comparative.comparison_table import ComparisonTable
 from steropes.designs.comparative.doubly_robust import DoublyRobust
+from steropes.designs.comparative.doubly_robust_survival import DoublyRobustSurvival
 from steropes.designs.comparative.entropy_balancing import EntropyBalancing
 from steropes.designs.comparative.matching import Matching
 from steropes.designs.comparative.propensity_weights import PropensityWeights
@@ -21,14 +24,18 @@ from steropes.infer.estimated_weights import WeightModel
 from steropes.models.estimators.linear_regression import LinearRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.estimators.penalized_model import PenalizedModel
+from steropes.models.estimators.pooled_logistic_regression import PooledLogisticRegression
 from steropes.priors import Laplace
 
 __all__ = [
-    "STANDARDIZATION", "Adjust", "Adjustment", "Step", "adjust_groups", "steps_of", "unadjusted",
+    "STANDARDIZATION", "Adjust", "Adjustment", "BothModels", "Step", "adjust_groups", "steps_of",
+    "unadjusted",
 ]  # fmt: skip
 
 Method = Literal["matching", "strata", "weights", "entropy", "standardization", "aipw", "tmle"]
-Step: TypeAlias = Matching | PropensityWeights | EntropyBalancing | DoublyRobust
+# Estimates that come from models of treatment and outcome, not from weights alone.
+BothModels: TypeAlias = DoublyRobust | DoublyRobustSurvival
+Step: TypeAlias = Matching | PropensityWeights | EntropyBalancing | BothModels
 Adjust: TypeAlias = Method | Step | Sequence[Method | Step]
 STANDARDIZATION = "standardization"
 # Populations over which outcome models are averaged.
@@ -37,6 +44,9 @@ STANDARDIZED = ("ate", "att", "atu")
 SCORED = ("matching", "strata", "weights", "aipw", "tmle")
 # Folds of the cross-validation that chooses the penalty of models for a long table.
 FOLDS = 10
+# Intervals up to the horizon in which methods given by name have hazards.
+INTERVALS = 30
+NO_LATE_ENTRY = "late entry (entry=) is not available in doubly robust risks."
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,7 +57,7 @@ class Adjustment:
     ----------
     method : str
     weights : ndarray, shape (n,)
-    step : Matching, PropensityWeights, EntropyBalancing, DoublyRobust or None
+    step : Matching, PropensityWeights, EntropyBalancing, DoublyRobust(Survival) or None
         The fitted object; None without adjustment.
     clusters : ndarray of int, shape (n,), or None
         Matched sets, within which influences are summed.
@@ -71,7 +81,7 @@ class Adjustment:
         None without a fit, and for models of the treatment that prove no optimum.
         """
         step = self.step
-        scored = Matching | PropensityWeights | DoublyRobust
+        scored = Matching | PropensityWeights | BothModels
         fitted = step.model_ if isinstance(step, scored) else step
         if not isinstance(fitted, PenalizedModel | EntropyBalancing):
             return None
@@ -79,7 +89,7 @@ class Adjustment:
 
 
 def steps_of(
-    adjust: Adjust, estimand: AnyEstimand, model: Any, long: bool
+    adjust: Adjust, estimand: AnyEstimand, model: Any, long: bool, horizon: float | None = None
 ) -> dict[str, Step | None]:
     """Return the unfitted objects by the names of their methods; None is standardisation.
 
@@ -91,6 +101,8 @@ def steps_of(
         Unfitted propensity model.
     long : bool
         Whether the covariates were a long table, of which the default model has a prior.
+    horizon : float, optional
+        Time of risks of times to events.
     """
     given: Any = [adjust] if isinstance(adjust, str | Step) else adjust
     if not isinstance(given, Sequence):
@@ -106,7 +118,10 @@ def steps_of(
         model = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
     steps: dict[str, Step | None] = {}
     for each in given:
-        step = _named(each, estimand, model) if isinstance(each, str) else _own(each, estimand)
+        if isinstance(each, str):
+            step = _named(each, estimand, model, horizon)
+        else:
+            step = _own(each, estimand)
         name = each if isinstance(each, str) else _name_of(each)
         if name in steps:
             number = 2
@@ -117,7 +132,7 @@ def steps_of(
     return steps
 
 
-def _named(name: str, estimand: AnyEstimand, model: Any) -> Step | None:
+def _named(name: str, estimand: AnyEstimand, model: Any, horizon: float | None) -> Step | None:
     """Return the object of a named method with its defaults."""
     if name == STANDARDIZATION:
         if estimand not in STANDARDIZED:
@@ -135,8 +150,8 @@ def _named(name: str, estimand: AnyEstimand, model: Any) -> Step | None:
         "strata": lambda: Matching(method="strata", estimand=estimand, model=model),
         "weights": lambda: PropensityWeights(estimand=estimand, model=model),
         "entropy": lambda: EntropyBalancing(estimand=estimand),
-        "aipw": lambda: DoublyRobust(method="aipw", estimand=estimand, treatment_model=model),
-        "tmle": lambda: DoublyRobust(method="tmle", estimand=estimand, treatment_model=model),
+        "aipw": lambda: _of_both_models("aipw", estimand, model, horizon),
+        "tmle": lambda: _of_both_models("tmle", estimand, model, horizon),
     }
     if name not in made:
         raise _unknown_method(name)
@@ -144,11 +159,23 @@ def _named(name: str, estimand: AnyEstimand, model: Any) -> Step | None:
     return step
 
 
+def _of_both_models(
+    method: str, estimand: AnyEstimand, model: Any, horizon: float | None
+) -> BothModels:
+    """Return the object of a doubly robust method with its defaults."""
+    if horizon is None:
+        return DoublyRobust(method=method, estimand=estimand, treatment_model=model)
+    return DoublyRobustSurvival(
+        method=method, estimand=estimand, treatment_model=model, interval=horizon / INTERVALS
+    )
+
+
 def _unknown_method(given: object) -> DataError:
     """Create the error of a method that there is not."""
     return DataError(
         f"adjust must be one of {listed(list(get_args(Method)))}, a Matching, PropensityWeights, "
-        f"EntropyBalancing or DoublyRobust object, or a list of them, not {given!r}."
+        f"EntropyBalancing, DoublyRobust or DoublyRobustSurvival object, or a list of them, not "
+        f"{given!r}."
     )
 
 
@@ -156,17 +183,22 @@ def _own(step: object, estimand: AnyEstimand) -> Step:
     """Return a copy of a user's object; refuse one with another estimand."""
     if not isinstance(step, Step):
         raise DataError(
-            "adjust takes names of methods and Matching, PropensityWeights, EntropyBalancing or "
-            f"DoublyRobust objects, not {type(step).__name__}."
+            "adjust takes names of methods and Matching, PropensityWeights, EntropyBalancing, "
+            f"DoublyRobust or DoublyRobustSurvival objects, not {type(step).__name__}."
         )
     own = check_estimand(step.estimand)
-    if own != estimand and step.estimand != type(step)().estimand:
+    if own != estimand and step.estimand != _default_estimand(step):
         raise DataError(
             f"{type(step).__name__} has estimand={step.estimand!r} and the comparison "
             f"{estimand!r}; give both the same."
         )
     copy: Step = clone(step).set_params(estimand=estimand)
     return copy
+
+
+def _default_estimand(step: Step) -> object:
+    """Return the estimand of an object that states none."""
+    return signature(type(step)).parameters["estimand"].default
 
 
 def _name_of(step: Step) -> str:
@@ -176,7 +208,7 @@ def _name_of(step: Step) -> str:
             plain = "strata" if step.method == "strata" else "matching"
             return f"{plain} with replacement" if step.replace else plain
         return f"{step.method} matching"
-    if isinstance(step, DoublyRobust):
+    if isinstance(step, BothModels):
         return str(step.method)
     return "weights" if isinstance(step, PropensityWeights) else "entropy"
 
@@ -186,21 +218,27 @@ def unadjusted(n: int) -> Adjustment:
     return Adjustment("unadjusted", np.ones(n), None, None, None, "robust (HC0)")
 
 
-def adjust_groups(table: ComparisonTable, method: str, step: Step) -> Adjustment:
+def adjust_groups(
+    table: ComparisonTable, method: str, step: Step, horizon: float | None = None
+) -> Adjustment:
     """Fit an adjustment to the people.
 
     Parameters
     ----------
     method : str
         Name of the row in the results.
-    step : Matching, PropensityWeights, EntropyBalancing or DoublyRobust
+    step : Matching, PropensityWeights, EntropyBalancing, DoublyRobust or DoublyRobustSurvival
         Unfitted.
+    horizon : float, optional
+        Time of risks of times to events.
     """
     try:
         if isinstance(step, Matching):
             step.fit(table.columns, table.target, ids=table.ids)
         elif isinstance(step, DoublyRobust):
             _fit_doubly_robust(table, step)
+        elif isinstance(step, DoublyRobustSurvival):
+            _fit_doubly_robust_survival(table, step, horizon)
         else:
             step.fit(table.columns, table.target)
     except SeparationError as error:
@@ -212,7 +250,7 @@ def adjust_groups(table: ComparisonTable, method: str, step: Step) -> Adjustment
         raise DataError(f"{method}: {error}") from error
     if isinstance(step, Matching):
         return _of_matching(method, step)
-    if isinstance(step, DoublyRobust):
+    if isinstance(step, BothModels):
         return Adjustment(method, step.weights_, step, None, None, "influence function")
     reason = step.estimation_left_out
     kept = None if reason else step
@@ -226,10 +264,12 @@ def adjust_groups(table: ComparisonTable, method: str, step: Step) -> Adjustment
 
 def _fit_doubly_robust(table: ComparisonTable, step: DoublyRobust) -> None:
     """Fit models of treatment and outcome; under a prior for a long table."""
+    if table.outcome.entry is not None:
+        raise DataError(NO_LATE_ENTRY)
     if table.outcome.event is not None:
         raise DataError(
-            "times to events need intervals: take DoublyRobustSurvival(interval=…), or outcome=, "
-            "such as an event by a day at which nobody is censored, or 'weights'."
+            "times to events need intervals: give DoublyRobustSurvival(interval=…) in adjust "
+            "instead of DoublyRobust."
         )
     if table.long and step.outcome_model is None:
         kind = LogisticRegression if table.outcome.kind == "binary" else LinearRegression
@@ -238,6 +278,29 @@ def _fit_doubly_robust(table: ComparisonTable, step: DoublyRobust) -> None:
         model = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
         step.set_params(treatment_model=model)
     step.fit(table.columns, table.target, table.outcome.y)
+
+
+def _fit_doubly_robust_survival(
+    table: ComparisonTable, step: DoublyRobustSurvival, horizon: float | None
+) -> None:
+    """Fit models of treatment, events and censoring; under a prior for a long table."""
+    event = table.outcome.event
+    if event is None:
+        raise DataError("DoublyRobustSurvival is for time= and event=; take DoublyRobust.")
+    if table.outcome.entry is not None or horizon is None:
+        raise DataError(NO_LATE_ENTRY)
+    if step.times is not None:
+        raise DataError("leave times out; horizon= of compare_groups is the time of risks.")
+    if table.long:
+        model = PooledLogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
+        for name in ("event_model", "censoring_model"):
+            if getattr(step, name) is None:
+                step.set_params(**{name: model})
+        if step.treatment_model is None:
+            treated = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
+            step.set_params(treatment_model=treated)
+    step.set_params(times=[horizon])
+    step.fit(table.columns, table.target, Surv(table.outcome.y, event))
 
 
 def _of_matching(method: str, step: Matching) -> Adjustment:

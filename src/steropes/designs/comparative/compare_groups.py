@@ -14,6 +14,7 @@ from steropes.data.vector_checks import check_level
 from steropes.designs.comparative.adjustments import (
     Adjust,
     Adjustment,
+    BothModels,
     Step,
     adjust_groups,
     steps_of,
@@ -31,6 +32,7 @@ from steropes.designs.comparative.comparison_bootstrap import (
 from steropes.designs.comparative.comparison_table import ComparisonTable, people_to_compare
 from steropes.designs.comparative.covariate_reading import Missing
 from steropes.designs.comparative.doubly_robust import DoublyRobust
+from steropes.designs.comparative.doubly_robust_survival import DoublyRobustSurvival
 from steropes.designs.comparative.effect_rows import EffectRow, Values
 from steropes.designs.comparative.group_comparison import GroupComparison, comparison_of
 from steropes.designs.comparative.group_statistics import horizon_of
@@ -88,7 +90,9 @@ def compare_groups(
         people do not have are zero. Or `Covariates` of the rows of ``data`` in their order, such as
         those that `HighDimensionalPropensityScore` selects.
     outcome : str, optional
-        Column of numbers. An outcome of 0 and 1 has risks, any other one means.
+        Column of numbers. An outcome of 0 and 1 has risks, any other one means. It may be missing
+        if all methods of ``adjust`` are `DoublyRobust` with a ``missingness_model``; effects
+        without adjustment are then those of people with an outcome.
     time, event : str, optional
         Instead of ``outcome``: columns of the time under observation, and of the event at its
         end (0 none, 1 the event, 2 a competing event).
@@ -101,8 +105,9 @@ def compare_groups(
     adjust : str, object or list of them, default "weights"
         "matching" (pairs), "strata", "weights", "entropy" (balancing), "standardization" (an
         outcome model), "aipw" or "tmle" (both models, doubly robust), or unfitted `Matching`,
-        `PropensityWeights`, `EntropyBalancing` or `DoublyRobust` objects with settings of their
-        own.
+        `PropensityWeights`, `EntropyBalancing`, `DoublyRobust` or `DoublyRobustSurvival` objects
+        with settings of their own. Times to events have hazards in 30 intervals up to the horizon
+        by name, or in those of the object; the horizon is then the end of one of them.
     target : label, optional
         Value of ``treatment`` that is the target group. Default 1, if the values are 0 and 1.
     id : str, optional
@@ -185,9 +190,11 @@ def compare_groups(
         data, treatment=treatment, covariates=covariates, outcome=outcome, time=time, event=event,
         entry=entry, target=target, id=id, missing=missing,
     )  # fmt: skip
-    steps = steps_of(adjust, code, model, table.long)
     settings = _Settings(code, interactions, ties, bootstrap, random_state, level)
-    settings.check(table, steps, horizon)
+    settings.check(table, horizon)
+    at = settings.horizon(table, adjust, horizon)
+    steps = steps_of(adjust, code, model, table.long, at)
+    settings.check_steps(table, steps, outcome)
     call = {
         "treatment": treatment, "outcome": outcome, "time": time, "event": event, "entry": entry,
         "covariates": covariates, "estimand": estimand, "adjust": adjust, "target": target,
@@ -197,7 +204,7 @@ def compare_groups(
     }  # fmt: skip
     defaults = compare_groups.__kwdefaults__ or {}
     call = {name: value for name, value in call.items() if value is not defaults.get(name, call)}
-    return settings.compare(table, steps, horizon, call)
+    return settings.compare(table, steps, at if horizon is None else horizon, call)
 
 
 @dataclass(frozen=True)
@@ -211,9 +218,7 @@ class _Settings:
     random_state: int
     level: float
 
-    def check(
-        self, table: ComparisonTable, steps: Mapping[str, Step | None], horizon: float | None
-    ) -> None:
+    def check(self, table: ComparisonTable, horizon: float | None) -> None:
         """Refuse settings that have no effect, or no meaning."""
         check_level(self.level)
         if check_whole("bootstrap", self.bootstrap, 0) == 1:
@@ -225,8 +230,6 @@ class _Settings:
             )
         if not isinstance(self.interactions, bool | None):
             check_names("interactions", self.interactions)
-        if self.interactions is not None and None not in steps.values():
-            raise DataError("interactions is for adjust='standardization'; leave it out.")
         if self.ties not in ("efron", "breslow"):
             raise DataError(f"ties must be 'efron' or 'breslow', not {self.ties!r}.")
         if horizon is not None:
@@ -240,6 +243,40 @@ class _Settings:
         if horizon is not None and table.outcome.entry is not None:
             raise DataError("Risks at a horizon are not available with entry=; leave it out.")
 
+    def check_steps(
+        self, table: ComparisonTable, steps: Mapping[str, Step | None], outcome: str | None
+    ) -> None:
+        """Refuse interactions and missing outcomes without models that have them."""
+        if self.interactions is not None and None not in steps.values():
+            raise DataError("interactions is for adjust='standardization'; leave it out.")
+        absent = ~table.outcome.observed
+        modelled = all(
+            isinstance(step, DoublyRobust) and step.missingness_model is not None
+            for step in steps.values()
+        )
+        if absent.any() and not modelled:
+            raise DataError(
+                f"outcome {outcome!r} is missing in {int(absent.sum()):,} rows, first in row "
+                f"{int(absent.argmax())} (counted from 0); leave these rows out, or give "
+                "DoublyRobust(missingness_model=…) alone in adjust."
+            )
+
+    def horizon(self, table: ComparisonTable, adjust: Adjust, given: float | None) -> float | None:
+        """Return the time of risks by hazards, at which everybody counts; None without them."""
+        objects = [adjust] if isinstance(adjust, str | Step) else adjust
+        outcome, target = table.outcome, table.target == 1
+        if not isinstance(objects, Sequence):
+            return None
+        both = [x for x in objects if isinstance(x, DoublyRobustSurvival) or x in ("aipw", "tmle")]
+        if not both or outcome.event is None or outcome.entry is not None:
+            return None
+        at = horizon_of(outcome, target, [np.ones(table.n)], given)
+        widths = [float(x.interval) for x in both if isinstance(x, DoublyRobustSurvival)]
+        if given is not None or not widths:
+            return at
+        width = max(widths)
+        return max(np.floor(at / width + 1e-9), 1.0) * width
+
     def compare(
         self,
         table: ComparisonTable,
@@ -250,7 +287,7 @@ class _Settings:
         """Adjust the groups by each method and estimate the effects."""
         plain = unadjusted(table.n)
         made = {
-            name: adjust_groups(table, name, step)
+            name: adjust_groups(table, name, step, horizon)
             for name, step in steps.items()
             if step is not None
         }
@@ -275,7 +312,10 @@ class _Settings:
     def _unadjusted(
         self, table: ComparisonTable, plain: Adjustment, at: float | None
     ) -> list[EffectRow]:
-        """Estimate the effects without adjustment."""
+        """Estimate the effects without adjustment, in people with an observed outcome."""
+        if not table.outcome.observed.all():
+            table = table.take(np.flatnonzero(table.outcome.observed))
+            plain = unadjusted(table.n)
         rows = marginal_effects(table, plain, at, self.ties, self.level)
         if not self.bootstrap:
             return rows
@@ -294,10 +334,13 @@ class _Settings:
         step = adjustment.step
         if not self.bootstrap or step is None:
             return rows
-        if isinstance(step, DoublyRobust):
+        if isinstance(step, BothModels):
 
             def again(some: ComparisonTable) -> list[EffectRow]:
-                refitted = adjust_groups(some, adjustment.method, clone(step))
+                alone = clone(step)
+                if isinstance(alone, DoublyRobustSurvival):
+                    alone.set_params(times=None)
+                refitted = adjust_groups(some, adjustment.method, alone, at)
                 return marginal_effects(some, refitted, at, self.ties, self.level)
 
             drawn_people = self._draws_of_people(table)

@@ -13,9 +13,8 @@ from sklearn.base import clone
 
 from steropes.data.diagnostic_limits import IMBALANCE
 from steropes.data.number_text import counted
-from steropes.designs.comparative.adjustments import Adjustment
+from steropes.designs.comparative.adjustments import Adjustment, BothModels
 from steropes.designs.comparative.comparison_table import ComparisonTable
-from steropes.designs.comparative.doubly_robust import DoublyRobust
 from steropes.designs.comparative.matched_people import Matcher, weights_of_sets
 from steropes.designs.comparative.matching import Matching
 from steropes.designs.comparative.propensity_weights import PropensityWeights
@@ -108,11 +107,11 @@ def _of_balance(balance: pd.DataFrame) -> Iterator[Row]:
 def _of_score(table: ComparisonTable, adjustment: Adjustment) -> Iterator[Row]:
     """Yield how well the score separates the groups, and who has nobody alike."""
     step = adjustment.step
-    scored = Matching | PropensityWeights | DoublyRobust
+    scored = Matching | PropensityWeights | BothModels
     score = step.score_ if isinstance(step, scored) else None
     if score is None:
         return
-    if isinstance(step, DoublyRobust):
+    if isinstance(step, BothModels):
         note = f"scores below {step.bound_:.3g} or above {1 - step.bound_:.3g} count as this"
         count = float(step.overlap_["bounded"].sum())
         yield "people whose score is bounded", count, np.nan, True, note if count else ""

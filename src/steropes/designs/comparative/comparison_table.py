@@ -43,7 +43,7 @@ class Outcome:
     ----------
     kind : {"binary", "continuous", "time"}
     y : ndarray, shape (n,)
-        The numbers, or the times.
+        The numbers, or the times. Numbers that are not observed are NaN.
     event : ndarray of int, shape (n,), or None
         0 censored, 1 event, 2 a competing event.
     entry : ndarray, shape (n,), or None
@@ -54,6 +54,11 @@ class Outcome:
     y: NDArray
     event: NDArray | None = None
     entry: NDArray | None = None
+
+    @property
+    def observed(self) -> NDArray:
+        """Who has an observed outcome, (n,) bool."""
+        return ~np.isnan(self.y)
 
     def take(self, rows: NDArray) -> Outcome:
         """Select rows."""
@@ -265,19 +270,22 @@ def _outcome(frame: pd.DataFrame, parts: dict[str, str]) -> Outcome:
     """Read and check the outcome."""
     columns = {}
     for part, name in parts.items():
-        refuse_missing(frame[name], f"{part} {name!r}")
+        # Methods with a model of missingness allow some outcomes to be missing.
+        if part != "outcome" or frame[name].isna().all():
+            refuse_missing(frame[name], f"{part} {name!r}")
         numbers = numbers_of_column(frame[name])
         if numbers is None:
             raise DataError(f"{part} {name!r} must be numbers; code it as 0 and 1, for example.")
-        if not np.isfinite(numbers).all():
-            row = int(np.argmin(np.isfinite(numbers)))
+        if np.isinf(numbers).any():
+            row = int(np.argmax(np.isinf(numbers)))
             raise DataError(f"{part} {name!r} is infinite in row {row} (counted from 0).")
         columns[part] = numbers.copy()  # The result keeps them.
     if "outcome" in columns:
         y = columns["outcome"]
-        if (y == y[0]).all():
+        known = y[~np.isnan(y)]
+        if (known == known[0]).all():
             raise DataError(f"outcome {parts['outcome']!r} is the same for everybody.")
-        return Outcome("binary" if np.isin(y, (0, 1)).all() else "continuous", y)
+        return Outcome("binary" if np.isin(known, (0, 1)).all() else "continuous", y)
     time, event, entry = columns["time"], columns["event"], columns.get("entry")
     start = np.zeros(len(time)) if entry is None else entry
     if (time < 0).any():

@@ -21,8 +21,8 @@ from steropes.models.estimators.linear_regression import LinearRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression
 
 __all__ = [
-    "Given", "Outcome", "Settings", "check_settings", "default_model", "labels_of_folds",
-    "of_outcome", "read_clusters", "read_folds", "read_means", "read_outcomes",
+    "Given", "Outcome", "Settings", "check_folds", "check_settings", "default_model",
+    "labels_of_folds", "of_outcome", "read_clusters", "read_folds", "read_means", "read_outcomes",
     "read_probabilities",
 ]  # fmt: skip
 
@@ -112,17 +112,22 @@ def check_settings(settings: Any) -> Settings:
             raise DataError(f"{name} must be one of {listed(known)}, not {own!r}.")
     if settings.method == "aipw" and settings.targeting != "covariate":
         raise DataError("targeting is for method='tmle'; leave it out.")
+    check_folds(settings)
+    bound = settings.bound
+    if bound is not None and not (isinstance(bound, Real) and 0 <= float(bound) < 0.5):
+        raise DataError(f"bound must be at least 0 and below 0.5, not {bound!r}.")
+    estimand = check_estimand(settings.estimand, ("ate", "att", "atu"))
+    return Settings(cast(Method, settings.method), estimand, cast(Targeting, settings.targeting))
+
+
+def check_folds(settings: Any) -> None:
+    """Check the folds and repeats of a cross-fitting."""
     for name in ("folds", "repeats"):
         own = getattr(settings, name)
         if not isinstance(own, Integral) or isinstance(own, bool) or own < 1:
             raise DataError(f"{name} must be a whole number from 1, not {own!r}.")
     if settings.folds == 1 and settings.repeats > 1:
         raise DataError("repeats divides people into folds several times; it needs folds above 1.")
-    bound = settings.bound
-    if bound is not None and not (isinstance(bound, Real) and 0 <= float(bound) < 0.5):
-        raise DataError(f"bound must be at least 0 and below 0.5, not {bound!r}.")
-    estimand = check_estimand(settings.estimand, ("ate", "att", "atu"))
-    return Settings(cast(Method, settings.method), estimand, cast(Targeting, settings.targeting))
 
 
 def default_model(model: Any, *, binary: bool) -> Any:

@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
-from typing import Any, Self
+from numbers import Real
+from typing import Any, Self, cast, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from steropes.data import refuse_other_order
 from steropes.data.survival_outcome import check_survival
 from steropes.data.vector_checks import check_level, check_weights
+from steropes.design import Design
+from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.doubly_robust_inputs import (
+    check_folds,
     default_model,
     read_clusters,
     read_folds,
     read_probabilities,
 )
-from steropes.designs.comparative.doubly_robust_rows import covariance, name_of_errors
-from steropes.designs.comparative.effect_rows import EffectRow, contrasts, effects_table
-from steropes.designs.comparative.unfitted_copy import unfitted_copy
-from steropes.designs.doubly_robust.arm_means import People, population, truncation_bound
-from steropes.designs.doubly_robust.discrete_survival import (
-    FollowUp,
-    arm_contributions,
-    restricted_means,
+from steropes.designs.comparative.doubly_robust_rows import name_of_errors
+from steropes.designs.comparative.doubly_robust_survival_rows import (
+    ArmRisks,
+    SurvivalEstimates,
+    functionals,
 )
+from steropes.designs.comparative.effect_rows import EffectRow, effects_table
+from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
+from steropes.designs.comparative.unfitted_copy import unfitted_copy
+from steropes.designs.doubly_robust.arm_means import (
+    Method,
+    People,
+    population,
+    truncation_bound,
+)
+from steropes.designs.doubly_robust.discrete_survival import FollowUp
 from steropes.designs.doubly_robust.hazard_models import hazards_of_group
 from steropes.designs.doubly_robust.nuisance_models import (
     GROUPS,
@@ -59,6 +69,9 @@ class DoublyRobustSurvival(BaseEstimator):
     ----------
     interval : float
         Width of the intervals, in units of time. Models and risks change at their ends only.
+    method : {"aipw", "tmle"}, default "aipw"
+        Augmented risks, or risks by hazards that are targeted for each measure, so that they stay
+        between 0 and 1.
     times : sequence of float, optional
         Times of risks and restricted means. Default: the last time at which both groups have
         somebody under observation. Each is a multiple of ``interval``.
@@ -77,6 +90,9 @@ class DoublyRobustSurvival(BaseEstimator):
         without censoring) in a group has a hazard of zero in it and takes no part in its model.
     folds : int, default 5
         Folds of the cross-fitting; 1 fits and predicts the same people.
+    repeats : int, default 1
+        Divisions into folds. Estimates are medians over them, and variances the medians of the
+        variance plus the squared distance to the median estimate.
     bound : float, optional
         Bound of scores and of probabilities to be uncensored. Default: 5 / (√n log n).
     level : float, default 0.95
@@ -93,15 +109,17 @@ class DoublyRobustSurvival(BaseEstimator):
     influence_ : DataFrame, shape (n, number of differences)
         Everybody's influence on the differences, by (measure, cause, time).
     curves_ : DataFrame
-        ``time``, ``cause``, ``group`` and ``risk`` at the end of each interval.
+        ``time``, ``cause``, ``group`` and the augmented ``risk`` at the end of each interval.
     score_ : ndarray, shape (n,)
-        Scores of the target group before the bound.
+        Scores of the target group before the bound, averaged over repeats.
     weights_ : ndarray, shape (n,)
         Inverse probability weights of the bounded scores, times ``sample_weight``.
     bound_ : float
         The bound in use.
     overlap_ : DataFrame
         Scores, weights, effective sample sizes and how many scores the bound has changed.
+    balance_ : DataFrame
+        Balance before and after weighting by the scores; see `balance_table`.
     model_ : estimator or None
         The model of the treatment, fitted to everybody; None if scores were given.
     n_features_in_ : int
@@ -111,6 +129,7 @@ class DoublyRobustSurvival(BaseEstimator):
     --------
     DoublyRobust : Effects on numbers and events without censoring.
     PooledLogisticRegression : The models of hazards.
+    compare_groups : Comparison of two groups from a table, which takes such objects.
 
     Notes
     -----
@@ -118,8 +137,9 @@ class DoublyRobustSurvival(BaseEstimator):
 
     References
     ----------
-    Moore and van der Laan (2009), Statistics in Medicine 28:39–64. Benkeser, Carone and Gilbert
-    (2018), Statistics in Medicine 37:280–293 (competing events).
+    Moore and van der Laan (2009), Statistics in Medicine 28:39–64 (targeting). Benkeser, Carone
+    and Gilbert (2018), Statistics in Medicine 37:280–293 (competing events). Chernozhukov and
+    others (2018), Econometrics Journal 21:C1–C68 (medians).
 
     Examples
     --------
@@ -141,6 +161,7 @@ class DoublyRobustSurvival(BaseEstimator):
         self,
         *,
         interval: float,
+        method: str = "aipw",
         times: Sequence[float] | None = None,
         estimand: str = "ATE",
         competing: str = "total",
@@ -148,11 +169,13 @@ class DoublyRobustSurvival(BaseEstimator):
         event_model: Any = None,
         censoring_model: Any = None,
         folds: int = 5,
+        repeats: int = 1,
         bound: float | None = None,
         level: float = 0.95,
         random_state: int = 0,
     ) -> None:
         self.interval = interval
+        self.method = method
         self.times = times
         self.estimand = estimand
         self.competing = competing
@@ -160,6 +183,7 @@ class DoublyRobustSurvival(BaseEstimator):
         self.event_model = event_model
         self.censoring_model = censoring_model
         self.folds = folds
+        self.repeats = repeats
         self.bound = bound
         self.level = level
         self.random_state = random_state
@@ -187,7 +211,7 @@ class DoublyRobustSurvival(BaseEstimator):
             From `Surv`: 0 censored, 1 the event, 2 and above competing events.
         score : array_like, shape (n,), optional
             Probabilities of the target group from elsewhere instead of a model.
-        fold : array_like of int, shape (n,), optional
+        fold : array_like of int, shape (n,) or (n, repeats), optional
             Folds of people, counted from 0, instead of random ones.
         clusters : array_like, shape (n,), optional
             Labels of people who belong together.
@@ -219,7 +243,7 @@ class DoublyRobustSurvival(BaseEstimator):
     ) -> None:  # fmt: skip
         """Set the fitted attributes."""
         estimand = self._check_settings()
-        columns = CovariateColumns(X)
+        columns = CovariateColumns.of(X)
         n, design = columns.n, columns.coded
         target = require_arms(treatment) == 1
         if len(target) != n:
@@ -231,47 +255,89 @@ class DoublyRobustSurvival(BaseEstimator):
         cuts = read_folds(fold, n, labels)
         if cuts is None:
             groups = 2 * target.astype(np.int64) + (follow_up.event > 0)
-            cuts = folds_of_people(groups, labels, self.folds, 1, self.random_state)
-        if cuts is not None and cuts.shape[1] > 1:
-            raise DataError("fold must have one division of people here, of shape (n,).")
+            cuts = folds_of_people(groups, labels, self.folds, self.repeats, self.random_state)
         if score is not None and self.treatment_model is not None:
             raise DataError("treatment_model has no effect with score=; leave one of them out.")
-        own = None if cuts is None else cuts[:, 0]
         if score is None:
-            fits = CrossFitting(X, design, target, cuts, None if sample_weight is None else weights)
+            fits = CrossFitting(
+                columns.source, design, target, cuts, None if sample_weight is None else weights
+            )
             scores, self.model_ = fits.score(default_model(self.treatment_model, binary=True))
-            e = scores[:, 0]
         else:
-            e, self.model_ = read_probabilities("score", score, (n,)), None
+            scores, self.model_ = read_probabilities("score", score, (n,))[:, None], None
         self.bound_ = truncation_bound(n) if self.bound is None else float(self.bound)
-        bounded = np.clip(e, self.bound_, 1 - self.bound_)
         people = People(target, np.zeros(n), np.ones(n, dtype=bool), weights)
-        inside, chance = population(people, bounded, estimand)
-        risks = []
+        repeats = [
+            self._arms(people, design, follow_up, estimand, scores[:, min(r, scores.shape[1] - 1)],
+                       None if cuts is None else cuts[:, r])
+            for r in range(1 if cuts is None else cuts.shape[1])
+        ]  # fmt: skip
+        width = float(self.interval)
+        wanted = functionals(steps.tolist(), follow_up.count, follow_up.causes, width)
+        how = name_of_errors(cuts is not None, labels)
+        method = cast(Method, self.method)
+        found = SurvivalEstimates.of(repeats, wanted, width, method, how, labels)
+        self._estimates = found
+        rows = found.rows(self.method, self.level)
+        table = effects_table([row for _, row in rows], estimand, self.level)
+        table.insert(0, "cause", [what.cause for what, _ in rows])
+        table.insert(0, "time", [what.step * width for what, _ in rows])
+        self.effects_, self.influence_, self.curves_ = table, found.influence, found.curves
+        self.score_, self.n_features_in_ = scores.mean(axis=1), design.p
+        bounded = np.clip(self.score_, self.bound_, 1 - self.bound_)
+        self.weights_ = propensity_weights(bounded, target, estimand, stabilized=False) * weights
+        self.effective_sample_size_ = effective_sample_sizes(
+            self.weights_, target.astype(int), ["comparator", "target"]
+        )
+        self.overlap_ = overlap_table(scores, target, self.bound_, self.weights_)
+        self.balance_ = balance_table(
+            columns, target.astype(int), self.weights_, estimand=estimand,
+            before=None if sample_weight is None else weights,
+        )  # fmt: skip
+
+    def effect_rows(self, level: float, method: str) -> list[EffectRow]:
+        """Return the effects on the event 1 as `compare_groups` tabulates them.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level.
+        method : str
+            Name of the method in the rows.
+
+        Returns
+        -------
+        list of EffectRow
+            A row per measure and time.
+        """
+        check_is_fitted(self)
+        return [row for _, row in self._estimates.rows(method, level, cause=1)]
+
+    def _arms(
+        self, people: People, design: Design, follow_up: FollowUp, estimand: Any, score: NDArray,
+        fold: NDArray | None,
+    ) -> list[ArmRisks]:  # fmt: skip
+        """Fit the hazards of both treatments under one division into folds."""
+        e = np.clip(score, self.bound_, 1 - self.bound_)
+        inside, chance = population(people, e, estimand)
+        arms = []
         for name, group, of_arm in zip(
-            GROUPS, (target, ~target), (bounded, 1 - bounded), strict=True
+            GROUPS, (people.target, ~people.target), (e, 1 - e), strict=True
         ):
             hazards = hazards_of_group(
-                self.event_model,
-                self.censoring_model,
-                design,
-                follow_up,
-                group,
-                own,
-                weights,
-                name,
-            )
-            risks.append(arm_contributions(
-                follow_up, hazards, group, chance / of_arm, inside, self.bound_
+                self.event_model, self.censoring_model, design, follow_up, group, fold,
+                people.weights, name,
+            )  # fmt: skip
+            arms.append(ArmRisks(
+                follow_up, hazards, group, chance / of_arm, inside, self.bound_, people.weights
             ))  # fmt: skip
-        self._publish(risks, inside, weights, steps, labels, estimand, own is not None)
-        self.score_, self.n_features_in_ = e, design.p
-        self.weights_ = propensity_weights(bounded, target, estimand, stabilized=False) * weights
-        self.overlap_ = overlap_table(e[:, None], target, self.bound_, self.weights_)
+        return arms
 
     def _check_settings(self) -> Any:
         """Check the settings; return the code of the estimand."""
         check_level(self.level)
+        if self.method not in get_args(Method):
+            raise DataError(f"method must be 'aipw' or 'tmle', not {self.method!r}.")
         if not (isinstance(self.interval, Real) and 0 < float(self.interval) < np.inf):
             raise DataError(f"interval must be a width above 0, not {self.interval!r}.")
         if self.competing not in ("total", "direct"):
@@ -279,9 +345,7 @@ class DoublyRobustSurvival(BaseEstimator):
         bound = self.bound
         if bound is not None and not (isinstance(bound, Real) and 0 <= float(bound) < 0.5):
             raise DataError(f"bound must be at least 0 and below 0.5, not {bound!r}.")
-        whole = isinstance(self.folds, Integral) and not isinstance(self.folds, bool)
-        if not whole or self.folds < 1:
-            raise DataError(f"folds must be a whole number from 1, not {self.folds!r}.")
+        check_folds(self)
         for name in ("event_model", "censoring_model"):
             model = getattr(self, name)
             if model is None:
@@ -324,52 +388,3 @@ class DoublyRobustSurvival(BaseEstimator):
                         "model of its hazard. Take later times."
                     )
         return follow_up, steps
-
-    def _publish(
-        self, risks: list[NDArray], inside: NDArray, weights: NDArray, steps: NDArray,
-        clusters: NDArray | None, estimand: Any, crossed: bool,
-    ) -> None:  # fmt: skip
-        """Tabulate effects, influences and curves from contributions of both treatments."""
-        width = float(self.interval)
-        share = weights / float(weights @ inside)
-        how = name_of_errors(crossed, clusters)
-        rows: list[EffectRow] = []
-        labels: list[tuple[float, int]] = []
-        influences: dict[tuple[str, int, float], NDArray] = {}
-        curves = []
-        # The event-free time of people outside the population counts as nothing.
-        means = [restricted_means(x, width) for x in risks]
-        if not inside.all():
-            k = np.arange(1, risks[0].shape[1] + 1)
-            means = [m - (1 - inside)[:, None] * k * width for m in means]
-
-        def add(name: str, cause: int, step: int, both: NDArray) -> None:
-            values = share @ both
-            influence = share[:, None] * (both - inside[:, None] * values)
-            V = covariance(influence, clusters)
-            for measure, value, se in contrasts(name, values, V):
-                rows.append(EffectRow.of("aipw", measure, value, se, how, self.level,
-                                         groups=(float(values[0]), float(values[1]))))  # fmt: skip
-                labels.append((step * width, cause))
-                if measure.endswith("difference"):
-                    influences[measure, cause, step * width] = influence[:, 0] - influence[:, 1]
-
-        for step in map(int, steps):
-            for cause in range(1, risks[0].shape[2] + 1):
-                add(
-                    "risk", cause, step, np.column_stack([x[:, step - 1, cause - 1] for x in risks])
-                )
-            add("restricted mean", 0, step, np.column_stack([m[:, step - 1] for m in means]))
-        for group, x in zip(GROUPS, risks, strict=True):
-            average = np.tensordot(share, x, axes=1)
-            curves += [
-                (k * width + width, j + 1, group, float(average[k, j]))
-                for j in range(x.shape[2])
-                for k in range(x.shape[1])
-            ]
-        table = effects_table(rows, estimand, self.level)
-        table.insert(0, "cause", [cause for _, cause in labels])
-        table.insert(0, "time", [time for time, _ in labels])
-        self.effects_ = table
-        self.influence_ = pd.DataFrame(influences)
-        self.curves_ = pd.DataFrame(curves, columns=["time", "cause", "group", "risk"])

@@ -169,7 +169,7 @@ class GroupComparison(TextInHtml):
             Where to write, such as "comparison.html".
         """
         outcome = self._outcome
-        had = outcome.y if outcome.event is None else outcome.event
+        had = (outcome.y if outcome.event is None else outcome.event)[outcome.observed]
         common = outcome.kind == "continuous" or float((had == 1).mean()) >= COMMON
         size = int((self._target == 1).sum())
         groups = size, len(self._target) - size

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from steropes.data import Surv
 from steropes.designs.comparative.abadie_imbens import matching_estimate
-from steropes.designs.comparative.adjustments import Adjustment
+from steropes.designs.comparative.adjustments import Adjustment, BothModels
 from steropes.designs.comparative.comparison_table import ComparisonTable, Outcome
-from steropes.designs.comparative.doubly_robust import DoublyRobust
 from steropes.designs.comparative.effect_rows import EffectRow, Values, contrasts
 from steropes.designs.comparative.group_statistics import group_statistics
 from steropes.designs.comparative.matching import Matching
@@ -35,7 +34,7 @@ def marginal_effects(
     horizon : float, optional
         Time of risks and restricted means; none of them without it.
     """
-    if isinstance(adjustment.step, DoublyRobust):
+    if isinstance(adjustment.step, BothModels):
         return adjustment.step.effect_rows(level, adjustment.method)
     target, w = table.target == 1, adjustment.weights
     rows = []

@@ -1,4 +1,4 @@
-"""Risks and restricted means by day under two treatments, with influence functions on intervals.
+"""Risks by day under two treatments, with influence functions on intervals.
 
 With hazards h_l(k | a, W) of the causes l, the probability G(k−) to be uncensored before interval k
 is over, event-free survival S and risks F_j(t) = Σ S(k − 1) h_j(k), a person's contribution to the
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FollowUp", "Hazards", "arm_contributions", "restricted_means"]
+__all__ = ["FollowUp", "Hazards", "arm_contributions"]
 
 # Survival and probabilities to be uncensored are at least this number in denominators.
 SMALLEST = 1e-12
@@ -126,10 +126,3 @@ def arm_contributions(
     residual = np.cumsum(M, axis=1) - F * B[:, :, None] + C
     out[at] += factor[at, None, None] * residual
     return out
-
-
-def restricted_means(risks: NDArray, width: float) -> NDArray:
-    """Compute event-free time up to the end of each interval, (n, K), from risks (n, K, J)."""
-    free = 1 - risks.sum(axis=2)
-    before = np.column_stack([np.ones(len(free)), free[:, :-1]])
-    return np.cumsum(before, axis=1) * width
