@@ -11,6 +11,7 @@ from steropes.studies.cohorts.cohort_builders import (
 from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison, ComparisonRules, compare_cohorts
+from steropes.studies.cohorts.incident_conditions import incident_conditions
 from steropes.studies.cohorts.study_population import (
     PopulationRules,
     StudyPopulation,
@@ -32,6 +33,7 @@ __all__ = [
     "compare_cohorts",
     "condition_cohorts",
     "drug_era_cohorts",
+    "incident_conditions",
     "read_cohorts",
     "study_population",
 ]
