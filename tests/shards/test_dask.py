@@ -16,6 +16,7 @@ import steropes
 from steropes import CrossValidation, DataError, Laplace, ShardedDesign, Surv
 from steropes.fit import dask_transfer
 from steropes.fit import parallel_tasks as tasks
+from steropes.fit.shards.local_blocks import LocalBlocks
 from steropes.models.cumulative import CumulativeProbabilityModel
 from tuning import tune
 
@@ -57,6 +58,40 @@ def other_fits(design, y):
         (CumulativeProbabilityModel(tol=1e-3), time),
     )
     return [model.fit(design, outcome) for model, outcome in models]
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "said"),
+    [
+        (
+            "answer",
+            lambda a: {k: np.ravel(v)[:1] for k, v in a.items()},
+            "answered an array of shape",
+        ),
+        ("transposed", lambda a: a[:1], "answered an array of shape"),
+        ("products", lambda a: a[:1], "a block of 110 rows answered 1 rows"),
+    ],
+)
+def test_an_answer_of_another_shape_is_refused_and_not_spread(
+    data, monkeypatch, method, change, said
+):
+    """Before, one number of a faulty worker was added to all sums, or raised an error of NumPy."""
+    X, y = data
+    honest = LocalBlocks.call
+
+    def faulty(self, asked, common, own):
+        answers = list(honest(self, asked, common, own))
+        return [*answers[:1], change(answers[1]), *answers[2:]] if asked == method else answers
+
+    monkeypatch.setattr(LocalBlocks, "call", faulty)
+    design = ShardedDesign.from_blocks(blocks_of(X))
+    call = {
+        "answer": lambda: fit(design, y),
+        "transposed": lambda: design.rmatmul(np.ones((400, 1)), None),
+        "products": lambda: design.matmul(np.ones((12, 1)), None),
+    }[method]
+    with pytest.raises(DataError, match=said):
+        call()
 
 
 @pytest.mark.slow

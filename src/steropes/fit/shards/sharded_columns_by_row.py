@@ -13,6 +13,7 @@ import numpy as np
 
 from ...backends.protocols import Backend
 from ...design.protocols import DesignLike
+from ...solve.data_term.sharded.shard_messages import joined_rows, sum_in_order
 from .protocols import Blocks
 
 __all__ = ["ShardedRows", "split_by_block"]
@@ -86,7 +87,7 @@ class ShardedRows:
         """See `RowsLike.matmul`."""
         if self.k == 0:
             return np.zeros((self.n, D.shape[1]))
-        out = np.concatenate(self._call_blocks("row_products", (D,)))
+        out = joined_rows(self._call_blocks("row_products", (D,)), self.blocks.rows)
         return out if self.order is None else out[self.order]
 
     def rmatmul(self, R: np.ndarray) -> np.ndarray:
@@ -148,11 +149,3 @@ class ShardedRows:
         for (at, _), part in zip(found, parts, strict=True):
             out[at] = part
         return out
-
-
-def sum_in_order(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Add arrays in their order, so that the result does not depend on where they come from."""
-    out = np.array(parts[0], np.float64)
-    for part in parts[1:]:
-        out += part
-    return out

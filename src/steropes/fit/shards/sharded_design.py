@@ -15,11 +15,12 @@ from ...design import design_of_numbers
 from ...design.memory_estimate import Columns
 from ...design.single_predictor_design import PlainColumns
 from ...errors import DataError
+from ...solve.data_term.sharded.shard_messages import joined_rows, sum_in_order
 from ..multi_fit_constants import TRANSFER
 from .block_sources import FunctionSource, MatrixSource, Source, parquet_sources
 from .block_store import BlockStore
 from .protocols import Blocks
-from .sharded_columns_by_row import ShardedRows, split_by_block, sum_in_order
+from .sharded_columns_by_row import ShardedRows, split_by_block
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -350,7 +351,7 @@ class ShardedDesign(PlainColumns, TextInHtml):
         chosen = np.flatnonzero(np.any(D != 0, axis=1))
         blocks = self.blocks
         own: list[tuple[object, ...]] = [()] * len(blocks.rows)
-        return np.concatenate(blocks.call("products", (chosen, D[chosen]), own))
+        return joined_rows(blocks.call("products", (chosen, D[chosen]), own), blocks.rows)
 
     def rmatmul(
         self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None

@@ -22,6 +22,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ....errors import DataError
 from ....likelihoods.shard_risk_sets import Hazards
 from ....likelihoods.sharded_thresholds import LevelPoint
 
@@ -47,6 +48,8 @@ __all__ = [
     "Totals",
     "Value",
     "added",
+    "joined_rows",
+    "sum_in_order",
 ]
 
 Answer = Mapping[str, np.ndarray]
@@ -324,7 +327,35 @@ class ContextShards(Shards, Protocol):
 
 def added(answers: Sequence[Answer], name: str) -> np.ndarray:
     """Sum the shards' answers in the order of the shards, whichever arrived first."""
-    total = np.array(answers[0][name], np.float64)
-    for answer in answers[1:]:
-        total += answer[name]
+    return sum_in_order([answer[name] for answer in answers])
+
+
+def sum_in_order(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Add arrays in their order, so that the result does not depend on where they come from.
+
+    Raises
+    ------
+    DataError
+        The arrays have different shapes: numbers of a worker would be spread over others.
+    """
+    total = np.array(parts[0], np.float64)
+    for part in parts[1:]:
+        if np.shape(part) != total.shape:
+            raise DataError(
+                f"a block of rows answered an array of shape {np.shape(part)} instead of "
+                f"{total.shape}: its worker runs another version of steropes, or is faulty. "
+                "Restart the cluster"
+            )
+        total += part
     return total
+
+
+def joined_rows(parts: Sequence[np.ndarray], rows: Sequence[int]) -> np.ndarray:
+    """Join the rows that blocks answered; raise `DataError` if a block has others than its own."""
+    for part, n in zip(parts, rows, strict=True):
+        if len(part) != n:
+            raise DataError(
+                f"a block of {n} rows answered {len(part)} rows: its worker runs another version "
+                "of steropes, or is faulty. Restart the cluster"
+            )
+    return np.concatenate(parts)
