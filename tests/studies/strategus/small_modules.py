@@ -176,6 +176,18 @@ INCIDENCE = {
         }
     },
 }
+CASES = {
+    "targetIds": [1, 1001], "limitToFirstInNDays": 99999, "minPriorObservation": 30,
+    "outcomeIds": 3, "outcomeWashoutDays": 365, "riskWindowStart": 1,
+    "startAnchor": "cohort_start", "riskWindowEnd": 0, "endAnchor": "cohort_end",
+}  # fmt: skip
+DURING = {
+    "temporal": False, "temporalSequence": False, "ConditionOccurrenceDuring": True,
+    "VisitConceptCountDuring": True, "includedCovariateConceptIds": [],
+    "addDescendantsToInclude": False, "excludedCovariateConceptIds": [],
+    "addDescendantsToExclude": False, "includedCovariateIds": [],
+    "attr_class": "covariateSettings", "attr_fun": "Characterization::getDbDuringCovariateData",
+}  # fmt: skip
 CHARACTERIZATION = {
     "module": "CharacterizationModule",
     "settings": {
@@ -196,6 +208,16 @@ CHARACTERIZATION = {
                     "limitToFirstInNDays": 99999,
                     "minPriorObservation": 30,
                     "covariateSettings": COVARIATES,
+                }
+            ],
+            "riskFactorSettings": [{**CASES, "covariateSettings": [COVARIATES]}],
+            "caseSeriesSettings": [
+                {
+                    **CASES,
+                    "caseCovariateSettings": [DURING],
+                    "casePreTargetDuration": 365,
+                    "casePostOutcomeDuration": 365,
+                    "attr_class": "caseSeriesSettings",
                 }
             ],
         },

@@ -128,7 +128,9 @@ def test_results_fit_into_the_declared_tables(tables):
     # Everybody, two ages, two sexes, and their combinations.
     assert 10 <= count("ci_incidence_summary") <= 18
     assert count("ci_target_outcome_ref") == 2
-    assert count("c_cohort_details") == 2
+    # Two targets, their cases and those with an earlier outcome, and the days around the cases.
+    assert count("c_settings") == 3
+    assert 2 + 2 * 2 + 2 * 2 <= count("c_cohort_details") <= 2 + 2 * 2 + 2 * 5
     assert count("c_covariates") > 2
     assert count("c_time_to_event") > 0
     assert count("c_dechallenge_rechallenge") == 2

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["ANALYSES", "DEFAULT", "WINDOWED", "Analysis"]
+__all__ = ["ANALYSES", "DEFAULT", "DURING", "WINDOWED", "Analysis"]
 
 Window = Literal["any", "long", "medium", "short", "overlap", ""]
 WINDOWS: tuple[Window, ...] = ("any", "long", "medium", "short")
@@ -153,6 +153,23 @@ OF_WINDOWS: tuple[tuple[int, str, str, str, tuple[str, ...]], ...] = (
     (911, "VisitConceptCount", "by concept", "Visit", VISIT),
 )
 
+# Analyses of spans of days, such as those between a target and an outcome, as Characterization
+# numbers them. Conditions as an inpatient's primary diagnosis (110) are not available.
+OF_SPANS: tuple[tuple[int, str, str, str, tuple[str, ...]], ...] = (
+    (109, "ConditionOccurrenceDuring", "concept", "Condition", OCCURRENCE),
+    (217, "ConditionEraDuring", "concept", "Condition", CONDITION_START),
+    (218, "ConditionGroupEraDuring", "group", "Condition", CONDITION_START),
+    (305, "DrugExposureDuring", "concept", "Drug", EXPOSURE),
+    (417, "DrugEraDuring", "concept", "Drug", DRUG_START),
+    (418, "DrugGroupEraDuring", "group", "Drug", DRUG_START),
+    (505, "ProcedureOccurrenceDuring", "concept", "Procedure", PROCEDURE),
+    (605, "DeviceExposureDuring", "concept", "Device", DEVICE),
+    (713, "MeasurementDuring", "concept", "Measurement", MEASUREMENT),
+    (805, "ObservationDuring", "concept", "Observation", OBSERVATION),
+    (926, "VisitCountDuring", "count", "Visit", VISIT),
+    (927, "VisitConceptCountDuring", "by concept", "Visit", VISIT),
+)
+
 
 def _without_windows() -> Iterator[Analysis]:
     """Yield the analyses of the index date itself."""
@@ -188,6 +205,11 @@ def _catalogue() -> Iterator[Analysis]:
 ANALYSES: dict[int, Analysis] = {a.id: a for a in sorted(_catalogue(), key=lambda a: a.id)}
 # The analyses of several windows, whose numbers have other meanings than those above.
 WINDOWED: dict[int, Analysis] = {a.id: a for a in sorted(_of_windows(), key=lambda a: a.id)}
+# The analyses of spans of days, with numbers of their own too.
+DURING: dict[int, Analysis] = {
+    number: Analysis(number, name, kind, domain, table, concept, start, end)
+    for number, name, kind, domain, (table, concept, start, end) in OF_SPANS
+}
 # The analyses of FeatureExtraction's default settings.
 DEFAULT: tuple[int, ...] = (
     *(1, 3, 4, 5, 6, 7),

@@ -13,19 +13,26 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.covariates.analysis_catalogue import WINDOWED, Analysis
+from steropes.studies.covariates.analysis_catalogue import DURING, WINDOWED, Analysis
 from steropes.studies.covariates.concept_selection import ConceptSelection, place_selection
 from steropes.studies.covariates.covariate_names import covariate_table
 from steropes.studies.covariates.covariate_sql import Statements
 from steropes.studies.covariates.vocabulary_checks import check_vocabulary
 from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.data_quality_notes import DataNote, distinct
-from steropes.studies.database.irregular_rows import leave_out_unknown_people
+from steropes.studies.database.irregular_rows import last_day, leave_out_unknown_people
 from steropes.studies.database.observation_periods import joined_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.database.vocabulary import UNNAMED
 
-__all__ = ["COHORTS", "NO_WINDOW", "WindowRules", "WindowSummaries", "summarise_windows"]
+__all__ = [
+    "COHORTS",
+    "NO_WINDOW",
+    "WindowRules",
+    "WindowSummaries",
+    "summarise_spans",
+    "summarise_windows",
+]
 
 COHORTS = 173  # The analysis of membership in other cohorts, as CohortDiagnostics numbers it.
 NO_WINDOW = -1  # The window of covariates that are those of the index date.
@@ -144,6 +151,48 @@ def summarise_windows(
     return WindowSummaries(ones, values, columns, distinct((*notes, *family.notes)))
 
 
+def summarise_spans(db: OmopDatabase, spans: CohortTable, rules: WindowRules) -> WindowSummaries:
+    """Summarise spans of people's days, from the start to the end of each entry.
+
+    Parameters
+    ----------
+    spans : CohortTable
+        The spans, by kind instead of by cohort.
+    rules : WindowRules
+        Rules with analyses of `DURING` and without windows.
+
+    Raises
+    ------
+    DataError
+        The vocabulary lacks the links that groups or descendants need.
+    """
+    analyses = [DURING[number] for number in rules.analyses]
+    notes = check_vocabulary(db, analyses)
+    with db.workspace() as work:
+        _place_entries(db, work, spans)
+        family = Descendants(db)
+        notes += place_selection(work, family, rules.selection, {a.table for a in analyses})
+        inside = _SpanStatements(db, 0, bool(rules.selection.include))
+        for analysis in analyses:
+            work.run(EMPTY)
+            for sql in inside.insert(analysis, None):
+                work.run(sql)
+            _summarise(work, rules, analysis, NO_WINDOW)
+        ones = work.frame("SELECT * FROM window_ones ORDER BY ALL")
+        values = work.frame("SELECT * FROM window_values ORDER BY ALL")
+    columns = _columns(db, ones, values, {}, {}, {}, DURING)
+    return WindowSummaries(ones, values, columns, distinct((*notes, *family.notes)))
+
+
+class _SpanStatements(Statements):
+    """The statements of analyses whose window is that of each row, from ``start`` to ``last``."""
+
+    def _in_window(self, a: Analysis, first_day: int | None) -> str:
+        """Return the condition that a record overlaps the span and has a concept."""
+        last = last_day(f"e.{a.first}", f"e.{a.last}")
+        return f"e.{a.first}::DATE <= p.last AND e.{a.concept} <> 0 AND {last} >= p.start"
+
+
 # -- tables ----------------------------------------------------------------------------------------
 
 
@@ -249,11 +298,12 @@ def _columns(
     units: Mapping[int, int],
     coded: Mapping[int, tuple[int, int]],
     names: Mapping[int, str],
+    catalogue: Mapping[int, Analysis] = WINDOWED,
 ) -> pd.DataFrame:
     """Name the covariates that were found."""
     ids = np.unique(np.concatenate([ones["covariate_id"], values["covariate_id"]]).astype(np.int64))
     of_cohorts = ids % 1000 == COHORTS
-    found = covariate_table(db, ids[~of_cohorts], units=units, catalogue=WINDOWED)
+    found = covariate_table(db, ids[~of_cohorts], units=units, catalogue=catalogue)
     about = db.concept_names({c for pair in coded.values() for c in pair}) if coded else {}
     for place, covariate in enumerate(found["covariate_id"]):
         if covariate in coded:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -16,36 +15,22 @@ from steropes.designs.values.dates_and_ages import calendar_date
 from steropes.errors import DataError
 from steropes.private_files import private_folder
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
-from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.database.omop import OmopDatabase, opened
+from steropes.studies.database.omop import opened
 from steropes.studies.disclosure import DisclosureRules, applied_rules, site_rules
 from steropes.studies.disclosure.counts_in_text import released_text
 from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.disclosure.release_folder import RELEASE, write_release
 from steropes.studies.formatting.plain_text import csv_text
-from steropes.studies.grids.comparative_grid_run import run_grid
-from steropes.studies.grids.sccs_grid import run_case_series_grid
-from steropes.studies.prediction.prediction_models import predicted_designs
 from steropes.studies.release.strategus_tables import (
-    released_baseline,
-    released_challenges,
-    released_rates,
     released_statistics,
-    released_times,
 )
-from steropes.studies.strategus.cohort_diagnostics_tables import diagnostics_tables
 from steropes.studies.strategus.cohort_generation import generate_cohorts, write_cohort_table
 from steropes.studies.strategus.cohort_outputs import cohort_tables
-from steropes.studies.strategus.data_irregularity_notes import module_notes
 from steropes.studies.strategus.database_description import DATABASE, database_tables
-from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
 from steropes.studies.strategus.estimate_remarks import with_missing_estimates
-from steropes.studies.strategus.incidence_rates import incidence_tables
-from steropes.studies.strategus.prediction_result_tables import prediction_tables
+from steropes.studies.strategus.module_runs import ModuleRuns
 from steropes.studies.strategus.results_model import module_files
 from steropes.studies.strategus.synthesis_run import synthesis_tables
-from steropes.studies.strategus.target_baseline import baseline_tables
-from steropes.studies.strategus.time_to_event import times_to_events
 from steropes.studies.strategus_plans.characterization_plan import CHARACTERIZATION
 from steropes.studies.strategus_plans.cohort_diagnostics_plan import COHORT_DIAGNOSTICS
 from steropes.studies.strategus_plans.comparative_plan import COHORT_METHOD
@@ -202,7 +187,7 @@ def run_specification(
         tables[COHORTS] = cohort_tables(plan.cohorts, made, rules, database_id)
         if plan.statistics:
             tables[COHORTS] |= released_statistics(counted, rules, database_id)
-        on = _Run(db, plan, made, folder, database_id, schema, jobs, rules, say)
+        on = ModuleRuns(db, plan, made, folder, database_id, schema, jobs, rules, say)
         for module, run in (
             (COHORT_METHOD, on.comparative),
             (COHORT_DIAGNOSTICS, lambda: on.diagnostics(tables[DATABASE], counted)),
@@ -329,122 +314,6 @@ def _claim(
 def _new_faults(plan: SpecificationPlan, made: MadeCohorts) -> dict[str, str]:
     """Return the cohorts that the plan expected and the database does not allow."""
     return {f"cohort {i}": why for i, why in made.refused.items() if not plan.cohorts.fault(i)}
-
-
-@dataclass(frozen=True)
-class _Run:
-    """The modules of a specification on one database; each is None if nothing of it runs.
-
-    Modules without the tables of a grid note irregularities of the database in ``data_note``.
-    """
-
-    db: OmopDatabase
-    plan: SpecificationPlan
-    made: MadeCohorts
-    folder: Path
-    database_id: str
-    schema: str
-    jobs: int
-    rules: DisclosureRules
-    say: Callable[[str], None]
-
-    def _of_grid(self) -> dict[str, Any]:
-        """Return the settings that both grids share."""
-        return {
-            "database_id": self.database_id,
-            "schema": self.schema,
-            "observed_until": self.db.observed_until,
-        }
-
-    def _notes(self, targets: Iterable[int], cohorts: CohortTable) -> pd.DataFrame:
-        """Return the released notes on the people in some cohorts."""
-        return module_notes(self.db, cohorts, targets, self.rules, self.database_id)
-
-    def comparative(self) -> Tables | None:
-        """Run CohortMethodModule."""
-        plan = self.plan.comparative
-        spec = None if plan is None else plan.spec(**self._of_grid())
-        if spec is None:
-            return None
-        self.say(COHORT_METHOD)
-        return run_grid(
-            self.db, spec, self.folder / COHORT_METHOD, jobs=self.jobs, cohorts=self.made,
-            disclosure=self.rules, progress=self.say,
-        ).tables  # fmt: skip
-
-    def characterization(self) -> Tables | None:
-        """Run CharacterizationModule without the cohorts that could not be made."""
-        described, cohorts = self.plan.characterization, self.made.table
-        if described is None or cohorts is None:
-            return None
-        described = described.without(self.made.refused)
-        if not (described.pairs or described.challenges or described.baselines):
-            return None
-        self.say(CHARACTERIZATION)
-        released = self.rules, self.database_id
-        found = released_baseline(baseline_tables(self.db, described, cohorts), *released)
-        found["data_note"] = self._notes(described.targets, cohorts)
-        if described.pairs:
-            times = times_to_events(self.db, described.pairs, cohorts)
-            found["c_time_to_event"] = released_times(times, *released)
-        if described.challenges:
-            counts = challenge_counts(self.db, described.challenges, cohorts)
-            found["c_dechallenge_rechallenge"] = released_challenges(counts, *released)
-        return found
-
-    def diagnostics(self, database: Tables, counted: Mapping[str, pd.DataFrame]) -> Tables | None:
-        """Run CohortDiagnosticsModule."""
-        plan = self.plan.diagnostics
-        if plan is None:
-            return None
-        self.say(COHORT_DIAGNOSTICS)
-        [source] = database["database_meta_data"].iloc
-        found = diagnostics_tables(
-            self.db, plan, self.plan.cohorts, self.made, counted, self.rules, source, self.say
-        )
-        if self.made.table is not None:
-            found["data_note"] = self._notes(plan.cohorts, self.made.table)
-        return found
-
-    def incidence(self) -> Tables | None:
-        """Run CohortIncidenceModule."""
-        plan = self.plan.incidence
-        if plan is None or not plan.combinations or self.made.table is None:
-            return None
-        self.say(INCIDENCE)
-        plan = plan.without(self.made.refused)
-        tables = incidence_tables(self.db, plan, self.made.table)
-        tables["data_note"] = self._notes(plan.targets, self.made.table)
-        rates = released_rates(tables["ci_incidence_summary"], self.rules, self.database_id)
-        return {**tables, "ci_incidence_summary": rates}
-
-    def series(self) -> Tables | None:
-        """Run SelfControlledCaseSeriesModule."""
-        plan = self.plan.series
-        spec = None if plan is None else plan.spec(**self._of_grid())
-        if spec is None:
-            return None
-        self.say(CASE_SERIES)
-        return run_case_series_grid(
-            self.db, spec, self.folder / CASE_SERIES, jobs=self.jobs, cohorts=self.made.table,
-            disclosure=self.rules, progress=self.say,
-        ).tables  # fmt: skip
-
-    def prediction(self, database: Tables, failed: dict[str, str]) -> Tables | None:
-        """Run PatientLevelPredictionModule; a design without a model is added to ``failed``."""
-        plan, cohorts = self.plan.prediction, self.made.table
-        if plan is None or cohorts is None:
-            return None
-        for design in plan.designs:
-            for cohort in (design.target, design.outcome):
-                if cohort in self.made.refused:
-                    failed[f"{PREDICTION}, design {design.number}"] = self.made.refused[cohort]
-        plan = plan.without(self.made.refused)
-        results = predicted_designs(self.db, plan, cohorts, failed, self.say)
-        if not results:
-            return None
-        found = prediction_tables(results, self.plan.cohorts, database, self.rules)
-        return {**found, "data_note": self._notes(plan.targets, cohorts)}
 
 
 def _should_run(plan: SpecificationPlan, module: str) -> bool:

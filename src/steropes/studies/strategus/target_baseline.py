@@ -18,16 +18,24 @@ from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.release.strategus_tables import PERCENTILES
-from steropes.studies.strategus_plans.characterization_plan import (
-    AFTER_INDEX,
-    Baseline,
-    CharacterizationPlan,
-)
+from steropes.studies.strategus_plans.case_plan import AFTER_INDEX, Baseline
+from steropes.studies.strategus_plans.characterization_plan import CharacterizationPlan
 
-__all__ = ["baseline_tables"]
+__all__ = [
+    "TABLES",
+    "add_covariates",
+    "analysis_row",
+    "baseline_tables",
+    "counted_entries",
+    "target_entries",
+]
 
 AGE = 2  # The analysis of ages in years.
 ENTRIES, TARGET = "baseline_entries", "Target"
+TABLES = (
+    "c_settings", "c_cohort_details", "c_cohort_counts", "c_analysis_ref", "c_covariate_ref",
+    "c_covariates", "c_covariates_continuous",
+)  # fmt: skip
 Tables = dict[str, pd.DataFrame]
 
 
@@ -39,13 +47,7 @@ def baseline_tables(db: OmopDatabase, plan: CharacterizationPlan, cohorts: Cohor
     dict of str to DataFrame
         Exact tables, which are not for release.
     """
-    rows: dict[str, list[dict[str, Any]]] = {
-        name: []
-        for name in (
-            "c_settings", "c_cohort_details", "c_cohort_counts", "c_analysis_ref",
-            "c_covariate_ref", "c_covariates", "c_covariates_continuous",
-        )
-    }  # fmt: skip
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     for baseline in plan.baselines:
         key = {"setting_id": _setting_id(baseline)}
         rows["c_settings"].append(
@@ -56,14 +58,14 @@ def baseline_tables(db: OmopDatabase, plan: CharacterizationPlan, cohorts: Cohor
             }
         )
         numbers = [*baseline.rules.analyses, *baseline.after_index]
-        rows["c_analysis_ref"] += [{**key, **_analysis(n, baseline)} for n in numbers]
+        rows["c_analysis_ref"] += [{**key, **analysis_row(n, baseline)} for n in numbers]
         for target in baseline.targets:
             of = {"cohort_type": TARGET, "target_cohort_id": target, "outcome_cohort_id": 0}
-            entries = _entries(db, baseline, target, cohorts)
+            entries = target_entries(db, baseline, target, cohorts)
             rows["c_cohort_details"].append({**key, **of})
-            rows["c_cohort_counts"].append({**of, **_counted(entries, baseline)})
+            rows["c_cohort_counts"].append({**of, **counted_entries(entries, baseline)})
             if len(entries):
-                _add_covariates(db, plan, baseline, entries, {**key, **of}, rows)
+                add_covariates(db, plan.least_count, baseline, entries, {**key, **of}, rows)
     tables = {name: pd.DataFrame(of) for name, of in rows.items()}
     # Settings that differ in covariates count the same people.
     tables["c_cohort_counts"] = tables["c_cohort_counts"].drop_duplicates()
@@ -80,7 +82,7 @@ def _setting_id(baseline: Baseline) -> str:
     return f"t_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _entries(
+def target_entries(
     db: OmopDatabase, baseline: Baseline, target: int, cohorts: CohortTable
 ) -> pd.DataFrame:
     """Return a target's entries that count, with the days to the ends of entry and observation."""
@@ -104,7 +106,7 @@ def _entries(
             ORDER BY subject_id, cohort_start_date""")
 
 
-def _counted(entries: pd.DataFrame, baseline: Baseline) -> dict[str, object]:
+def counted_entries(entries: pd.DataFrame, baseline: Baseline) -> dict[str, object]:
     """Count entries, people and days of a target."""
     days = entries["time_in_cohort"].astype(float)
     return {
@@ -117,7 +119,7 @@ def _counted(entries: pd.DataFrame, baseline: Baseline) -> dict[str, object]:
     }
 
 
-def _analysis(number: int, baseline: Baseline) -> dict[str, object]:
+def analysis_row(number: int, baseline: Baseline) -> dict[str, object]:
     """Describe an analysis."""
     if number in AFTER_INDEX:
         name = AFTER_INDEX[number]
@@ -143,9 +145,9 @@ def _zero(analysis: Analysis) -> bool:
     return analysis.kind != "value"
 
 
-def _add_covariates(
+def add_covariates(
     db: OmopDatabase,
-    plan: CharacterizationPlan,
+    least_count: int,
     baseline: Baseline,
     entries: pd.DataFrame,
     key: dict[str, object],
@@ -176,7 +178,7 @@ def _add_covariates(
         analysis = ANALYSES[int(column["analysis_id"])]
         # People without a year of birth have no age, which is not an age of zero.
         known = person[entries["has_age"].to_numpy(bool)] if analysis.id == AGE else person
-        if len(values) < plan.least_count:
+        if len(values) < least_count:
             continue
         if analysis.binary:
             if len(values) / features.n < baseline.least_mean:

@@ -9,7 +9,15 @@ from functools import partial
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.covariates.feature_extraction import FeatureRules
+from steropes.studies.strategus_plans.case_plan import (
+    AFTER_INDEX,
+    Baseline,
+    CaseDescription,
+    aggregate_cases,
+    case_series,
+    risk_factors,
+)
+from steropes.studies.strategus_plans.described_cohorts import known_cohorts, listed_settings
 from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
 from steropes.studies.strategus_plans.r_covariate_settings import covariate_rules
 from steropes.studies.strategus_plans.r_values import (
@@ -28,24 +36,13 @@ from steropes.studies.strategus_plans.r_values import (
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 
 __all__ = [
-    "AFTER_INDEX",
     "CHARACTERIZATION",
-    "Baseline",
     "Challenge",
     "CharacterizationPlan",
     "characterization_plan",
 ]
 
 CHARACTERIZATION = "CharacterizationModule"
-# Analyses of times after the index, which are computed here and not by `extract_features`.
-AFTER_INDEX = {9: "DemographicsPostObservationTime", 10: "DemographicsTimeInCohort"}
-# Analyses that are not available, by the name of their list.
-ELSEWHERE = {
-    "riskFactorSettings": "risk factors are not available",
-    "caseSeriesSettings": "covariates of cases around the outcome are not available",
-}
-
-
 SINGLE_PEOPLE = (
     "c_rechallenge_fail_case_series is empty, because its rows are of single people and never leave"
 )
@@ -72,38 +69,6 @@ class Challenge:
 
 
 @dataclass(frozen=True)
-class Baseline:
-    """Covariates of targets at their index.
-
-    Attributes
-    ----------
-    targets : tuple of int
-        The cohorts.
-    first_in_days : int
-        Entries count that are first or begin at least this many days after the previous one's end.
-    prior_days : int
-        Required days of observation before the index.
-    only : tuple of int
-        The only covariates to report, by id; empty for all.
-    after_index : tuple of int
-        Analyses of times after the index.
-    json_text : str
-        The covariate settings as the specification has them.
-    least_mean : float
-        The smallest mean of a 0/1 covariate that is reported.
-    """
-
-    targets: tuple[int, ...]
-    first_in_days: int
-    prior_days: int
-    rules: FeatureRules
-    only: tuple[int, ...]
-    after_index: tuple[int, ...]
-    json_text: str
-    least_mean: float
-
-
-@dataclass(frozen=True)
 class CharacterizationPlan:
     """Descriptions of cohorts to compute.
 
@@ -115,6 +80,8 @@ class CharacterizationPlan:
         Targets and outcomes of dechallenges and rechallenges.
     baselines : tuple of Baseline
         Covariates of targets.
+    cases : tuple of CaseDescription
+        Covariates of people with an outcome in their time at risk.
     least_count : int
         The smallest number of people with a covariate that is reported.
     verdicts : tuple of PartVerdict
@@ -124,6 +91,7 @@ class CharacterizationPlan:
     pairs: tuple[tuple[int, int], ...]
     challenges: tuple[Challenge, ...]
     baselines: tuple[Baseline, ...]
+    cases: tuple[CaseDescription, ...]
     least_count: int
     verdicts: tuple[PartVerdict, ...]
 
@@ -132,7 +100,7 @@ class CharacterizationPlan:
         """The cohorts that are described."""
         pairs, described = (
             (t for t, _ in self.pairs),
-            (t for b in self.baselines for t in b.targets),
+            (t for b in (*self.baselines, *self.cases) for t in b.targets),
         )
         return frozenset((*pairs, *described, *(c.target for c in self.challenges)))
 
@@ -145,7 +113,8 @@ class CharacterizationPlan:
         ]
         pairs = tuple(p for p in self.pairs if not {*p} & {*refused})
         challenges = tuple(c for c in self.challenges if not {c.target, c.outcome} & {*refused})
-        return replace(self, pairs=pairs, challenges=challenges, baselines=tuple(left))
+        cases = tuple(c for d in self.cases if (c := d.without(refused)) is not None)
+        return replace(self, pairs=pairs, challenges=challenges, baselines=tuple(left), cases=cases)
 
 
 class _TimeToEvent(RModel):
@@ -234,6 +203,7 @@ def characterization_plan(
     pairs: dict[tuple[int, int], None] = {}
     challenges: dict[Challenge, None] = {}
     baselines: dict[Baseline, None] = {}
+    cases: dict[CaseDescription, None] = {}
 
     def attempt(part: str, run: Callable[[], PartVerdict]) -> None:
         """Add the verdict on a part; an error is a verdict."""
@@ -242,29 +212,45 @@ def characterization_plan(
         except DataError as error:
             verdicts.append(skipped(CHARACTERIZATION, part, str(error)))
 
-    for name, values, at in _listed(lists.time_to_event_settings, "timeToEventSettings", path):
+    for name, values, at in listed_settings(
+        lists.time_to_event_settings, "timeToEventSettings", path
+    ):
         attempt(f"time to event {name}", partial(_events, name, values, at, cohorts, pairs))
     kind = "dechallengeRechallengeSettings"
-    for name, values, at in _listed(lists.dechallenge_rechallenge_settings, kind, path):
+    for name, values, at in listed_settings(lists.dechallenge_rechallenge_settings, kind, path):
         part = f"dechallenge and rechallenge {name}"
         attempt(part, partial(_challenges, part, values, at, cohorts, challenges))
     for kind, listed in (
         ("targetBaselineSettings", lists.target_baseline_settings),
         ("aggregateCovariateSettings", lists.aggregate_covariate_settings),
     ):
-        for name, values, at in _listed(listed, kind, path):
+        for name, values, at in listed_settings(listed, kind, path):
             attempt(
                 f"covariates of targets {name}",
                 partial(_covariates, name, values, at, kind, cohorts, least_mean, baselines),
             )
-    for kind, listed in (
-        ("riskFactorSettings", lists.risk_factor_settings),
-        ("caseSeriesSettings", lists.case_series_settings),
+    for kind, listed, of, read_cases in (
+        (
+            "aggregateCovariateSettings",
+            lists.aggregate_covariate_settings,
+            "covariates of cases",
+            aggregate_cases,
+        ),
+        ("riskFactorSettings", lists.risk_factor_settings, "risk factors", risk_factors),
+        ("caseSeriesSettings", lists.case_series_settings, "case series", case_series),
     ):
-        for name, _, _ in _listed(listed, kind, path):
-            verdicts.append(skipped(CHARACTERIZATION, f"{kind} {name}", ELSEWHERE[kind]))
+        for name, values, at in listed_settings(listed, kind, path):
+            attempt(
+                f"{of} {name}",
+                partial(_cases, f"{of} {name}", read_cases, values, at, cohorts, least_mean, cases),
+            )
     return CharacterizationPlan(
-        tuple(pairs), tuple(challenges), _joined(baselines), least_count, tuple(verdicts)
+        tuple(pairs),
+        tuple(challenges),
+        _joined(baselines),
+        tuple(cases),
+        least_count,
+        tuple(verdicts),
     )
 
 
@@ -277,31 +263,6 @@ def _joined(baselines: Iterable[Baseline]) -> tuple[Baseline, ...]:
     return tuple(replace(setting, targets=tuple(of)) for setting, of in targets.items())
 
 
-def _listed(values: object, name: str, path: JsonPath) -> Iterable[tuple[int, object, JsonPath]]:
-    """Yield settings with their number from 1 and their path; one object is a list of one."""
-    listed = [values] if isinstance(values, Mapping) else values or []
-    if not isinstance(listed, list):
-        raise DataError(f"{json_path((*path, name))} must be a list")
-    for i, value in enumerate(listed):
-        yield i + 1, value, (*path, name, i)
-
-
-def _known(ids: Iterable[int], cohorts: SharedCohorts) -> tuple[tuple[int, ...], list[str]]:
-    """Return the cohorts that can be made, and why the others cannot.
-
-    Raises
-    ------
-    DataError
-        None can be made.
-    """
-    whys = {i: why for i in ids if (why := cohorts.fault(i))}
-    good = tuple(dict.fromkeys(i for i in ids if i not in whys))
-    if not good:
-        raise DataError(next(iter(whys.values()), "it has no cohorts"))
-    said = [f"{len(whys):,} cohorts are left out ({next(iter(whys.values()))})"] if whys else []
-    return good, said
-
-
 def _events(
     name: int,
     values: object,
@@ -311,8 +272,8 @@ def _events(
 ) -> PartVerdict:
     """Read settings of times to events."""
     read = parsed(_TimeToEvent, values, at)
-    targets, said = _known(read.target_ids, cohorts)
-    outcomes, more = _known(read.outcome_ids, cohorts)
+    targets, said = known_cohorts(read.target_ids, cohorts)
+    outcomes, more = known_cohorts(read.outcome_ids, cohorts)
     made = [(t, o) for t in targets for o in outcomes]
     pairs |= dict.fromkeys(made)
     return runs(CHARACTERIZATION, f"time to event {name}", [*said, *more], needs=made)
@@ -337,8 +298,8 @@ def _challenges(
     for name, days in (("dechallengeStopInterval", stop), ("dechallengeEvaluationWindow", span)):
         if days < 0:
             raise DataError(f"{json_path((*at, name))} is {days}; it must not be negative")
-    targets, said = _known(read.target_cohort_definition_ids, cohorts)
-    outcomes, more = _known(read.outcome_cohort_definition_ids, cohorts)
+    targets, said = known_cohorts(read.target_cohort_definition_ids, cohorts)
+    outcomes, more = known_cohorts(read.outcome_cohort_definition_ids, cohorts)
     made = [(t, o) for t in targets for o in outcomes]
     challenges |= dict.fromkeys(Challenge(t, o, stop, span) for t, o in made)
     return runs(CHARACTERIZATION, part, [*said, *more, SINGLE_PEOPLE], needs=made)
@@ -355,15 +316,13 @@ def _covariates(
 ) -> PartVerdict:
     """Read settings of covariates of targets."""
     read = parsed(_Aggregate if kind == "aggregateCovariateSettings" else _Targets, values, at)
-    targets, said = _known(read.target_ids, cohorts)
+    targets, said = known_cohorts(read.target_ids, cohorts)
     place: JsonPath = (*at, "covariateSettings")
     given = read.covariate_settings
     rules, only = covariate_rules(given, place, elsewhere=AFTER_INDEX.values())
     flags = given[0] if isinstance(given, list) else given
-    if isinstance(read, _Aggregate):
-        if read.min_characterization_mean is not None:
-            least_mean = read.min_characterization_mean
-        said.append("cases, people without the outcome and their covariates are not described")
+    if isinstance(read, _Aggregate) and read.min_characterization_mean is not None:
+        least_mean = read.min_characterization_mean
     baselines[
         Baseline(
             targets,
@@ -378,3 +337,19 @@ def _covariates(
     ] = None
     needs = [(t,) for t in targets]
     return runs(CHARACTERIZATION, f"covariates of targets {name}", said, needs=needs)
+
+
+def _cases(
+    part: str,
+    read: Callable[..., tuple[CaseDescription, list[str]]],
+    values: object,
+    at: JsonPath,
+    cohorts: SharedCohorts,
+    least_mean: float,
+    cases: dict[CaseDescription, None],
+) -> PartVerdict:
+    """Read settings of cases."""
+    made, said = read(values, at, cohorts, least_mean)
+    cases[made] = None
+    needs = [(t, o) for t in made.targets for o in made.outcomes]
+    return runs(CHARACTERIZATION, part, said, needs=needs)

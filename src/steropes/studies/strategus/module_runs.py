@@ -1,0 +1,166 @@
+"""Runs of the modules of a specification on one database, with released tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from steropes.studies.cohorts.cohort_sources import MadeCohorts
+from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.grids.comparative_grid_run import run_grid
+from steropes.studies.grids.sccs_grid import run_case_series_grid
+from steropes.studies.prediction.prediction_models import predicted_designs
+from steropes.studies.release.strategus_tables import (
+    released_baseline,
+    released_challenges,
+    released_rates,
+    released_times,
+)
+from steropes.studies.strategus.case_tables import case_tables
+from steropes.studies.strategus.cohort_diagnostics_tables import diagnostics_tables
+from steropes.studies.strategus.data_irregularity_notes import module_notes
+from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
+from steropes.studies.strategus.incidence_rates import incidence_tables
+from steropes.studies.strategus.prediction_result_tables import prediction_tables
+from steropes.studies.strategus.target_baseline import baseline_tables
+from steropes.studies.strategus.time_to_event import times_to_events
+from steropes.studies.strategus_plans.characterization_plan import CHARACTERIZATION
+from steropes.studies.strategus_plans.cohort_diagnostics_plan import COHORT_DIAGNOSTICS
+from steropes.studies.strategus_plans.comparative_plan import COHORT_METHOD
+from steropes.studies.strategus_plans.incidence_plan import INCIDENCE
+from steropes.studies.strategus_plans.prediction_plan import PREDICTION
+from steropes.studies.strategus_plans.series_plan import CASE_SERIES
+from steropes.studies.strategus_plans.specification_plan import SpecificationPlan
+
+__all__ = ["ModuleRuns"]
+
+Tables = dict[str, pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class ModuleRuns:
+    """The modules of a specification on one database; each is None if nothing of it runs.
+
+    Modules without the tables of a grid note irregularities of the database in ``data_note``.
+    """
+
+    db: OmopDatabase
+    plan: SpecificationPlan
+    made: MadeCohorts
+    folder: Path
+    database_id: str
+    schema: str
+    jobs: int
+    rules: DisclosureRules
+    say: Callable[[str], None]
+
+    def _of_grid(self) -> dict[str, Any]:
+        """Return the settings that both grids share."""
+        return {
+            "database_id": self.database_id,
+            "schema": self.schema,
+            "observed_until": self.db.observed_until,
+        }
+
+    def _notes(self, targets: Iterable[int], cohorts: CohortTable) -> pd.DataFrame:
+        """Return the released notes on the people in some cohorts."""
+        return module_notes(self.db, cohorts, targets, self.rules, self.database_id)
+
+    def comparative(self) -> Tables | None:
+        """Run CohortMethodModule."""
+        plan = self.plan.comparative
+        spec = None if plan is None else plan.spec(**self._of_grid())
+        if spec is None:
+            return None
+        self.say(COHORT_METHOD)
+        return run_grid(
+            self.db, spec, self.folder / COHORT_METHOD, jobs=self.jobs, cohorts=self.made,
+            disclosure=self.rules, progress=self.say,
+        ).tables  # fmt: skip
+
+    def characterization(self) -> Tables | None:
+        """Run CharacterizationModule without the cohorts that could not be made."""
+        described, cohorts = self.plan.characterization, self.made.table
+        if described is None or cohorts is None:
+            return None
+        described = described.without(self.made.refused)
+        asked = (described.pairs, described.challenges, described.baselines, described.cases)
+        if not any(asked):
+            return None
+        self.say(CHARACTERIZATION)
+        released = self.rules, self.database_id
+        exact = baseline_tables(self.db, described, cohorts)
+        if described.cases:
+            more = case_tables(self.db, described.cases, described.least_count, cohorts)
+            both = {name: [t for t in (exact[name], more[name]) if len(t)] for name in exact}
+            exact = {n: pd.concat(of, ignore_index=True) for n, of in both.items() if of}
+            exact = {n: exact.get(n, pd.DataFrame()) for n in both}
+        found = released_baseline(exact, *released)
+        found["data_note"] = self._notes(described.targets, cohorts)
+        if described.pairs:
+            times = times_to_events(self.db, described.pairs, cohorts)
+            found["c_time_to_event"] = released_times(times, *released)
+        if described.challenges:
+            counts = challenge_counts(self.db, described.challenges, cohorts)
+            found["c_dechallenge_rechallenge"] = released_challenges(counts, *released)
+        return found
+
+    def diagnostics(self, database: Tables, counted: Mapping[str, pd.DataFrame]) -> Tables | None:
+        """Run CohortDiagnosticsModule."""
+        plan = self.plan.diagnostics
+        if plan is None:
+            return None
+        self.say(COHORT_DIAGNOSTICS)
+        [source] = database["database_meta_data"].iloc
+        found = diagnostics_tables(
+            self.db, plan, self.plan.cohorts, self.made, counted, self.rules, source, self.say
+        )
+        if self.made.table is not None:
+            found["data_note"] = self._notes(plan.cohorts, self.made.table)
+        return found
+
+    def incidence(self) -> Tables | None:
+        """Run CohortIncidenceModule."""
+        plan = self.plan.incidence
+        if plan is None or not plan.combinations or self.made.table is None:
+            return None
+        self.say(INCIDENCE)
+        plan = plan.without(self.made.refused)
+        tables = incidence_tables(self.db, plan, self.made.table)
+        tables["data_note"] = self._notes(plan.targets, self.made.table)
+        rates = released_rates(tables["ci_incidence_summary"], self.rules, self.database_id)
+        return {**tables, "ci_incidence_summary": rates}
+
+    def series(self) -> Tables | None:
+        """Run SelfControlledCaseSeriesModule."""
+        plan = self.plan.series
+        spec = None if plan is None else plan.spec(**self._of_grid())
+        if spec is None:
+            return None
+        self.say(CASE_SERIES)
+        return run_case_series_grid(
+            self.db, spec, self.folder / CASE_SERIES, jobs=self.jobs, cohorts=self.made.table,
+            disclosure=self.rules, progress=self.say,
+        ).tables  # fmt: skip
+
+    def prediction(self, database: Tables, failed: dict[str, str]) -> Tables | None:
+        """Run PatientLevelPredictionModule; a design without a model is added to ``failed``."""
+        plan, cohorts = self.plan.prediction, self.made.table
+        if plan is None or cohorts is None:
+            return None
+        for design in plan.designs:
+            for cohort in (design.target, design.outcome):
+                if cohort in self.made.refused:
+                    failed[f"{PREDICTION}, design {design.number}"] = self.made.refused[cohort]
+        plan = plan.without(self.made.refused)
+        results = predicted_designs(self.db, plan, cohorts, failed, self.say)
+        if not results:
+            return None
+        found = prediction_tables(results, self.plan.cohorts, database, self.rules)
+        return {**found, "data_note": self._notes(plan.targets, cohorts)}
