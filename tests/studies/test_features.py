@@ -188,6 +188,10 @@ def test_conditions_stand_for_their_groups_but_for_vague_ones(omop, vocabulary):
     assert set(values(extract(path, 1, 210))) == {201820210, 201826210}
     assert set(values(extract(path, 1, 210, exclude=(201826,)))) == set()
     assert set(values(extract(path, 1, 210, include=(201826,)))) == {201826210}
+    below = {"descendants": False, "include_descendants": True}
+    assert set(values(extract(path, 1, 210, include=(201826,), **below))) == {201826210}
+    kept = extract(path, 1, 210, only=(201826210, 999))
+    assert set(values(kept)) == {201826210}
 
 
 def test_drugs_stand_for_ingredients_and_classes_of_some_lengths(omop, vocabulary):

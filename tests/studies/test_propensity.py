@@ -47,3 +47,16 @@ def test_an_arm_of_one_is_refused():
         fit_scores(made(dict(enumerate(np.eye(4))), 4), [1, 0, 0, 0])
     with pytest.raises(DataError, match="5 arms for 4 people"):
         fit_scores(made(dict(enumerate(np.eye(4))), 4), [1, 1, 0, 0, 0])
+
+
+def test_exempt_covariates_have_no_prior():
+    random = np.random.default_rng(5)
+    x = (random.random((400, 6)) < 0.3).astype(float)
+    treated = (random.random(400) < expit(0.8 * x[:, 3] - 0.4)).astype(int)
+    covariates = made(dict(enumerate(x.T)), 400)
+    strong = PropensityRules(variance=1e-6, high_correlation=1, exempt=(3, 99))
+    found = fit_scores(covariates, treated, strong).coefficients.set_index("covariate_id")
+    # With all others at zero it is the log odds ratio of the two groups.
+    share = [treated[x[:, 3] == k].mean() for k in (0, 1)]
+    assert {*found.index} == {0, 3}
+    assert found.loc[3, "coefficient"] == pytest.approx(logit(share[1]) - logit(share[0]), rel=1e-5)

@@ -241,7 +241,7 @@ def test_other_lists_and_unknown_fields_are_named():
     lines = [v.line() for v in plan(values).verdicts]
     assert lines[0] == "time to event 1: runs"
     assert "targetBaselineSettings[0].minAge is not known" in lines[1]
-    assert lines[2] == "riskFactorSettings 1: does not run: risk factors are not available"
+    assert lines[2] == "risk factors 1: does not run: it has no cohorts"
     assert plan(values).baselines == ()
     values["analysis"]["another"] = 1
     with pytest.raises(DataError, match=r"settings\.analysis\.another is not known"):

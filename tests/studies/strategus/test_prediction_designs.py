@@ -78,7 +78,7 @@ def test_other_designs_are_refused_by_name(changes, why):
     [
         ("priorType", "normal", "the prior 'normal' has no counterpart"),
         ("forceIntercept", True, "a prior of the intercept is not available"),
-        ("exclude", [1002], "covariates without a prior have no counterpart"),
+        ("exclude", ["age"], "exclude must have ids of covariates"),
         ("speed", 1, "priorParams.speed is not known"),
     ],
 )
@@ -86,6 +86,20 @@ def test_other_priors_are_refused(name, value, why):
     values = design()
     values["modelSettings"]["param"]["priorParams"][name] = value
     assert why in reason(values)
+
+
+def test_covariates_without_a_prior_and_several_settings_are_read():
+    values = design()
+    values["modelSettings"]["param"]["priorParams"]["exclude"] = [0, 1002]
+    given = values["covariateSettings"]
+    values["covariateSettings"] = [
+        {**given, "DemographicsAge": True}, {**given, "DemographicsGender": False}
+    ]  # fmt: skip
+    [made] = plan(values).designs
+    assert made.exempt == (1002,)
+    assert {1, 2} <= {*made.rules.analyses}
+    values["covariateSettings"][1]["longTermStartDays"] = -100
+    assert "covariateSettings[1]: several covariate settings" in reason(values)
 
 
 def test_models_of_cyclops_other_than_logistic_are_refused():

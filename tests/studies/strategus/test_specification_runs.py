@@ -156,7 +156,7 @@ BLANK = {
     "database_meta_data": "dates that this database lacks",
     "c_dechallenge_rechallenge": "shares of nobody, which are missing in R too",
     "c_analysis_ref": "windows of demographics, which are missing in R too",
-    "c_settings": "settings of cases, which are missing in R too for targets",
+    "c_settings": "settings of cases or of targets, of which R too has one",
     "plp_models": "the model object",
     "plp_performances": "the time of the run, which differs between equal runs",
     "plp_covariate_summary": "coefficients of covariates that the model leaves out",

@@ -58,6 +58,8 @@ class PropensityRules(Settings):
     include, exclude : tuple of int
         The only covariate ids to use (if any are given), and those to leave out. Ids that nobody
         in the comparison has are ignored, with a note.
+    exempt : tuple of int
+        Covariate ids without a prior.
     tidy : TidyRules
         Rules that filter and scale the covariates.
     seed : int, default 1
@@ -84,6 +86,7 @@ class PropensityRules(Settings):
     high_correlation: Share = 0.5
     include: CovariateIds = ()
     exclude: CovariateIds = ()
+    exempt: CovariateIds = ()
     tidy: TidyRules = field(default_factory=TidyRules)
     seed: Count = 1
     people: Literal["at risk", "all"] = "at risk"
@@ -279,12 +282,14 @@ def _fit(fitted: Tidied, treated: NDArray, rules: PropensityRules) -> LogisticRe
     from steropes.priors import Laplace
     from steropes.select import CrossValidation
 
+    free = np.isin(fitted.features.columns["covariate_id"].to_numpy(), rules.exempt)
     if rules.variance is not None:
-        model = LogisticRegression(prior=Laplace(variance=rules.variance))
+        model = LogisticRegression(prior=Laplace(variance=rules.variance, exclude=free))
     else:
         folds = min(rules.folds, int(np.bincount(treated, minlength=2).min()))
         choice = CrossValidation(folds=folds, repeats=rules.repeats, random_state=rules.seed)
-        model = LogisticRegression(prior=Laplace(), cv=choice, random_state=rules.seed)
+        prior = Laplace(exclude=free)
+        model = LogisticRegression(prior=prior, cv=choice, random_state=rules.seed)
     return model.fit(fitted.design, treated)
 
 

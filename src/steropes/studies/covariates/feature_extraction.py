@@ -76,6 +76,8 @@ class FeatureRules(Settings):
         Also apply these rules to all descendants of the concepts.
     include_descendants : bool, optional
         The same for the concepts to include alone. Default: as ``descendants``.
+    only : tuple of int
+        The only covariates to keep, by id; empty for all.
     unknown : {"refuse", "note"}, default "refuse"
         Whether a concept to exclude or include that the vocabulary lacks is an error, or is left
         out with a note on the data.
@@ -100,6 +102,7 @@ class FeatureRules(Settings):
     include: Listed[ConceptId] = ()
     descendants: YesNo = True
     include_descendants: YesNo | None = None
+    only: CovariateIds = ()
     age_rule: FeatureAge = "year of birth"
     unknown: Literal["refuse", "note"] = "refuse"
 
@@ -263,6 +266,9 @@ def extract_features(
             work.run(EMPTY)
             for sql in statements.insert(analysis, rules.first_day(analysis)):
                 work.run(sql)
+            if rules.only:
+                listed = ", ".join(map(str, rules.only))
+                work.run(f"DELETE FROM features WHERE covariate_id NOT IN ({listed})")
             columns.add(work.stream(SORTED))
             if analysis.kind == "value":
                 units |= dict(work.rows("SELECT covariate_id, unit FROM units"))

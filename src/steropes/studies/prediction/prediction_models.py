@@ -120,7 +120,8 @@ def predicted(db: OmopDatabase, design: PredictionDesign, cohorts: CohortTable) 
     variance = design.variance if design.variance is not None else float(model.variance_)
     risk = _risk(features, fitted, model)
     parts = {"Train": (training, risk[training])}
-    held_out, held_out_converged = _held_out(fitted, outcome, fold, variance)
+    free = _without_prior(fitted, design)
+    held_out, held_out_converged = _held_out(fitted, outcome, fold, variance, free)
     parts["CV"] = (training, held_out)
     if (group == TEST).any():
         tested = np.flatnonzero(group == TEST)
@@ -185,18 +186,26 @@ def _fit(
     from steropes.priors import Laplace
     from steropes.select import CrossValidation
 
+    free = _without_prior(fitted, design)
     if design.variance is not None:
-        model = LogisticRegression(prior=Laplace(variance=design.variance))
+        model = LogisticRegression(prior=Laplace(variance=design.variance, exclude=free))
     else:
         splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
         model = LogisticRegression(
-            prior=Laplace(), cv=CrossValidation(folds=splits), random_state=design.seed
+            prior=Laplace(exclude=free),
+            cv=CrossValidation(folds=splits),
+            random_state=design.seed,
         )
     return model.fit(fitted.design, outcome)
 
 
+def _without_prior(fitted: Tidied, design: PredictionDesign) -> NDArray:
+    """Mark the covariates that have no prior."""
+    return np.isin(fitted.features.columns["covariate_id"].to_numpy(), design.exempt)
+
+
 def _held_out(
-    fitted: Tidied, outcome: NDArray, fold: NDArray, variance: float
+    fitted: Tidied, outcome: NDArray, fold: NDArray, variance: float, free: NDArray
 ) -> tuple[NDArray, bool]:
     """Predict the risks of each fold by a model of the others; return whether all converged."""
     from scipy.special import expit
@@ -208,7 +217,7 @@ def _held_out(
     converged = True
     for k in np.unique(fold):
         weight = (fold != k).astype(float)
-        model = LogisticRegression(prior=Laplace(variance=variance))
+        model = LogisticRegression(prior=Laplace(variance=variance, exclude=free))
         model.fit(fitted.design, outcome, sample_weight=weight)
         converged = converged and bool(model.converged_)
         logit = columns[fold == k] @ (np.asarray(model.coef_) / fitted.scale)

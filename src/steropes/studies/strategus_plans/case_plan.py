@@ -36,6 +36,7 @@ __all__ = [
     "Baseline",
     "CaseDescription",
     "aggregate_cases",
+    "analyses_after_index",
     "case_series",
     "risk_factors",
 ]
@@ -231,14 +232,16 @@ def _described(
     if read.min_characterization_mean is not None:
         least_mean = read.min_characterization_mean
     place: JsonPath = (*at, "covariateSettings")
-    rules, only, after, text = FeatureRules(analyses=()), (), (), ""
+    rules, text = FeatureRules(analyses=()), ""
+    only: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
     if parts[0]:
         given = read.covariate_settings
         rules, only = covariate_rules(given, place, elsewhere=AFTER_INDEX.values())
-        flags = given[0] if isinstance(given, list) else given
-        after = tuple(n for n, flag in AFTER_INDEX.items() if flags.get(flag))
+        after = analyses_after_index(given)
         text = json.dumps(given, ensure_ascii=False)
-    around, gone, during = None, [], ""
+    around, during = None, ""
+    gone: list[str] = []
     if parts[1]:
         place = (*at, "caseCovariateSettings")
         around, gone = _during_rules(read.case_covariate_settings, place, least_mean)
@@ -257,6 +260,12 @@ def _described(
         read.min_target_size, read.min_twith_o_size,
     )  # fmt: skip
     return made, [*said, *more, *gone]
+
+
+def analyses_after_index(settings: Any) -> tuple[int, ...]:
+    """Return the analyses of times after the index in covariate settings, one or several."""
+    each = settings if isinstance(settings, list) else [settings]
+    return tuple(n for n, flag in AFTER_INDEX.items() if any(of.get(flag) for of in each))
 
 
 def _anchor(text: str, path: JsonPath) -> str:

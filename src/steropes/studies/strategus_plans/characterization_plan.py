@@ -14,6 +14,7 @@ from steropes.studies.strategus_plans.case_plan import (
     Baseline,
     CaseDescription,
     aggregate_cases,
+    analyses_after_index,
     case_series,
     risk_factors,
 )
@@ -100,9 +101,10 @@ class CharacterizationPlan:
         """The cohorts that are described."""
         pairs, described = (
             (t for t, _ in self.pairs),
-            (t for b in (*self.baselines, *self.cases) for t in b.targets),
+            (t for b in self.baselines for t in b.targets),
         )
-        return frozenset((*pairs, *described, *(c.target for c in self.challenges)))
+        of_cases = (t for c in self.cases for t in c.targets)
+        return frozenset((*pairs, *described, *of_cases, *(c.target for c in self.challenges)))
 
     def without(self, refused: Mapping[int, str]) -> CharacterizationPlan:
         """Return the plan without cohorts that could not be made."""
@@ -320,7 +322,6 @@ def _covariates(
     place: JsonPath = (*at, "covariateSettings")
     given = read.covariate_settings
     rules, only = covariate_rules(given, place, elsewhere=AFTER_INDEX.values())
-    flags = given[0] if isinstance(given, list) else given
     if isinstance(read, _Aggregate) and read.min_characterization_mean is not None:
         least_mean = read.min_characterization_mean
     baselines[
@@ -330,7 +331,7 @@ def _covariates(
             read.min_prior_observation,
             rules,
             only,
-            tuple(n for n, flag in AFTER_INDEX.items() if flags.get(flag)),
+            analyses_after_index(given),
             json.dumps(given, ensure_ascii=False),
             least_mean,
         )

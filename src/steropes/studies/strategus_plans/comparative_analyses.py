@@ -26,7 +26,7 @@ from steropes.studies.strategus_plans.cohort_method_settings import (
     PopulationArgs6,
     PsArgs,
 )
-from steropes.studies.strategus_plans.cyclops_settings import require_prior
+from steropes.studies.strategus_plans.cyclops_settings import exempt_covariates, require_prior
 from steropes.studies.strategus_plans.r_covariate_settings import covariate_rules
 from steropes.studies.strategus_plans.r_values import (
     JsonPath,
@@ -103,11 +103,7 @@ def _people(
         )
     with within((*at, "covariateSettings")):
         features, only = covariate_rules(data.covariate_settings, (*at, "covariateSettings"))
-    if only:
-        raise DataError(
-            f"{json_path((*at, 'covariateSettings', 'includedCovariateIds'))}: covariates can be "
-            "selected by id in the propensity and outcome models, not when they are read"
-        )
+        features = replace(features, only=only)
     if data.max_cohort_size:
         differences.append(
             f"cohorts of more than {data.max_cohort_size:,} entries are sampled, and the sample is "
@@ -218,7 +214,8 @@ def _propensity(
             "results without estimates; R would stop"
         )
     return PropensityRules(
-        variance=require_prior(args.prior, (*path, "prior"), ("laplace",)),
+        variance=require_prior(args.prior, (*path, "prior"), ("laplace",), exempt=True),
+        exempt=exempt_covariates(args.prior),
         folds=args.control.fold,
         repeats=args.control.cv_repetitions,
         max_people=args.max_cohort_size_for_fitting,

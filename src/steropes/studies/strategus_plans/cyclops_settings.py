@@ -20,7 +20,9 @@ from steropes.studies.strategus_plans.r_values import (
     json_path,
 )
 
-__all__ = ["CyclopsControl", "CyclopsPrior", "require_prior"]
+__all__ = ["CyclopsControl", "CyclopsPrior", "exempt_covariates", "require_prior"]
+
+NO_COVARIATE = (0, None, "0")  # The intercept, and nothing.
 
 
 class CyclopsPrior(RModel):
@@ -81,8 +83,20 @@ class CyclopsControl(RModel):
         return tuple(found)
 
 
-def require_prior(prior: CyclopsPrior, path: JsonPath, kinds: tuple[str, ...]) -> float | None:
+def exempt_covariates(prior: CyclopsPrior) -> tuple[int, ...]:
+    """Return the ids of covariates without a prior; 0 is the intercept, which has none."""
+    return tuple(dict.fromkeys(int(str(e)) for e in prior.exclude if e not in NO_COVARIATE))
+
+
+def require_prior(
+    prior: CyclopsPrior, path: JsonPath, kinds: tuple[str, ...], *, exempt: bool = False
+) -> float | None:
     """Return the variance of a prior, or None if cross-validation chooses it.
+
+    Parameters
+    ----------
+    exempt : bool
+        Whether covariates may have no prior.
 
     Raises
     ------
@@ -97,10 +111,13 @@ def require_prior(prior: CyclopsPrior, path: JsonPath, kinds: tuple[str, ...]) -
     for name, value in (("graph", prior.graph), ("neighborhood", prior.neighborhood)):
         if value not in (None, [], {}):
             raise DataError(f"{json_path((*path, name))} has no counterpart here")
-    if any(e not in (0, None, "0") for e in prior.exclude):
+    named = [e for e in prior.exclude if e not in NO_COVARIATE]
+    if named and not exempt:
         raise DataError(
             f"{json_path((*path, 'exclude'))}: covariates without a prior have no counterpart"
         )
+    if any(isinstance(e, bool) or not str(e).isdigit() for e in named):
+        raise DataError(f"{json_path((*path, 'exclude'))} must have ids of covariates")
     if prior.use_cross_validation:
         return None
     if len(prior.variance) != 1 or not 0 < prior.variance[0] < float("inf"):

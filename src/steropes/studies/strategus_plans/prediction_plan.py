@@ -11,7 +11,7 @@ from steropes.designs.covariates.preprocessing import TidyRules
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.formatting.plain_text import plain_text
-from steropes.studies.strategus_plans.cyclops_settings import require_prior
+from steropes.studies.strategus_plans.cyclops_settings import exempt_covariates, require_prior
 from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
 from steropes.studies.strategus_plans.prediction_settings import (
     DataRestriction,
@@ -60,6 +60,8 @@ class PredictionDesign:
         Training, folds and test.
     variance : float or None
         Variance of the prior; None if cross-validation chooses it.
+    exempt : tuple of int
+        Covariates without a prior, by id.
     seed : int
         Seed of the fit.
     summary : bool
@@ -78,6 +80,7 @@ class PredictionDesign:
     tidy: TidyRules
     split: SplitSettings
     variance: float | None
+    exempt: tuple[int, ...]
     seed: int
     summary: bool
     json_texts: tuple[tuple[str, str], ...]
@@ -200,6 +203,7 @@ def _design(
         else TidyRules(0.0, False, False),
         read.split_settings,
         variance,
+        exempt_covariates(read.model_settings.param.prior_params),
         1 if seed is None else abs(seed),
         read.execute_settings.run_covariate_summary,
         tuple(
@@ -265,7 +269,7 @@ def _variance(model: LassoSettings, at: JsonPath) -> float | None:
     """
     prior, fit = model.param.prior_params, model.fit
     place: JsonPath = (*at, "param", "priorParams")
-    fixed = require_prior(prior, place, ("laplace",))
+    fixed = require_prior(prior, place, ("laplace",), exempt=True)
     if prior.force_intercept:
         raise DataError(
             f"{json_path((*place, 'forceIntercept'))}: a prior of the intercept is not available"

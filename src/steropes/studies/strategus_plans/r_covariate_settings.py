@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from steropes.errors import DataError
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
@@ -58,7 +59,8 @@ def covariate_rules(
     Parameters
     ----------
     settings : mapping
-        Settings as ``createCovariateSettings`` writes them; a list of one is allowed.
+        Settings as ``createCovariateSettings`` writes them, or a list of them, which may differ in
+        their analyses only.
     elsewhere : collection of str
         Analyses that the caller computes; their flags are ignored.
 
@@ -75,10 +77,10 @@ def covariate_rules(
         A setting is unknown, or has no counterpart.
     """
     if isinstance(settings, list):
-        if len(settings) != 1:
-            raise DataError(
-                f"{json_path(path)}: several covariate settings at once have no counterpart here"
-            )
+        if not settings:
+            raise DataError(f"{json_path(path)} must have covariate settings")
+        if len(settings) > 1:
+            return _joined(settings, path, elsewhere)
         settings, path = settings[0], (*path, 0)
     if not isinstance(settings, Mapping):
         raise DataError(f"{json_path(path)} must be an object of covariate settings")
@@ -119,3 +121,25 @@ def covariate_rules(
         unknown="note",
     )
     return rules, rest.included_covariate_ids
+
+
+def _joined(
+    settings: list[object], path: JsonPath, elsewhere: Collection[str]
+) -> tuple[FeatureRules, tuple[int, ...]]:
+    """Join several settings, whose covariates R puts side by side.
+
+    Raises
+    ------
+    DataError
+        Settings differ in more than their analyses.
+    """
+    each = [covariate_rules(one, (*path, i), elsewhere) for i, one in enumerate(settings)]
+    rules, only = each[0]
+    numbers = [number for of, _ in each for number in of.analyses]
+    for i, (of, ids) in enumerate(each):
+        if replace(of, analyses=rules.analyses) != rules or ids != only:
+            raise DataError(
+                f"{json_path((*path, i))}: several covariate settings at once may differ in their "
+                "analyses only, not in windows and concepts"
+            )
+    return replace(rules, analyses=tuple(dict.fromkeys(numbers))), only
