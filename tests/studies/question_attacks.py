@@ -199,7 +199,7 @@ def _covariates(a, exact, arm, when, of):
         a.add(key, n)
         a.say([(1, (arm, when)), (-1, key)], 0, np.inf)
         _share(a, key, (arm, when), line[name], len(of))
-        if a.rules.small(n) or a.rules.small(len(of) - n):
+        if n and (a.rules.small(n) or a.rules.small(len(of) - n)):
             a.hidden.append(key)
     sexes = [(arm, when, f"gender: {sex}") for sex in ("Male", "Female")]
     if all(key in a.truth for key in sexes):

@@ -513,6 +513,35 @@ def test_errors_of_the_server_do_not_quote_the_values_of_people(small, value, co
     assert not any(value.strip("'") in text for text in shown)
 
 
+@pytest.mark.parametrize("at", ["table", "end"])
+def test_errors_of_a_server_that_results_are_written_to_quote_no_values(small, at):
+    """A site's triggers may raise any text, at each table or at the end of the transaction."""
+    sql, url = small
+    sql(
+        "CREATE TABLE small.tables (name text)",
+        "CREATE FUNCTION small.refuses() RETURNS trigger AS $$ BEGIN "
+        "RAISE EXCEPTION 'person 4711 of % is odd', NEW.name; END $$ LANGUAGE plpgsql",
+        "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON small.tables DEFERRABLE INITIALLY "
+        f"{'DEFERRED' if at == 'end' else 'IMMEDIATE'} "
+        "FOR EACH ROW EXECUTE FUNCTION small.refuses()",
+        "CREATE FUNCTION small.notes() RETURNS event_trigger AS $$ BEGIN "
+        "INSERT INTO small.tables VALUES ('it'); END $$ LANGUAGE plpgsql",
+        "CREATE EVENT TRIGGER noting ON ddl_command_end WHEN TAG IN ('CREATE TABLE') "
+        "EXECUTE FUNCTION small.notes()",
+    )
+    some = pd.DataFrame({"n": [3, 4]})
+    said = "cannot write the table small.new," if at == "table" else "cannot write the tables of"
+    try:
+        with pytest.raises(DataError, match=said) as caught:
+            write_results(url, "small", {"new": some})
+    finally:
+        sql("DROP EVENT TRIGGER noting")
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "the server's message is not shown" in shown
+    assert "4711" not in shown
+    assert "new" not in tables_of(url, "small")
+
+
 def test_errors_about_names_are_shown(url):
     with OmopDatabase(url) as db:
         cache = db._source._cache

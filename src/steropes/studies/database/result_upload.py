@@ -66,19 +66,23 @@ def write_results(database: str, schema: str, tables: Mapping[str, pd.DataFrame]
     server = connect(address, writing=True)
     assert isinstance(server, AdbcServer)
     written: dict[str, int] = {}
+    what = "the tables"
     with closing(server):
-        for name, frame in tables.items():
-            table = _typed(pa, pa.Table.from_pandas(frame, preserve_index=False))
-            try:
+        try:
+            for name, frame in tables.items():
+                what = f"the table {schema}.{name}"
+                table = _typed(pa, pa.Table.from_pandas(frame, preserve_index=False))
                 with server.connection.cursor() as cursor:
                     cursor.adbc_ingest(name, table, mode="create", db_schema_name=schema)
-            except Exception as error:  # Drivers raise exceptions of any type.
-                raise DataError(
-                    f"{address.name}: cannot write the table {schema}.{name}, and wrote none: "
-                    f"{address.cleaned(error)}"
-                ) from None
-            written[name] = table.num_rows
-        server.connection.commit()
+                written[name] = table.num_rows
+            what = f"the tables of {schema}"
+            server.connection.commit()
+        except Exception as error:  # Drivers raise exceptions of any type.
+            there = "; such a table already exists" if "ALREADY_EXISTS" in str(error) else ""
+            raise DataError(
+                f"{address.name}: cannot write {what}, and wrote none: "
+                f"{address.without_values(error)}{there}"
+            ) from None
     return written
 
 
