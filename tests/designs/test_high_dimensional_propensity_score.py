@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ import steropes
 from steropes.designs import (
     Covariates,
     HighDimensionalPropensityScore,
+    PropensityRules,
     PropensityWeights,
     compare_selections,
+    fit_scores,
 )
+from steropes.designs.controls import compare_errors
 from steropes.designs.covariates import count_records, recurrence_levels
 from steropes.errors import DataError
 
@@ -209,6 +213,40 @@ def test_selections_are_compared_by_negative_controls(
     estimates = found.attrs["estimates"].set_index(["selection", "control"])
     own = people.groupby("drug")["control 2"].mean()
     assert_allclose(estimates.loc[("none", "control 2"), "log_rr"], np.log(own[1] / own[0]))
+
+
+def test_selections_by_control_and_scores_are_compared(
+    simulated: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
+    counts, people = simulated
+    controls = people.filter(like="control").iloc[:, :3]
+    chosen = HighDimensionalPropensityScore(k=1).fit(counts, people["drug"], controls)
+    model = steropes.LogisticRegression()
+    score = PropensityWeights(model=model).fit(counts[["c4"]] > 0, people["drug"]).score_
+    found = compare_selections(
+        {"own": chosen.covariates, "score": score, "none": None}, people["drug"], controls,
+        model=model,
+    ).set_index("selection")  # fmt: skip
+    assert found.loc["own", "columns"] == 1
+    assert np.isnan(found.loc["score", "columns"])
+    assert_allclose(found.loc["own", "ease"], found.loc["score", "ease"], rtol=1e-6)
+    errors = compare_errors(found.attrs["estimates"], analysis="selection", draws=100)
+    assert errors.loc["none", "ease"] > errors.loc["own", "ease"]
+    assert_allclose(errors["ease"], found.loc[errors.index, "ease"], atol=1e-4)
+
+
+def test_selected_covariates_keep_their_ids_for_scores_of_studies() -> None:
+    rng = np.random.default_rng(0)
+    found = Covariates.of(rng.binomial(1, 0.3, (400, 4)))
+    ids = np.array([1002, 503410, 201826210, 201826410])
+    found = replace(found, columns=found.columns.assign(covariate_id=ids, analysis_id=ids % 1000))
+    treatment = rng.binomial(1, 0.3 + 0.3 * found.column(503410))
+    chosen = HighDimensionalPropensityScore(k=2)
+    chosen.fit(found, treatment, rng.binomial(1, 0.1 + 0.3 * found.column(503410)))
+    selected = chosen.covariates()
+    assert 503410 in selected.columns["covariate_id"].tolist()
+    rules = PropensityRules(variance=0.1, exclude=(1002,))
+    assert fit_scores(selected, treatment, rules).score.shape == (400,)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.covariate_columns import CovariateColumns
@@ -15,7 +17,9 @@ from steropes.designs.comparative.group_means import compare_means
 from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.controls.empirical_calibration import fit_systematic_error
 from steropes.designs.covariates.covariates_by_column import Covariates
-from steropes.designs.values.input_checks import require_arms
+from steropes.designs.propensity.propensity_weights import propensity_weights
+from steropes.designs.values.estimands import check_estimand
+from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.designs.values.normal_quantile import Z
 from steropes.errors import DataError
 from steropes.models.estimators.logistic_regression import LogisticRegression
@@ -44,9 +48,11 @@ def compare_selections(
 
     Parameters
     ----------
-    selections : mapping of str to X, or to None
+    selections : mapping of str to X, array_like, callable or None
         Covariates of each selection: `Covariates`, data frame, sparse matrix, array or Design, of
-        shape (n, p); None for no adjustment.
+        shape (n, p). Or propensity scores, (n,), such as those of `OutcomeAdaptiveLasso`; or a
+        function that returns the covariates for the name of a control, for selections that depend
+        on the outcome; or None for no adjustment.
     treatment : array_like, shape (n,)
         1 for the target group and 0 for the comparator.
     controls : DataFrame, shape (n, m)
@@ -62,16 +68,22 @@ def compare_selections(
     Returns
     -------
     DataFrame
-        A row per selection: ``selection``, ``columns``, ``controls`` (with an estimate), ``mean``
-        and ``sd`` of the systematic error, ``ease`` (expected absolute systematic error),
-        ``covered`` (share of 95 % intervals that contain no effect), ``effective_sample_size``
-        and, with ``balance``, ``largest_smd`` (absolute standardised difference).
-        ``attrs["estimates"]`` has ``selection``, ``control``, ``log_rr`` and ``se``.
+        A row per selection: ``selection``, ``columns`` (NaN for scores), ``controls`` (with an
+        estimate), ``mean`` and ``sd`` of the systematic error, ``ease`` (expected absolute
+        systematic error), ``covered`` (share of 95 % intervals that contain no effect),
+        ``effective_sample_size`` and, with ``balance``, ``largest_smd`` (absolute standardised
+        difference); the last two and ``columns`` are means over controls where a selection depends
+        on them. ``attrs["estimates"]`` has ``selection``, ``control``, ``log_rr`` and ``se``.
 
     Raises
     ------
     DataError
         Shapes disagree, a group is missing, or no control has an estimate.
+
+    See Also
+    --------
+    steropes.designs.controls.compare_errors : Differences of these errors with intervals, from
+        ``attrs["estimates"]``.
 
     Notes
     -----
@@ -110,26 +122,69 @@ def compare_selections(
     if model is None:
         model = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
     audited = None if balance is None else _matrix(balance)
+    step = PropensityWeights(estimand=estimand, model=model)
     rows, estimates = [], []
     for name, given in selections.items():
-        X = None if given is None else _matrix(given)
-        weights = np.ones(len(target))
-        if X is not None:
-            step = PropensityWeights(estimand=estimand, model=model)
-            weights = step.fit(X, target).weights_
-        own = _estimates(controls, target, weights).assign(selection=name)
-        row = {"selection": name, "columns": 0 if X is None else X.p, **_errors(own)}
-        row["effective_sample_size"] = float(weights.sum() ** 2 / (weights**2).sum())
-        if audited is not None:
-            smd = balance_table(audited, target, weights=weights)["smd_after"]
-            row["largest_smd"] = float(smd.abs().max())
-        rows.append(row)
-        estimates.append(own)
+        parts = (
+            {each: given(each) for each in controls.columns}
+            if callable(given)
+            else dict.fromkeys(controls.columns, given)
+        )
+        facts, own = [], []
+        weighted: _Weighted | None = None
+        for control, part in parts.items():
+            if weighted is None or callable(given):
+                weighted = _weigh(part, target, step)
+                facts.append(_facts(weighted, audited, target))
+            own.append(_estimate(controls[control], target, weighted.weights))
+        found = pd.DataFrame(own, columns=["log_rr", "se"]).assign(
+            selection=name, control=list(controls.columns)
+        )
+        rows.append({"selection": name, **_errors(found), **pd.DataFrame(facts).mean()})
+        estimates.append(found)
     table = pd.DataFrame(rows)
+    first = ["selection", "columns"]
+    table = table[[*first, *table.columns.difference(first, sort=False)]]
     table.attrs["estimates"] = pd.concat(estimates, ignore_index=True)[
         ["selection", "control", "log_rr", "se"]
     ]
     return table
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    """Weights of people after a selection, and its number of columns."""
+
+    weights: NDArray
+    columns: float
+
+
+def _weigh(given: Any, target: NDArray, step: PropensityWeights) -> _Weighted:
+    """Return the weights of a selection."""
+    if given is None:
+        return _Weighted(np.ones(len(target)), 0.0)
+    if np.ndim(given) == 1:
+        score = require_numbers("propensity scores", given)
+        if len(score) != len(target):
+            raise DataError(f"{len(score)} propensity scores for {len(target)} people.")
+        return _Weighted(propensity_weights(score, target, check_estimand(step.estimand)), np.nan)
+    columns = _matrix(given)
+    return _Weighted(clone(step).fit(columns, target).weights_, float(columns.p))
+
+
+def _facts(
+    weighted: _Weighted, audited: CovariateColumns | None, target: NDArray
+) -> dict[str, float]:
+    """Describe a selection by its columns, weights and balance."""
+    w = weighted.weights
+    facts = {
+        "columns": weighted.columns,
+        "effective_sample_size": float(w.sum() ** 2 / (w**2).sum()),
+    }
+    if audited is not None:
+        smd = balance_table(audited, target, weights=w)["smd_after"]
+        facts["largest_smd"] = float(smd.abs().max())
+    return facts
 
 
 def _matrix(X: Any) -> CovariateColumns:
@@ -137,15 +192,12 @@ def _matrix(X: Any) -> CovariateColumns:
     return CovariateColumns.of(X.design() if isinstance(X, Covariates) else X)
 
 
-def _estimates(controls: pd.DataFrame, target: NDArray, weights: NDArray) -> pd.DataFrame:
-    """Estimate the log risk ratio of each control; NaN where a group has no outcomes."""
-    rows = []
-    for name in controls.columns:
-        table = compare_means(controls[name], target, weights, kind="HC0").set_index("measure")
-        known = "ratio" in table.index
-        ratio, se = table.loc["ratio", ["estimate", "se"]] if known else (np.nan, np.nan)
-        rows.append({"control": name, "log_rr": np.log(ratio), "se": se})
-    return pd.DataFrame(rows)
+def _estimate(control: pd.Series, target: NDArray, weights: NDArray) -> tuple[float, float]:
+    """Estimate the log risk ratio of a control; NaN where a group has no outcomes."""
+    table = compare_means(control, target, weights, kind="HC0").set_index("measure")
+    if "ratio" not in table.index:
+        return np.nan, np.nan
+    return float(np.log(table.loc["ratio", "estimate"])), float(table.loc["ratio", "se"])
 
 
 def _errors(estimates: pd.DataFrame) -> dict[str, float]:
