@@ -68,7 +68,10 @@ def whole_counts(name: str, values: pd.Series) -> NDArray:
     wrong = (found < 0) | (found != np.round(found))
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise DataError(f"{name}: row {row} (counted from 0) is not a whole number of events.")
+        raise DataError(
+            f"{name}: row {row} (counted from 0) is not a whole number of events; for weighted "
+            "people give their propensity scores to tree_scan_people."
+        )
     return found.astype(np.int64)
 
 

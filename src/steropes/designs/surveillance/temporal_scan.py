@@ -23,6 +23,8 @@ from steropes.errors import DataError, listed
 __all__ = ["tree_temporal_scan"]
 
 Fixed = Literal["node", "node and time"]
+# Replicates that are in memory at once: each has cases by node and time.
+PIECE = 25
 
 
 def tree_temporal_scan(
@@ -122,9 +124,12 @@ def tree_temporal_scan(
         starts, ends, min_cases,
     )  # fmt: skip
     largest = np.concatenate(
-        [scan.best(scan.draw(rng, size))[0].max(axis=1)
-         for size, rng in lanes(replicates, SeedSequence(seed))]
-    )  # fmt: skip
+        [
+            scan.best(scan.draw(rng, min(PIECE, size - done)))[0].max(axis=1, initial=0.0)
+            for size, rng in lanes(replicates, SeedSequence(seed))
+            for done in range(0, size, PIECE)
+        ]
+    )
     statistic, best = (x[0] for x in scan.best(scan.cases[None].astype(np.int64)))
     until, own = scan.until(scan.cases[None])[0], np.arange(len(chosen))
     table = pd.DataFrame(
