@@ -27,7 +27,7 @@ import duckdb
 import numpy as np
 
 from steropes import CrossValidation, Laplace, SelfControlledCaseSeries
-from steropes.designs.case_series.intervals import Intervals, make_intervals
+from steropes.designs.case_series.interval_rows import Intervals, make_intervals
 from steropes.studies import OmopDatabase, case_series_settings
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_covariates import era_columns

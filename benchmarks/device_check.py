@@ -167,7 +167,7 @@ def certificate(problem: Any, m: Any) -> float:
     import numpy as np
 
     from steropes.solve.linear_predictor import bound_weights, linear_predictor
-    from steropes.solve.optimality.certificate import units, violations
+    from steropes.solve.optimality.optimality_certificate import units, violations
 
     design, likelihood, backend = problem.design, problem.likelihood, problem.likelihood.backend
     eta, weights = linear_predictor(problem, m._beta * design.scale), bound_weights(problem)

@@ -23,8 +23,8 @@ from steropes.studies.settings.setting_fields import (
     first_paragraph,
     setting_fields,
 )
-from steropes.studies.specifications.specification import GridSpec
-from steropes.studies.specifications.specification_file import PRESET
+from steropes.studies.specifications.grid_specification import GridSpec
+from steropes.studies.specifications.grid_specification_file import PRESET
 
 HERE = Path(__file__).parent
 PAGE = HERE / "specification_keys.md"

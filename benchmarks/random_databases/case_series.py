@@ -6,7 +6,7 @@ import datetime as dt
 
 import numpy as np
 
-from steropes.designs.case_series.intervals import Intervals, make_intervals
+from steropes.designs.case_series.interval_rows import Intervals, make_intervals
 from steropes.studies import OmopDatabase, case_series_settings
 from steropes.studies.database.observation_periods import DATED, WITH_PERSON
 from steropes.studies.sccs.cases.case_population import Population, find_cases
@@ -14,7 +14,7 @@ from steropes.studies.sccs.cases.era_covariates import era_columns
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.cases.eras import Eras
 from steropes.studies.sccs.cases.risk_windows import stream_spans
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings
+from steropes.studies.sccs.specification.case_series_settings import CaseSeriesSettings
 
 from .case_series_reference import Case, Rules, Window, cases_of, rows_of
 from .draw import OUTCOME, TARGET, Database

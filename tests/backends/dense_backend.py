@@ -1,7 +1,7 @@
 """A backend of a screenful: every operation by its definition, in dense NumPy on the host.
 
-What a backend owes is `steropes.backends.protocols.Backend`; this is all of it. Sparse matrices are
-the CPU backend's `Lines`, which any backend may use that leaves X on the host.
+What a backend owes is `steropes.backends.backend_interface.Backend`; this is all of it. Sparse
+matrices are the CPU backend's `Lines`, which any backend may use that leaves X on the host.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def test_the_work_of_a_fit_is_counted_and_its_time_is_split(monkeypatch):
     from benchmarks.gpu.fit_costs import COUNTED, PHASES, FitCosts
 
     from steropes import CrossValidation, Laplace, LogisticRegression
-    from steropes.solve.proximal_newton.batch import Batch
+    from steropes.solve.proximal_newton.newton_batch import Batch
     from tuning import tune_solver
 
     tune_solver(monkeypatch, "subproblem", min_device_columns=1)

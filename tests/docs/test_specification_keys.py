@@ -7,7 +7,7 @@ import pytest
 from docs import specification_keys as keys
 from steropes.studies import case_series_grid_schema
 from steropes.studies.settings.setting_fields import setting_fields
-from steropes.studies.specifications.specification_file import grid_schema
+from steropes.studies.specifications.grid_specification_file import grid_schema
 
 CLASSES = {cls.__name__: cls for root in keys.ROOTS for cls in keys.tables(root)}
 PAGE = keys.page()

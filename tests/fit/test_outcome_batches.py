@@ -14,7 +14,7 @@ from steropes.fit.mean_curvature import MeanCurvature, systematic_sample
 from steropes.likelihoods.multi_outcome_likelihood import MultiOutcomeLikelihood
 from steropes.models.fitting.row_arguments import FitInputs
 from steropes.solve.data_term import WorkingColumns
-from steropes.solve.optimality.certificate import certificate
+from steropes.solve.optimality.optimality_certificate import certificate
 from tuning import tune
 
 N = 400

@@ -110,7 +110,7 @@ def test_temporary_folders_are_private(tmp_path):
 def test_cohorts_and_exact_results_are_private_at_every_moment(tmp_path):
     pytest.importorskip("duckdb")
     from steropes.studies.cohorts.cohort_table import CohortTable
-    from steropes.studies.execution.store import ResultStore
+    from steropes.studies.execution.result_store import ResultStore
     from steropes.studies.strategus.cohort_generation import write_cohort_table
 
     day = np.array(["2020-01-01"], "datetime64[D]")
@@ -131,7 +131,7 @@ def test_cohorts_and_exact_results_are_private_at_every_moment(tmp_path):
 
 def test_results_that_others_could_have_written_are_not_continued(tmp_path, monkeypatch):
     pytest.importorskip("duckdb")
-    from steropes.studies.execution.store import ResultStore
+    from steropes.studies.execution.result_store import ResultStore
 
     def opened(path):
         return ResultStore(path, "x", {"t": {"a": "BIGINT"}}, {"t": ("a",)})
@@ -158,7 +158,7 @@ def test_results_that_others_could_have_written_are_not_continued(tmp_path, monk
 
 def test_the_log_of_a_store_is_private_in_a_folder_that_others_can_enter(tmp_path):
     """DuckDB creates it with the first change, and anew after it has written the changes."""
-    from steropes.studies.execution.store import ResultStore
+    from steropes.studies.execution.result_store import ResultStore
 
     tmp_path.chmod(0o755)
     (tmp_path / "thesis.tex").touch()

@@ -23,7 +23,7 @@ from steropes import (
     fit_many,
 )
 from steropes.solve.linear_predictor import bound_weights, linear_predictor
-from steropes.solve.optimality.certificate import violations
+from steropes.solve.optimality.optimality_certificate import violations
 
 pytest.importorskip("torch")
 

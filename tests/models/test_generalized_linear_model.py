@@ -12,14 +12,14 @@ from steropes import (
     PoissonRegression,
 )
 from steropes.data import check_response
-from steropes.infer.response_moments import (
+from steropes.infer.response_distributions import (
     BinaryResponse,
     NormalResponse,
     PoissonResponse,
     ResponseDistribution,
 )
 from steropes.likelihoods import IndependentRowsLikelihood
-from steropes.likelihoods.curvature import GroupedCurvature
+from steropes.likelihoods.curvature_kinds import GroupedCurvature
 from steropes.models.estimators.generalized_linear_model import GeneralizedLinearModel
 
 

@@ -23,7 +23,7 @@ from steropes import (
 from steropes.design import null_design
 from steropes.models.families.family import ValidationData
 from steropes.models.families.multinomial_performance import log_odds_of_class
-from steropes.models.families.performance import performance
+from steropes.models.families.performance_measures import performance
 
 N, P = 300, 4
 LABELS = np.array(["a", "b", "c"])

@@ -22,7 +22,7 @@ from steropes import (
     SeparationError,
     Surv,
 )
-from steropes.models.fitting.progress import Progress
+from steropes.models.fitting.progress_messages import Progress
 
 CV = CrossValidation(2, search=[0.1, 1.0])
 

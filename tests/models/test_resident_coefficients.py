@@ -12,7 +12,7 @@ import pytest
 from every_family import EVERY, case
 from steropes import CrossValidation, ElasticNet, Laplace, Normal
 from steropes.solve.data_term import LocalTerm
-from steropes.solve.proximal_newton import batch
+from steropes.solve.proximal_newton import newton_batch as batch
 from tuning import tune_solver
 
 pytest.importorskip("torch")

@@ -30,7 +30,7 @@ from steropes import (
 )
 from steropes.infer.bootstrap_draws import Draws
 from steropes.models.families.family import ValidationData
-from steropes.models.families.performance import performance
+from steropes.models.families.performance_measures import performance
 from steropes.models.validation.internal_validation import validation_data
 
 RNG = np.random.default_rng(31)

@@ -24,7 +24,7 @@ from tests.parity.r_conventions import (
 )
 
 from steropes.designs.case_series.event_timing import time_to_event
-from steropes.designs.case_series.intervals import PROBE, Intervals, make_intervals
+from steropes.designs.case_series.interval_rows import PROBE, Intervals, make_intervals
 from steropes.designs.case_series.sccs_model import CaseSeriesModel, fit_model
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet, condition_cohorts, drug_era_cohorts
@@ -37,9 +37,12 @@ from steropes.studies.sccs.cases.eras import Eras
 from steropes.studies.sccs.cases.risk_windows import stream_spans
 from steropes.studies.sccs.results.sccs_diagnostics import diagnose
 from steropes.studies.sccs.results.series_preparation import exposures_of_interest
-from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesQuestion
+from steropes.studies.sccs.specification.case_series_grid_settings import (
+    CaseSeriesGrid,
+    SeriesQuestion,
+)
+from steropes.studies.sccs.specification.case_series_settings import CaseSeriesSettings
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings
 from steropes.studies.strategus_plans.series_analyses import series_analysis
 
 __all__ = ["Parity", "compare_with_r", "demo_cohorts"]

@@ -21,7 +21,7 @@ from steropes.studies.comparative.cohort_method_presets import cohort_method_dem
 from steropes.studies.comparative.grid_questions_and_analyses import Outcome, Question
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.results.comparative_result_rows import diagnostics_row
-from steropes.studies.specifications.demo import DEMO, demo_database
+from steropes.studies.specifications.demonstration import DEMO, demo_database
 
 __all__ = ["compare_with_cohort_method"]
 

@@ -16,7 +16,7 @@ from steropes.likelihoods import (
 )
 from steropes.solve import Batch, Common
 from steropes.solve.data_term import LocalTerm, WorkingColumns
-from steropes.solve.optimality.certificate import violations
+from steropes.solve.optimality.optimality_certificate import violations
 from steropes.solve.quasi_newton.shared_hessian import SharedHessian
 
 KINDS = {"linear": LinearLikelihood, "logistic": LogisticLikelihood, "poisson": PoissonLikelihood}

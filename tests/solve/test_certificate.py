@@ -12,7 +12,7 @@ from drawn_families import FAMILIES, N, drawn
 from every_family import case
 from steropes.solve.data_term import WorkingColumns
 from steropes.solve.linear_predictor import linear_predictor
-from steropes.solve.optimality.certificate import certificate, violations
+from steropes.solve.optimality.optimality_certificate import certificate, violations
 
 MATCHED = ("conditional exact", "conditional efron", "conditional poisson", "case series")
 

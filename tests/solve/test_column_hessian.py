@@ -13,7 +13,7 @@ import steropes as st
 from steropes.design import as_design
 from steropes.models.fitting.row_arguments import FitInputs
 from steropes.solve.data_term.local_term import LocalCurvature
-from steropes.solve.quasi_newton import hessian_form
+from steropes.solve.quasi_newton import hessian_representation as hessian_form
 from steropes.solve.solver_constants import DEFAULT
 from tuning import tune_solver
 

@@ -12,7 +12,7 @@ from steropes.likelihoods import LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.elastic_net_penalty import continuation_factors
-from steropes.solve.optimality.certificate import violations
+from steropes.solve.optimality.optimality_certificate import violations
 from tuning import tune_solver
 
 PENALTIES = {"lasso": (2.0, 0.0), "ridge": (0.0, 3.0), "both": (1.5, 0.5)}

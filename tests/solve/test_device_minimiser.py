@@ -18,7 +18,7 @@ from steropes.backends.pytorch.quadratic_minimiser import (
     QuadraticMinimiser,
 )
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.optimality.certificate import violations
+from steropes.solve.optimality.optimality_certificate import violations
 from steropes.solve.subproblem import (
     DenseReducedHessian,
     DeviceReducedHessian,
@@ -26,7 +26,7 @@ from steropes.solve.subproblem import (
     QuadraticModel,
 )
 from steropes.solve.subproblem.fixed_sign_minimum import MIN_PIVOT
-from steropes.solve.subproblem.minimise import ModelBatch
+from steropes.solve.subproblem.model_minimisation import ModelBatch
 from tuning import tune_solver
 
 pytestmark = pytest.mark.both_devices

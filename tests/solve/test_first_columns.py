@@ -5,7 +5,7 @@ import pytest
 
 from simulators import indicators, outcome
 from steropes import CoxRegression, Laplace, LogisticRegression, Surv
-from steropes.solve.proximal_newton import batch
+from steropes.solve.proximal_newton import newton_batch as batch
 from tuning import tune_solver
 
 MODELS = {"logistic": LogisticRegression, "cox": CoxRegression}

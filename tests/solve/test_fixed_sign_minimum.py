@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.optimality.certificate import violations
+from steropes.solve.optimality.optimality_certificate import violations
 from steropes.solve.subproblem import LowRank
 from steropes.solve.subproblem.dense_reduced_hessian import DenseReducedHessian
 from steropes.solve.subproblem.fixed_sign_minimum import fixed_sign_minimum

@@ -10,13 +10,13 @@ from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.fit import Problem, Replicates
 from steropes.likelihoods import LinearLikelihood
-from steropes.likelihoods.curvature import ProfiledCurvature
+from steropes.likelihoods.curvature_kinds import ProfiledCurvature
 from steropes.likelihoods.nuisance_hessian import Chain
 from steropes.likelihoods.nuisance_likelihood import NuisanceLikelihood
 from steropes.likelihoods.nuisance_parameters import Nuisance, NuisancePoint
 from steropes.priors import Laplace, Normal
 from steropes.solve.certified_fit import certified_fit
-from steropes.solve.optimality.certificate import certificate
+from steropes.solve.optimality.optimality_certificate import certificate
 
 
 class ShiftedLinear(NuisanceLikelihood):

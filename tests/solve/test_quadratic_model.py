@@ -5,7 +5,7 @@ import pytest
 
 from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.subproblem import DenseReducedHessian, LowRank, QuadraticModel, quadratic_model
-from steropes.solve.subproblem import minimise as search_module
+from steropes.solve.subproblem import model_minimisation as search_module
 from steropes.solve.subproblem.conjugate_gradients import support_steps
 from steropes.solve.subproblem.coordinate_sweeps import SingleSweeps
 from steropes.solve.subproblem.preconditioners.partial_cholesky import Cholesky

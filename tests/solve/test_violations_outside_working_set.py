@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from steropes.solve.optimality import violations_outside_working_set
-from steropes.solve.optimality.certificate import violations
+from steropes.solve.optimality.optimality_certificate import violations
 from steropes.solve.optimality.violations_outside_working_set import outside_violations
 
 

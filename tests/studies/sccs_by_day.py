@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings, ExposureWindow
+from steropes.studies.sccs.specification.case_series_settings import (
+    CaseSeriesSettings,
+    ExposureWindow,
+)
 
 
 def runs(days: set[int]) -> list[tuple[int, int]]:

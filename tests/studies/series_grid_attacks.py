@@ -25,7 +25,7 @@ from steropes.studies.grids.sccs_grid import (
     SeriesQuestion,
     run_case_series_grid,
 )
-from steropes.studies.sccs.specification.settings import ExposureWindow
+from steropes.studies.sccs.specification.case_series_settings import ExposureWindow
 
 DAYS, START, EXPOSED, PROBE = 701, 300, 21, 30
 WEEKS = range(-4, 8)

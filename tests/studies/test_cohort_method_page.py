@@ -9,7 +9,7 @@ from tests.docs.public_docstrings import MODULES
 
 from steropes import designs
 from steropes.studies import cohorts, comparative, covariates, diagnostics
-from steropes.studies.specifications.specification_file import read_spec
+from steropes.studies.specifications.grid_specification_file import read_spec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming_from_cohort_method.md").read_text("utf-8")
 SETTINGS = {

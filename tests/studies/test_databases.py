@@ -23,8 +23,8 @@ from steropes.studies import (
 from steropes.studies.database.open_database import open_source
 from steropes.studies.database.server_registry import DIALECTS, connect
 from steropes.studies.database.server_url import read_address
-from steropes.studies.database.sources.protocols import RecordsOf
 from steropes.studies.database.sources.sql_dialects import Column, Table
+from steropes.studies.database.sources.table_source import RecordsOf
 
 SQLGLOT = {"postgresql": "postgres", "sqlserver": "tsql"}
 MEASUREMENT = Table(

@@ -35,7 +35,7 @@ from steropes.studies.disclosure.disclosive_digit_rounding import STEPS
 from steropes.studies.disclosure.release_folder import MANIFEST
 from steropes.studies.disclosure.released_curves import merged_histogram
 from steropes.studies.grids.comparative_grid_run import run_grid
-from steropes.studies.specifications.specification import CohortSources
+from steropes.studies.specifications.grid_specification import CohortSources
 
 LEAST, ARMS = 5, ("target", "comparator")
 Z = 1.959963984540054

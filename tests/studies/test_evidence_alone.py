@@ -12,7 +12,7 @@ from steropes.designs.effects.effect_estimate import estimate_effect
 from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.designs.effects.two_group_cox import TwoGroupCox
 from steropes.designs.evidence import Profile, combine_profiles, random_effects
-from steropes.designs.values.ratios import ratio_of
+from steropes.designs.values.ratios_from_logarithms import ratio_of
 from steropes.errors import DataError
 from steropes.studies.archives.archive_synthesis import combine_archives
 

@@ -41,7 +41,7 @@ from steropes.studies.series_report.sccs_grid_page import case_series_grid_page
 from steropes.studies.series_report.sccs_page import series_page
 from steropes.studies.single_studies.study_terminal import print_study
 from steropes.studies.specifications.study_specification import study_specification
-from steropes.studies.viewer.study_file import study_file_tables
+from steropes.studies.viewer.study_json_tables import study_file_tables
 
 NAME = "difference of the shares of men"
 KEY, HARMLESS, ERAS = "shares of men", "shares of men, harmless", "cases with one era"

@@ -14,13 +14,13 @@ from steropes.studies.cohorts import ConceptSet, TimeAtRisk
 from steropes.studies.comparative import Question, StudyAnalysis
 from steropes.studies.covariates import FeatureRules
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.execution.store import ResultStore
+from steropes.studies.execution.result_store import ResultStore
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.grids.grid_steps import ComparativeDesign
 from steropes.studies.report.comparative_grid_page import grid_page, write_grid_report
 from steropes.studies.report.grid_report_view import View
 from steropes.studies.result_files.table_layouts import EXACT, EXACT_KEYS
-from steropes.studies.specifications.specification import CohortSources, ControlSet
+from steropes.studies.specifications.grid_specification import CohortSources, ControlSet
 
 FEMALE = 8532001
 CONTROLS = (5, 6, 7, 8, 9)

@@ -10,7 +10,7 @@ from tests.studies.conftest import OUTCOME, day
 from tests.studies.new_users import new_users
 from tests.studies.sccs_by_day import runs
 
-from steropes.designs.case_series.window_spans import join_eras
+from steropes.designs.case_series.window_days import join_eras
 from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import (
     CohortTable,
@@ -23,7 +23,7 @@ from steropes.studies.covariates import FeatureRules, extract_features
 from steropes.studies.database.observation_periods import joined_spells
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_sources import EraSources
-from steropes.studies.sccs.specification.settings import CaseRules
+from steropes.studies.sccs.specification.case_series_settings import CaseRules
 from steropes.studies.strategus.incidence_rates import _joined
 
 PERIODS = {

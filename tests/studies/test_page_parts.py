@@ -19,9 +19,9 @@ from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.overlap_figure import score_overlap
 from steropes.studies.report.page_parts import Cell, verdict_cell
-from steropes.studies.report.rendering import _environment, render
 from steropes.studies.report.survival_figure import survival_figure
 from steropes.studies.report.svg_canvas import Axes, Canvas, log_ticks, ticks
+from steropes.studies.report.template_rendering import _environment, render
 from steropes.studies.result_files.atomic_files import write_files
 
 NAMES = {"target": "new & better <drug>", "comparator": "old drug"}

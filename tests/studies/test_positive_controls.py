@@ -276,7 +276,7 @@ def test_the_page_on_controls_has_the_numbers_that_its_command_prints(tmp_path, 
 
 
 def test_the_demonstration_pairs_every_way_to_adjust_with_both_models():
-    from steropes.studies.specifications.demo import demo_controls
+    from steropes.studies.specifications.demonstration import demo_controls
 
     spec = demo_controls()
     kinds = [a.outcome_model.kind for a in spec.analysis]

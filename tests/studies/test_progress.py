@@ -2,8 +2,8 @@
 
 import time
 
-from steropes.models.fitting.progress import Progress as FitProgress
-from steropes.models.fitting.progress import counted_steps, shares_to
+from steropes.models.fitting.progress_messages import Progress as FitProgress
+from steropes.models.fitting.progress_messages import counted_steps, shares_to
 from steropes.studies.cli.progress_display import Progress, duration
 
 

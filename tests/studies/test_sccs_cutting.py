@@ -8,8 +8,8 @@ import pytest
 from tests.studies.conftest import OUTCOME, TARGET, day
 from tests.studies.sccs_by_day import rows_by_day
 
+from steropes.designs.case_series.interval_rows import make_intervals
 from steropes.designs.case_series.interval_splitting import split_time
-from steropes.designs.case_series.intervals import make_intervals
 from steropes.studies import OmopDatabase, case_series_settings
 from steropes.studies.cohorts import CohortTable
 from steropes.studies.sccs.cases.case_population import find_cases
@@ -17,7 +17,7 @@ from steropes.studies.sccs.cases.era_covariates import era_columns
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.cases.eras import Eras
 from steropes.studies.sccs.cases.risk_windows import stream_spans
-from steropes.studies.sccs.specification.settings import (
+from steropes.studies.sccs.specification.case_series_settings import (
     CaseRules,
     CaseSeriesSettings,
     ExposureWindow,

@@ -29,7 +29,7 @@ from steropes.studies.grids.sccs_positive_controls import add_to_exposed_time
 from steropes.studies.sccs import CaseRules, ExposureWindow, Thresholds
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.results.series_preparation import SharedCases
-from steropes.studies.sccs.specification.grid_settings import SeriesPositives
+from steropes.studies.sccs.specification.case_series_grid_settings import SeriesPositives
 from steropes.studies.series_report.sccs_grid_page import case_series_grid_page, series_controls
 from steropes.studies.series_report.sccs_terminal import print_grid
 

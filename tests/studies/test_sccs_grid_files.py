@@ -10,7 +10,7 @@ from steropes.studies import case_series_grid_schema
 from steropes.studies.grids.sccs_grid import (
     read_case_series_grid,
 )
-from steropes.studies.sccs.specification.grid_settings import SeriesPositives
+from steropes.studies.sccs.specification.case_series_grid_settings import SeriesPositives
 
 SPEC = """
 database_id = "tiny"

@@ -12,7 +12,7 @@ from steropes.studies import OmopDatabase, case_series, case_series_settings
 from steropes.studies.cohorts import CohortTable
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_sources import EraSources
-from steropes.studies.sccs.specification.settings import CaseRules, Spline
+from steropes.studies.sccs.specification.case_series_settings import CaseRules, Spline
 
 
 def found(path, cohorts=None, **rules):

@@ -34,7 +34,7 @@ from steropes.designs.case_series.sccs_model import fit_model
 from steropes.designs.case_series.series_fits_and_profiles import Profile, log_likelihood
 from steropes.studies import case_series, case_series_settings, demo_database
 from steropes.studies.sccs.cases.case_population import Population
-from steropes.studies.sccs.specification.settings import Spline
+from steropes.studies.sccs.specification.case_series_settings import Spline
 
 
 def test_bspline_is_that_of_r():

@@ -43,7 +43,7 @@ from steropes.studies.release.series_counts import CovariateCounts, released_cov
 from steropes.studies.release.series_table_release import release_series
 from steropes.studies.release.series_weeks import released_weeks
 from steropes.studies.sccs.results.sccs_result_tables import exact_tables
-from steropes.studies.sccs.specification.settings import (
+from steropes.studies.sccs.specification.case_series_settings import (
     CaseRules,
     CaseSeriesSettings,
     ExposureWindow,

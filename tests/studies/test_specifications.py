@@ -13,7 +13,7 @@ from steropes.studies.cohorts import ConceptSet
 from steropes.studies.comparative import Outcome, Question, StudyAnalysis
 from steropes.studies.sccs.specification.sccs_specification import read_case_series_grid
 from steropes.studies.specifications import ControlSet
-from steropes.studies.specifications.specification_file import read_spec
+from steropes.studies.specifications.grid_specification_file import read_spec
 
 SERIES = """
 database_id = "tiny"

@@ -16,7 +16,7 @@ from steropes.designs.case_series.spline_series_likelihood import (
     monthly_likelihood,
 )
 from steropes.studies import case_series, case_series_settings, synthetic_database
-from steropes.studies.sccs.specification.settings import Spline
+from steropes.studies.sccs.specification.case_series_settings import Spline
 
 SPLINES = {"season": Spline(5, True), "calendar": Spline(5, True)}
 NUMBERS = ["log_rr", "lower", "upper", "p", "llr"]

@@ -2,8 +2,8 @@
 
 import pytest
 
+from steropes.studies.execution.result_store import ResultStore
 from steropes.studies.execution.step_groups import StepGroup, run_steps
-from steropes.studies.execution.store import ResultStore
 
 TABLES, KEYS = {"found": {"step": "VARCHAR"}}, {"found": ("step",)}
 

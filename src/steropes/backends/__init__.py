@@ -1,7 +1,7 @@
 """Numerical kernels behind one interface, without any statistics.
 
-`get_backend(device, n_jobs)` returns a `Backend` (`steropes.backends.protocols`): ``cpu`` computes
-with Numba, the others with the same operations on a PyTorch device.
+`get_backend(device, n_jobs)` returns a `Backend` (`steropes.backends.backend_interface`): ``cpu``
+computes with Numba, the others with the same operations on a PyTorch device.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ..errors import DataError
 
 if TYPE_CHECKING:
+    from .backend_interface import Backend
     from .cpu import CpuBackend
-    from .protocols import Backend
     from .pytorch import TorchBackend
 
     # The assignment lets a type checker verify that both satisfy the protocol.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .protocols import Array
+from .backend_interface import Array
 
 __all__ = ["array_namespace", "to_host"]
 

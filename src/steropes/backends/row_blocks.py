@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .protocols import Array
+from .backend_interface import Array
 from .thread_pool import ThreadPool
 
 __all__ = ["ENTRIES_AT_ONCE", "map_rows"]

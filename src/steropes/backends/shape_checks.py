@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .protocols import Array, Lines
+from .backend_interface import Array, Lines
 
 __all__ = ["require_rows", "require_square", "require_weights"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .array_namespace import array_namespace, to_host
-from .protocols import Array
+from .backend_interface import Array
 
 __all__ = [
     "column_all", "column_any", "column_max", "column_sum", "columns", "reduce_rows",

@@ -19,10 +19,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from .design_interfaces import ChannelLike, ColumnStore, DesignLike, PieceLike, RowsLike
     from .multinomial_design import ClassDesign
     from .piecewise_design import PiecewiseDesign, PiecewiseRows
     from .pooled_logistic_design import ChannelDesign, ChannelRows
-    from .protocols import ChannelLike, ColumnStore, DesignLike, PieceLike, RowsLike
 
     # The assignments let a type checker verify that the classes satisfy the protocols.
     _columns: type[ColumnStore] = Design

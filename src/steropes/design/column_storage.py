@@ -10,8 +10,8 @@ from dataclasses import InitVar, dataclass
 
 import numpy as np
 
+from ..backends.backend_interface import Array, Backend
 from ..backends.cpu import NO_DATA, Lines
-from ..backends.protocols import Array, Backend
 from ..errors import DataError
 from .storage_constants import STORAGE
 

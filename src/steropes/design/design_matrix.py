@@ -8,17 +8,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..backends.protocols import Backend
+from ..backends.backend_interface import Backend
 from ..backends.tall_reductions import transposed_product
 from ..data.html_representations import TextInHtml
 from ..data.input_types import LabelsLike, TableLike
 from ..errors import DataError
 from .category_coding import CategoryCoding
 from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock
+from .design_interfaces import RowsLike
 from .from_entries import block_of_entries
 from .from_long import blocks_of_long
 from .memory_estimate import Columns
-from .protocols import RowsLike
 from .single_predictor_design import PlainColumns
 
 __all__ = ["Design"]

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend, SparseLines
+from ..backends.backend_interface import Array, Backend, SparseLines
 from .column_storage import Block
 from .design_matrix import Design
 from .working_columns_by_row import RowMatrix

@@ -8,10 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock
+from .design_interfaces import DesignLike
 from .design_matrix import Design
 from .piecewise_design import PiecewiseDesign, StepEffects
 from .pooled_logistic_design import ChannelDesign
-from .protocols import DesignLike
 
 __all__ = ["subtract_columns"]
 

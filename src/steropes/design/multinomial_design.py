@@ -17,10 +17,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..backends.protocols import Backend
+from ..backends.backend_interface import Backend
 from .column_storage import DenseBlock
+from .design_interfaces import PlainDesign
 from .pooled_logistic_rows import ChannelRows
-from .protocols import PlainDesign
 
 __all__ = ["ClassDesign"]
 

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..backends.protocols import Array, Backend
+from ..backends.backend_interface import Array, Backend
 from ..errors import DataError
 from .column_storage import power_of_two
-from .protocols import PlainDesign, RowsLike
+from .design_interfaces import PlainDesign, RowsLike
 
 __all__ = ["PiecewiseDesign", "PiecewiseRows", "StepEffects"]
 

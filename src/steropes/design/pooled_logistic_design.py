@@ -20,10 +20,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
+from ..backends.backend_interface import Array, Backend
 from .column_storage import DenseBlock, power_of_two
+from .design_interfaces import PlainDesign
 from .pooled_logistic_rows import ChannelRows
-from .protocols import PlainDesign
 from .storage_constants import SCALES
 
 __all__ = ["ChannelArguments", "ChannelDesign", "ChannelRows"]

@@ -8,9 +8,9 @@ from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
+from ..backends.backend_interface import Array, Backend
 from .column_storage import DenseBlock
-from .protocols import PlainDesign
+from .design_interfaces import PlainDesign
 
 __all__ = ["ChannelColumns", "ChannelRows"]
 

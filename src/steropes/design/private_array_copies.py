@@ -11,11 +11,11 @@ from scipy import sparse
 
 from .column_storage import Block, SparseBlock
 from .compressed_row_numbers import PackedBlock
+from .design_interfaces import DesignLike, PlainDesign
 from .design_matrix import Design
 from .multinomial_design import ClassDesign
 from .piecewise_design import PiecewiseDesign
 from .pooled_logistic_design import ChannelDesign
-from .protocols import DesignLike, PlainDesign
 
 __all__ = ["copy_shared_arrays"]
 

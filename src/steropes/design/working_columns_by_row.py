@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg.blas import dgemm
 
+from ..backends.backend_interface import Backend, Lines
 from ..backends.cpu.sparse.sparse_lines import FEW
-from ..backends.protocols import Backend, Lines
 from ..backends.tall_reductions import transposed_product
 from .column_storage import ConstantBlock, DenseBlock, SparseBlock
-from .protocols import ColumnStore
+from .design_interfaces import ColumnStore
 from .storage_constants import STORAGE
 
 __all__ = ["RowMatrix"]

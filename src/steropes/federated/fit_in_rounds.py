@@ -8,7 +8,7 @@ from ..backends.blas_threads import single_threaded_blas
 from ..errors import DataError
 from ..infer.information_matrix import refuse_collinear
 from ..solve import Batch
-from ..solve.optimality.certificate import floored_curvature, units, violations
+from ..solve.optimality.optimality_certificate import floored_curvature, units, violations
 from .federated_constants import CONVERGENCE
 from .federated_cross_validation import Chosen, choose_variance
 from .federated_result import FederatedResult

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..backends.protocols import Backend
+from ..backends.backend_interface import Backend
 from ..data import Surv, check_response, check_survival
 from ..errors import DataError
 from ..likelihoods import (

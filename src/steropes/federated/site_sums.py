@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.protocols import Array
+from ..backends.backend_interface import Array
 from ..design.column_storage import DenseBlock, SparseBlock
-from ..likelihoods.base import Bound
+from ..likelihoods.likelihood_interface import Bound
 from ..solve.data_term import WorkingColumns
 from ..solve.hessian import hessian
 from .federated_plan import FederatedPlan

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..backends.protocols import Backend
+from ..backends.backend_interface import Backend
 from ..design import Design, null_design
 from ..likelihoods.entropy_balancing_likelihood import EntropyBalancingLikelihood
 from ..solve import Batch
@@ -39,7 +39,7 @@ class EntropyFit:
     beta : (k,) array
         Coefficients λ of these columns in X's units.
     optimality : float
-        The certificate of `steropes.solve.optimality.certificate`.
+        The certificate of `steropes.solve.optimality.optimality_certificate`.
     n_iter : int
         Number of Newton steps.
     infeasible : bool

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..likelihoods import Likelihood
-from ..likelihoods.curvature import GroupedCurvature
+from ..likelihoods.curvature_kinds import GroupedCurvature
 from ..solve.data_term import WorkingColumns
 from ..solve.data_term.local_term import LocalCurvature
 from ..solve.hessian import diagonal, hessian

@@ -15,8 +15,8 @@ from ..solve import Batch, Fit
 from ..solve.data_term import WorkingColumns
 from ..solve.data_term.working_set_term import WorkingSetTerm
 from ..solve.linear_predictor import bound_weights
-from ..solve.optimality.certificate import certificates
-from ..solve.quasi_newton.hessian_form import in_single_precision
+from ..solve.optimality.optimality_certificate import certificates
+from ..solve.quasi_newton.hessian_representation import in_single_precision
 from ..solve.quasi_newton.shared_hessian import SharedHessian
 from .mean_curvature import MeanCurvature
 from .multi_fit_constants import OUTCOMES, REPLICATES
@@ -39,7 +39,7 @@ class OutcomeFit:
     number : int
         Position of the outcome among the problems.
     fit : Fit
-        The fit with the certificate of `steropes.solve.optimality.certificate`.
+        The fit with the certificate of `steropes.solve.optimality.optimality_certificate`.
     eta : (n, 1) array
         Linear predictors in the rows of X.
     """

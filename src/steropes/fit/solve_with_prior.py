@@ -17,7 +17,7 @@ import numpy as np
 from ..priors import INFINITE_PENALTY, Penalty, Prior
 from ..solve import Batch, Fit
 from ..solve.certified_fit import certified_fit
-from ..solve.optimality.certificate import certificate
+from ..solve.optimality.optimality_certificate import certificate
 from .multi_fit_constants import REPLICATES
 from .problem import Problem
 

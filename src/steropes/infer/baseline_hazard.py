@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends import host_backend
-from ..backends.protocols import Array, Backend
+from ..backends.backend_interface import Array, Backend
 from ..fit import Problem
-from ..likelihoods.base import Bound
+from ..likelihoods.likelihood_interface import Bound
 from ..solve.linear_predictor import bound_weights, linear_predictor
-from .event_likelihoods import cox_likelihood
+from .likelihood_types import cox_likelihood
 
 __all__ = ["Baseline", "fitted_state"]
 

@@ -17,11 +17,11 @@ from typing import cast
 import numpy as np
 from scipy import linalg
 
-from ..design.protocols import DesignLike, PlainDesign, RowsLike
+from ..design.design_interfaces import DesignLike, PlainDesign, RowsLike
 from ..errors import DataError
 from ..fit import Problem
 from ..likelihoods.cumulative import CumulativeRows, Evaluation, LevelsWithMass, Thresholds
-from ..likelihoods.curvature import ProfiledCurvature
+from ..likelihoods.curvature_kinds import ProfiledCurvature
 from ..likelihoods.nuisance_hessian import Block
 from ..solve import Fit
 from ..solve.hessian import cross, hessian

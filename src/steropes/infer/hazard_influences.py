@@ -12,9 +12,9 @@ import numpy as np
 
 from ..fit import Problem
 from .baseline_hazard import fitted_state
-from .event_likelihoods import cox_likelihood
 from .hazard_with_variance import HazardWithVariance, relative_hazard
 from .inference_constants import BLOCKS
+from .likelihood_types import cox_likelihood
 from .score_contributions import UnitScores
 from .survival_standard_errors import HazardErrors
 

@@ -14,8 +14,8 @@ import numpy as np
 from ..errors import DataError
 from ..fit import Problem
 from .baseline_hazard import fitted_state
-from .event_likelihoods import cox_likelihood
 from .inference_constants import BLOCKS
+from .likelihood_types import cox_likelihood
 
 __all__ = ["HazardWithVariance", "relative_hazard"]
 

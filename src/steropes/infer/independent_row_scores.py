@@ -8,7 +8,7 @@ from ..fit import Problem
 from ..likelihoods.independent_rows import IndependentRowsLikelihood
 from ..solve.linear_predictor import linear_predictor
 from .inference_constants import BLOCKS
-from .response_moments import ResponseDistribution
+from .response_distributions import ResponseDistribution
 
 __all__ = ["outcome_and_predictor", "predictor_scores", "row_scores"]
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..backends.protocols import Array
+from ..backends.backend_interface import Array
 from ..errors import DataError, SeparationError, listed
 from ..fit import Problem
 from ..likelihoods import Likelihood
-from ..likelihoods.curvature import ChannelCurvature, Curvature
+from ..likelihoods.curvature_kinds import ChannelCurvature, Curvature
 from ..priors import INFINITE_PENALTY
 from ..solve.hessian import diagonal, eta_product
 from .baseline_hazard import fitted_state

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backends.protocols import Array
+from ..backends.backend_interface import Array
 from ..fit import Problem
 from ..solve.data_term import LocalTerm
 from ..solve.hessian import diagonal, hessian

@@ -25,8 +25,8 @@ from ..errors import DataError, listed
 from ..fit import Problem
 from ..solve.hessian import hessian
 from .baseline_hazard import fitted_state
-from .event_likelihoods import cox_likelihood
 from .inference_constants import IDENTIFICATION
+from .likelihood_types import cox_likelihood
 
 __all__ = ["proportionality_test"]
 

@@ -11,9 +11,9 @@ from scipy.special import xlogy
 
 from ..fit import Problem
 from .baseline_hazard import fitted_state
-from .event_likelihoods import cox_likelihood, event_likelihood
 from .inference_constants import BLOCKS
 from .information_matrix import Information
+from .likelihood_types import cox_likelihood, event_likelihood
 from .score_contributions import UnitScores
 
 __all__ = [

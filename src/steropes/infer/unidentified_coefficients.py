@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..backends.protocols import Array
+from ..backends.backend_interface import Array
 from ..fit import Problem
-from ..likelihoods.base import Bound
+from ..likelihoods.likelihood_interface import Bound
 from ..likelihoods.nuisance_parameters import Nuisance
 from ..solve import Fit
 from ..solve.hessian import hessian

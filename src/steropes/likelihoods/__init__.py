@@ -5,14 +5,14 @@ segment sums, and works on a batch of replicates with different row weights and 
 Each family is one file.
 """
 
-from .base import Likelihood
 from .conditional_logistic_likelihood import ConditionalLogisticLikelihood
 from .conditional_poisson_likelihood import CaseSeriesLikelihood, ConditionalPoissonLikelihood
 from .cox_likelihood import CoxLikelihood
-from .curvature import Curvature
+from .curvature_kinds import Curvature
 from .fine_gray_likelihood import FineGrayLikelihood
 from .gamma_likelihood import GammaLikelihood
 from .independent_rows import IndependentRowsLikelihood
+from .likelihood_interface import Likelihood
 from .linear_likelihood import LinearLikelihood
 from .logistic_likelihood import LogisticLikelihood
 from .matched_cox_likelihood import MatchedCoxLikelihood

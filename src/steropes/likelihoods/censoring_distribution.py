@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
+from ..backends.backend_interface import Array, Backend
 
 __all__ = ["CensoringDistribution", "as_column", "ends_of_strata"]
 

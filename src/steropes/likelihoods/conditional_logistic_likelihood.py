@@ -20,16 +20,16 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..backends.backend_interface import Array, Backend
 from ..backends.cpu.likelihoods import conditional_bernoulli as kernels
 from ..backends.cpu.likelihoods.conditional_third_derivative import differentiate_twice
-from ..backends.protocols import Array, Backend
 from ..backends.tall_reductions import column_sum
 from ..backends.thread_pool import balanced_chunks
 from ..errors import DataError
-from .base import Likelihood, Part
-from .curvature import Curvature, GroupedCurvature, OperatorCurvature
+from .curvature_kinds import Curvature, GroupedCurvature, OperatorCurvature
 from .informative_strata import gather_strata, parts_of_strata, within_strata
 from .likelihood_constants import CHUNK_SIZES
+from .likelihood_interface import Likelihood, Part
 
 __all__ = ["ConditionalLogisticLikelihood"]
 

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from ..backends.protocols import Array, Backend
-from .base import Likelihood, Part
-from .curvature import GroupedCurvature
+from ..backends.backend_interface import Array, Backend
+from .curvature_kinds import GroupedCurvature
 from .informative_strata import (
     gather_strata,
     lone_rows,
@@ -30,6 +29,7 @@ from .informative_strata import (
     single_rows,
     within_strata,
 )
+from .likelihood_interface import Likelihood, Part
 from .risk_sets import runs_of_rows
 
 __all__ = ["CaseSeriesLikelihood", "ConditionalPoissonLikelihood"]

@@ -17,14 +17,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
-from .base import Part
+from ..backends.backend_interface import Array, Backend
 from .cox_residuals import CoxResiduals
 from .cox_risk_set_sums import Ties, WeightsOfShares
-from .curvature import Curvature, GroupedCurvature
+from .curvature_kinds import Curvature, GroupedCurvature
 from .event_time_bins import merge_hazards
 from .informative_strata import parts_of_strata
 from .likelihood_constants import HAZARD_BINS
+from .likelihood_interface import Part
 from .risk_set_row_order import risk_set_lines
 from .risk_set_scaling import scale_small_risk_sets
 from .sharded_partial_likelihood import ShardedPartialLikelihood

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.protocols import Array
+from ..backends.backend_interface import Array
 from .cox_risk_set_sums import CoxShares, WeightsOfShares
 
 __all__ = ["CoxResiduals"]

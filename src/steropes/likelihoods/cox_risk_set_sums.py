@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
-from .base import Likelihood
+from ..backends.backend_interface import Array, Backend
 from .likelihood_constants import HAZARD_BINS
+from .likelihood_interface import Likelihood
 from .risk_set_row_order import RiskSetLines
 from .risk_sets import RiskSets, sort_survival
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
-from .base import Likelihood
-from .curvature import GroupedCurvature
+from ..backends.backend_interface import Array, Backend
+from .curvature_kinds import GroupedCurvature
+from .likelihood_interface import Likelihood
 
 __all__ = ["EntropyBalancingLikelihood"]
 

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
-from .base import Bound, Part
+from ..backends.backend_interface import Array, Backend
 from .censoring_distribution import CensoringDistribution
 from .cox_likelihood import CoxLikelihood
-from .curvature import SubdistributionCurvature
+from .curvature_kinds import SubdistributionCurvature
 from .event_time_bins import merge_hazards
 from .likelihood_constants import HAZARD_BINS
+from .likelihood_interface import Bound, Part
 from .observation_distribution import ObservationDistribution
 from .risk_set_row_order import risk_set_lines
 from .risk_set_scaling import TINY

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln, polygamma
 
-from ..backends.protocols import Array, Backend
-from .base import Part, stack_outcomes
-from .curvature import GroupedCurvature
+from ..backends.backend_interface import Array, Backend
+from .curvature_kinds import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
 from .likelihood_constants import DISPERSION, RESIDUALS
+from .likelihood_interface import Part, stack_outcomes
 
 __all__ = ["GammaLikelihood", "gamma_log_density", "gamma_shape"]
 

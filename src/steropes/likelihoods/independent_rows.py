@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
-from .base import Likelihood, stack_outcomes
+from ..backends.backend_interface import Array, Backend
+from .likelihood_interface import Likelihood, stack_outcomes
 
 __all__ = ["IndependentRowsLikelihood"]
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
+from ..backends.backend_interface import Array, Backend
 from ..errors import DataError
 from .risk_sets import runs_of_rows
 

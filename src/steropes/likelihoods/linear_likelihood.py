@@ -9,11 +9,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
-from .base import Part
-from .curvature import GroupedCurvature
+from ..backends.backend_interface import Array, Backend
+from .curvature_kinds import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
 from .likelihood_constants import RESIDUALS
+from .likelihood_interface import Part
 
 __all__ = ["LinearLikelihood", "normal_score"]
 

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..backends.protocols import Array
-from .base import Part
-from .curvature import GroupedCurvature
+from ..backends.backend_interface import Array
+from .curvature_kinds import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
+from .likelihood_interface import Part
 
 __all__ = ["LogisticLikelihood"]
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
-from .base import Part
+from ..backends.backend_interface import Array, Backend
 from .cox_likelihood import CoxLikelihood
 from .cox_risk_set_sums import Ties
 from .informative_strata import gather_strata, lone_rows, parts_of_strata, single_rows
+from .likelihood_interface import Part
 
 __all__ = ["MatchedCoxLikelihood"]
 

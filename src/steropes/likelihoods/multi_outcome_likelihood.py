@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.protocols import Array
-from .base import Bound, Likelihood
-from .curvature import GroupedCurvature
+from ..backends.backend_interface import Array
+from .curvature_kinds import GroupedCurvature
+from .likelihood_interface import Bound, Likelihood
 
 __all__ = ["MultiOutcomeLikelihood", "XOrderedLikelihood"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
-from .base import Likelihood
-from .curvature import ChannelCurvature, pair_of
+from ..backends.backend_interface import Array, Backend
+from .curvature_kinds import ChannelCurvature, pair_of
 from .likelihood_constants import CHUNK_SIZES
+from .likelihood_interface import Likelihood
 
 __all__ = ["MultinomialLikelihood"]
 

@@ -21,11 +21,11 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
-from ..backends.protocols import Array, Backend
-from .base import Part, stack_outcomes
-from .curvature import GroupedCurvature
+from ..backends.backend_interface import Array, Backend
+from .curvature_kinds import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
 from .likelihood_constants import DISPERSION
+from .likelihood_interface import Part, stack_outcomes
 from .poisson_likelihood import PoissonLikelihood
 
 __all__ = ["CountWeights", "NegativeBinomialLikelihood"]

@@ -23,10 +23,10 @@ from abc import abstractmethod
 
 import numpy as np
 
-from ..backends.protocols import Array
-from .base import Bound, Likelihood
-from .curvature import Curvature
+from ..backends.backend_interface import Array
+from .curvature_kinds import Curvature
 from .likelihood_constants import NUISANCE
+from .likelihood_interface import Bound, Likelihood
 from .nuisance_parameters import Nuisance, NuisancePoint
 from .sharded_thresholds import ShardedThresholds
 

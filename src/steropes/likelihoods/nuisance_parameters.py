@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .curvature import ProfiledCurvature
+from .curvature_kinds import ProfiledCurvature
 
 __all__ = ["Nuisance", "NuisancePoint"]
 

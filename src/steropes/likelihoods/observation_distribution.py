@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
+from ..backends.backend_interface import Array, Backend
 from .censoring_distribution import CensoringDistribution, as_column, ends_of_strata
 from .risk_sets import RiskGroups, RiskSets
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..backends.protocols import Array
-from .base import Likelihood
-from .curvature import ChannelCurvature
+from ..backends.backend_interface import Array
+from .curvature_kinds import ChannelCurvature
 from .independent_rows import IndependentRowsLikelihood
+from .likelihood_interface import Likelihood
 
 __all__ = ["OutcomeChannelsLikelihood"]
 

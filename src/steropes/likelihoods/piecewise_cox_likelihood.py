@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
-from .base import Part
+from ..backends.backend_interface import Array, Backend
 from .cox_likelihood import CoxLikelihood
 from .cox_risk_set_sums import Ties
+from .likelihood_interface import Part
 from .sharded_partial_likelihood import ShardedPartialLikelihood
 
 __all__ = ["PiecewiseCoxLikelihood", "cut_at"]

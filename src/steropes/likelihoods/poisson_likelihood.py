@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import gammaln
 
-from ..backends.protocols import Array, Backend
-from .base import Part, stack_outcomes
-from .curvature import GroupedCurvature
+from ..backends.backend_interface import Array, Backend
+from .curvature_kinds import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
+from .likelihood_interface import Part, stack_outcomes
 
 __all__ = ["PoissonLikelihood"]
 

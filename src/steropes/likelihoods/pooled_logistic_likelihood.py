@@ -22,16 +22,16 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..backends.backend_interface import Array, Backend
 from ..backends.cpu.likelihoods import interval_weight_kernels as weighted
 from ..backends.cpu.likelihoods import pooled_logistic_kernels as pooled
 from ..backends.cpu.sparse.sparse_lines import CHUNKS
 from ..backends.cpu.sums.compensated_sums import with_errors
-from ..backends.protocols import Array, Backend
 from ..backends.thread_pool import balanced_chunks
 from ..data.interval_weights import IntervalWeights
-from .base import Likelihood, Part
-from .curvature import ChannelCurvature, pair_of
+from .curvature_kinds import ChannelCurvature, pair_of
 from .likelihood_constants import CHUNK_SIZES
+from .likelihood_interface import Likelihood, Part
 
 __all__ = [
     "PooledLogisticLikelihood",

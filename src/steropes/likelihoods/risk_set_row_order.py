@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..backends.backend_interface import Array
 from ..backends.cpu.sums.segmented_sums import scan
-from ..backends.protocols import Array
 from .risk_sets import RiskSets
 
 __all__ = ["RiskSetLines", "lines_are_rows", "risk_set_lines"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..backends.protocols import Array
+from ..backends.backend_interface import Array
 
 __all__ = ["TINY", "scale_small_risk_sets"]
 

@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
+from ..backends.backend_interface import Array, Backend
 
 __all__ = ["RiskGroups", "RiskSets", "RunSums", "runs_of_rows", "sort_survival"]
 

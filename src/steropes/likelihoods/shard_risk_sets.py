@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
+from ..backends.backend_interface import Array, Backend
 from .risk_sets import RiskGroups, RiskSets, RunSums
 
 __all__ = ["Hazards", "RiskRows", "ShardFineGrayRiskSets", "ShardRiskSets", "ShardWeights"]

@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
+from ..backends.backend_interface import Array, Backend
 from .event_time_bins import merge_hazards
 from .likelihood_constants import HAZARD_BINS
 from .risk_set_scaling import scale_small_risk_sets

@@ -1,6 +1,5 @@
 """Prior distributions of the coefficients; their negative logarithms are penalties."""
 
-from .base import Prior
 from .broken_adaptive_ridge import BrokenAdaptiveRidge
 from .coefficient_limits import LimitedPrior
 from .column_mapping import AllColumns, CopiedColumns, KeptColumns, PriorColumns
@@ -12,6 +11,7 @@ from .jeffreys import Jeffreys
 from .joint_priors import JointLaplace, JointNormal, JointPrior
 from .penalty import INFINITE_PENALTY, Penalty, SmoothTerm
 from .penalty_within_limits import LimitedPenalty
+from .prior_base_class import Prior
 from .separable_priors import ElasticNet, Laplace, Normal
 
 __all__ = [

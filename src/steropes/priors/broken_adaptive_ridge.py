@@ -8,9 +8,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from .base import Prior
 from .column_settings import Columns, Variance
 from .penalty import INFINITE_PENALTY, Penalty
+from .prior_base_class import Prior
 
 __all__ = ["BrokenAdaptiveRidge"]
 

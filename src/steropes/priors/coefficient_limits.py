@@ -9,8 +9,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ..errors import DataError
-from .base import Prior
 from .penalty_within_limits import LimitedPenalty
+from .prior_base_class import Prior
 
 __all__ = ["Limit", "LimitedPrior"]
 

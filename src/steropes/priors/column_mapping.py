@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import DataError
-from .base import Prior
 from .group_and_fused_penalty import GroupPenalty
 from .hook_checks import checked_next_penalty, checked_separable, checked_smooth
 from .penalty import Penalty, SmoothTerm
+from .prior_base_class import Prior
 
 __all__ = ["AllColumns", "CopiedColumns", "KeptColumns", "PriorColumns"]
 

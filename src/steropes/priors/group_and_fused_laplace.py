@@ -11,11 +11,11 @@ import numpy as np
 
 from ..data.column_lookup import unknown_column
 from ..errors import DataError
-from .base import Prior
 from .column_settings import Columns
 from .group_and_fused_penalty import GroupPenalty
 from .group_membership import group_numbers
 from .penalty import Penalty
+from .prior_base_class import Prior
 
 __all__ = ["FusedLaplace", "GroupLaplace"]
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..errors import DataError
-from .base import Prior
 from .column_settings import Columns
 from .group_membership import group_numbers
 from .penalty import Penalty
+from .prior_base_class import Prior
 
 __all__ = ["Hierarchical", "WithinGroupVariation"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import DataError
-from .base import Prior
 from .penalty import Penalty, SmoothTerm
+from .prior_base_class import Prior
 
 __all__ = ["checked_next_penalty", "checked_separable", "checked_smooth"]
 

@@ -9,8 +9,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from ..errors import DataError
-from .base import Prior
 from .penalty import Penalty
+from .prior_base_class import Prior
 
 __all__ = ["Jeffreys"]
 

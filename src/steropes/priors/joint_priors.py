@@ -8,11 +8,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from .base import Prior
 from .column_settings import Columns
 from .group_and_fused_laplace import GroupLaplace, positive_number
 from .hierarchical import Hierarchical
 from .penalty import Penalty
+from .prior_base_class import Prior
 
 __all__ = ["JointLaplace", "JointNormal", "JointPrior"]
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from .base import Prior
 from .coefficient_limits import Limit, LimitedPrior
 from .column_settings import Columns, Variance
 from .penalty import Penalty
+from .prior_base_class import Prior
 
 __all__ = ["ElasticNet", "Laplace", "Normal"]
 

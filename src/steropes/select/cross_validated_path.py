@@ -21,8 +21,8 @@ from .fold_screening import FoldScreening, Start
 from .folds import TrainingRows, WithAllRows, cut
 from .path_extrapolation import Course
 from .path_start import beginning, smooth_curvature
-from .protocols import FoldSettings
 from .score_statistics import readable, standard_error
+from .selection_settings import FoldSettings
 from .uninformative_folds import refuse_silent_folds
 from .variance_path_constants import PathPolicy
 from .variance_prediction import Foreseen, look_ahead

@@ -12,7 +12,7 @@ import numpy as np
 from ..data.html_representations import FieldsInHtml
 from ..design import Design
 from ..design.column_storage import ConstantBlock, DenseBlock, SparseBlock
-from ..design.protocols import DesignLike
+from ..design.design_interfaces import DesignLike
 from ..errors import DataError
 from ..fit import Problem
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..design.protocols import DesignLike
+from ..design.design_interfaces import DesignLike
 from ..errors import DataError
 from ..fit import Problem
 from ..priors import Prior
 from ..solve import Batch
 from . import variance_path_constants as policies
 from .cyclops_search import CyclopsSearch, cyclops_variance
-from .protocols import VarianceChooser
 from .score_curve import near, next_step, passed, promise, toward
 from .score_statistics import (
     best_of,
@@ -25,6 +24,7 @@ from .score_statistics import (
     readable,
     standard_error,
 )
+from .selection_settings import VarianceChooser
 from .variance_path_constants import PathPolicy
 from .variance_prediction import Foreseen
 

@@ -1,7 +1,7 @@
 """The solver: replicates in, fits with certificates out; it never looks into a likelihood."""
 
 from .fit_result import Fit
-from .proximal_newton.batch import Batch
+from .proximal_newton.newton_batch import Batch
 from .shared_working_set_and_hessian import Common
 
 __all__ = ["Batch", "Common", "Fit"]

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from .fit_result import Fit
-from .optimality.certificate import certificate_at
-from .problem_protocol import SolverProblem
-from .proximal_newton.batch import Batch
+from .optimality.optimality_certificate import certificate_at
+from .problem_interface import SolverProblem
+from .proximal_newton.newton_batch import Batch
 
 __all__ = ["certified_fit"]
 

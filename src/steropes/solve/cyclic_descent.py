@@ -26,7 +26,7 @@ from ..errors import DataError
 from ..likelihoods import ConditionalPoissonLikelihood, CoxLikelihood
 from .fit_result import Fit
 from .fit_trace import FitTrace
-from .optimality.certificate import units, violations
+from .optimality.optimality_certificate import units, violations
 
 __all__ = ["solve_ccd"]
 
@@ -54,8 +54,8 @@ def solve_ccd(
     l1, l2 : (p,) arrays
         λ and κ of all columns, in X's units.
     tol : float
-        Largest KKT violation (`steropes.solve.optimality.certificate`) of all columns, by the
-        likelihood's own gradient, at which the sweeps end.
+        Largest KKT violation (`steropes.solve.optimality.optimality_certificate`) of all columns,
+        by the likelihood's own gradient, at which the sweeps end.
     max_iter : int
         Sweeps over all coordinates.
     trace : FitTrace, optional

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..backends.array_namespace import array_namespace
-from ..backends.protocols import Array
+from ..backends.backend_interface import Array
 from ..backends.row_blocks import map_rows
 from ..backends.tall_reductions import column_sum, row_any
 from ..backends.thread_pool import ThreadPool

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..backends.array_namespace import to_host
-from ..backends.protocols import Array
+from ..backends.backend_interface import Array
 from ..likelihoods.nuisance_parameters import Nuisance
 from .data_term import DataTerm
-from .proximal_newton.iterate import Iterate
+from .proximal_newton.current_iterates import Iterate
 
 __all__ = ["Fit", "fits"]
 

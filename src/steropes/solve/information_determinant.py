@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from ..backends.protocols import Array
-from ..design.protocols import DesignLike
+from ..backends.backend_interface import Array
+from ..design.design_interfaces import DesignLike
 from ..errors import DataError
 from ..likelihoods import Likelihood
-from ..likelihoods.base import Bound
+from ..likelihoods.likelihood_interface import Bound
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from .hessian import hessian
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.protocols import Array
-from ..likelihoods.base import Bound
-from .problem_protocol import SolverProblem
+from ..backends.backend_interface import Array
+from ..likelihoods.likelihood_interface import Bound
+from .problem_interface import SolverProblem
 
 __all__ = ["bound_weights", "linear_predictor"]
 

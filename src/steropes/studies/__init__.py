@@ -25,18 +25,18 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .diagnostics.diagnostic import register_diagnostic
     from .grids.comparative_grid_run import GridResults, run_grid
     from .grids.sccs_grid import CaseSeriesGrid, CaseSeriesGridResults, run_case_series_grid
+    from .sccs.specification.case_series_settings import CaseSeriesSettings
     from .sccs.specification.sccs_presets import case_series_settings
     from .sccs.specification.sccs_specification import (
         case_series_grid_schema,
         read_case_series_grid,
     )
-    from .sccs.specification.settings import CaseSeriesSettings
     from .settings.frozen_protocol import Protocol, freeze_protocol, read_protocol
     from .single_studies.case_series_study import CaseSeries, case_series
     from .single_studies.comparative_study import ComparativeStudy, comparative_study
-    from .specifications.demo import DEMO, demo_database
-    from .specifications.specification import GridSpec
-    from .specifications.specification_file import read_spec
+    from .specifications.demonstration import DEMO, demo_database
+    from .specifications.grid_specification import GridSpec
+    from .specifications.grid_specification_file import read_spec
     from .specifications.study_settings import StudySettings, read_study, study_schema
     from .strategus.specification_run import SpecificationResults, run_specification, run_synthesis
     from .strategus_plans.specification_plan import read_specification_plan
@@ -54,13 +54,13 @@ _HOMES = {
     "grids.sccs_grid": ["CaseSeriesGrid", "CaseSeriesGridResults", "run_case_series_grid"],
     "sccs.specification.sccs_presets": ["case_series_settings"],
     "sccs.specification.sccs_specification": ["case_series_grid_schema", "read_case_series_grid"],
-    "sccs.specification.settings": ["CaseSeriesSettings"],
+    "sccs.specification.case_series_settings": ["CaseSeriesSettings"],
     "settings.frozen_protocol": ["Protocol", "freeze_protocol", "read_protocol"],
     "single_studies.case_series_study": ["CaseSeries", "case_series"],
     "single_studies.comparative_study": ["ComparativeStudy", "comparative_study"],
-    "specifications.demo": ["DEMO", "demo_database"],
-    "specifications.specification": ["GridSpec"],
-    "specifications.specification_file": ["read_spec"],
+    "specifications.demonstration": ["DEMO", "demo_database"],
+    "specifications.grid_specification": ["GridSpec"],
+    "specifications.grid_specification_file": ["read_spec"],
     "specifications.study_settings": ["StudySettings", "read_study", "study_schema"],
     "strategus.specification_run": ["SpecificationResults", "run_specification", "run_synthesis"],
     "strategus_plans.specification_plan": ["read_specification_plan"],

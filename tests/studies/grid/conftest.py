@@ -5,7 +5,7 @@ import pytest
 from tests.studies.grid.tiny_spec import SPEC
 
 from steropes.studies.grids.comparative_grid_run import run_grid
-from steropes.studies.specifications.specification_file import read_spec
+from steropes.studies.specifications.grid_specification_file import read_spec
 
 
 @pytest.fixture(scope="module")

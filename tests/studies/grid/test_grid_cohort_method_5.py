@@ -15,13 +15,13 @@ from steropes.studies.cohorts import (
     read_cohorts,
     study_population,
 )
+from steropes.studies.cohorts.cohort_comparison import ComparisonRules, compare_cohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.cohorts.comparison import ComparisonRules, compare_cohorts
 from steropes.studies.cohorts.study_population import PopulationRules
 from steropes.studies.comparative import Outcome, Question, StudyAnalysis, Workbench
 from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter
 from steropes.studies.covariates import FeatureRules, extract_features
-from steropes.studies.specifications.specification import Exclusion
+from steropes.studies.specifications.grid_specification import Exclusion
 
 EVERYONE = ComparisonRules(both="keep all", first_only=False, washout_days=0, common_period=False)
 

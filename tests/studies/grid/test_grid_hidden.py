@@ -11,7 +11,7 @@ from steropes.designs import covariate_balance
 from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.execution.store import archive_of
+from steropes.studies.execution.result_store import archive_of
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.release.grid_covariates_and_scores import hidden_names, released_balance
 from steropes.studies.report.comparative_grid_page import grid_page, write_grid_report

@@ -19,7 +19,7 @@ from steropes.studies.report.comparative_grid_page import grid_page
 from steropes.studies.report.grid_report_view import View
 from steropes.studies.report.page_parts import Cell, verdict_cell
 from steropes.studies.results.calibrated_results import calibrated_tables
-from steropes.studies.specifications.demo import demo_grid
+from steropes.studies.specifications.demonstration import demo_grid
 
 
 def change(spec, which, **settings):

@@ -19,7 +19,7 @@ from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.report.comparative_grid_page import write_grid_report
 from steropes.studies.result_files.table_layouts import KEYS, TABLES
 from steropes.studies.results.calibrated_results import _fill
-from steropes.studies.specifications.specification_file import read_spec
+from steropes.studies.specifications.grid_specification_file import read_spec
 
 
 def test_every_result_is_there_and_calibrated(results):

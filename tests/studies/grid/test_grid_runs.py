@@ -18,7 +18,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts import ComparisonRules, ConceptSet
 from steropes.studies.comparative import Question, StudyAnalysis
 from steropes.studies.comparative import analysis_of_one_outcome as answer
-from steropes.studies.execution.store import ResultStore
+from steropes.studies.execution.result_store import ResultStore
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.report.comparative_grid_page import grid_page
 from steropes.studies.report.grid_report_view import View

@@ -11,8 +11,8 @@ from steropes.errors import DataError
 from steropes.studies import OmopDatabase
 from steropes.studies.comparative import Outcome, Question, StudyAnalysis
 from steropes.studies.database.concept_search import find_concepts
-from steropes.studies.specifications.specification import GridSpec
-from steropes.studies.specifications.specification_file import grid_schema, read_spec
+from steropes.studies.specifications.grid_specification import GridSpec
+from steropes.studies.specifications.grid_specification_file import grid_schema, read_spec
 
 
 @pytest.mark.parametrize(

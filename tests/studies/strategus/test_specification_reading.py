@@ -18,8 +18,11 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.study_population import PopulationRules
 from steropes.studies.comparative import Outcome, Question
 from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter
-from steropes.studies.sccs.specification.grid_settings import SeriesExclusion, SeriesQuestion
-from steropes.studies.specifications.specification import Exclusion
+from steropes.studies.sccs.specification.case_series_grid_settings import (
+    SeriesExclusion,
+    SeriesQuestion,
+)
+from steropes.studies.specifications.grid_specification import Exclusion
 from steropes.studies.strategus_plans.specification_plan import (
     specification_plan,
 )

@@ -11,7 +11,7 @@ from tests.studies.strategus.small_specification import (
 )
 
 from steropes.studies.cli.command_line import run
-from steropes.studies.sccs.specification.grid_settings import SeriesQuestion
+from steropes.studies.sccs.specification.case_series_grid_settings import SeriesQuestion
 from steropes.studies.strategus_plans.specification_plan import specification_plan
 from steropes.studies.strategus_plans.subset_definitions import SubsetDefinition
 

@@ -13,7 +13,7 @@ from steropes.studies.diagnostics.archive_blinding import (
     blinded_archive,
     without_derivable_syntheses,
 )
-from steropes.studies.diagnostics.hidden_questions import without_hidden_risks
+from steropes.studies.diagnostics.crude_risk_redaction import without_hidden_risks
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.viewer.page_data import view_record

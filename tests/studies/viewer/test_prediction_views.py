@@ -10,7 +10,7 @@ from tests.studies.viewer.prediction_folder import write_incidence, write_predic
 from tests.studies.viewer.small_archives import small_archive
 
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
-from steropes.studies.diagnostics.hidden_questions import HIDDEN_RISK, hidden_questions
+from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK, hidden_questions
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.viewer.page_data import view_record

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from tests.studies.viewer.small_archives import FORMULA, HOSTILE, small_archive
 
-from steropes.studies.report.rendering import _environment
+from steropes.studies.report.template_rendering import _environment
 from steropes.studies.viewer.results_page import write_results_page
 
 pytestmark = pytest.mark.slow

@@ -17,8 +17,8 @@ from torch.nn.functional import embedding_bag
 from .host_device_transfers import upload
 from .kernels.chunked_scans import ScanLayout, scan_with_triton, sums_of_equal_segments
 from .kernels.gather_products import gather_with_triton
+from .kernels.kernel_or_twin_choice import use_triton
 from .kernels.segment_reductions import reduce_with_triton, softmax_with_triton
-from .kernels.triton_or_twin import use_triton
 
 __all__ = ["PIECE", "Bags", "Segments", "bag_sums", "cut", "running_sums", "segment_max",
            "segment_softmax", "segment_sums", "softmax_twin"]  # fmt: skip

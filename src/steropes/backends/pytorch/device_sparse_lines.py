@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from .device_array import DeviceArray
 from .device_segment_sums import PIECE, Bags, cut
 from .host_device_transfers import download, upload
+from .kernels.kernel_or_twin_choice import use_triton
 from .kernels.segment_reductions import ranges
-from .kernels.triton_or_twin import use_triton
 
 __all__ = ["DeviceLines", "index_type"]
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..protocols import Array
+from ..backend_interface import Array
 from .device_array import DeviceArray, in_double, like
 from .host_device_transfers import upload
 from .kernels.conjugate_gradient_updates import Iterate, model_product, scaled, update

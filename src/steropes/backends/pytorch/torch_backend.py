@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ..protocols import Lines
+from ..backend_interface import Lines
 from ..shape_checks import require_rows, require_square, require_weights
 from ..thread_pool import ThreadPool
 from .device_array import DeviceArray
@@ -30,9 +30,9 @@ from .device_symmetric_matrix import TorchMatrix, TorchMinimiser
 from .host_device_transfers import download, upload
 from .kernels.conditional_recursion import MatchedSets, conditional
 from .kernels.gram_panels import panel_with_triton, product_of_panels
+from .kernels.kernel_or_twin_choice import use_triton
 from .kernels.logistic_losses import logistic_losses
 from .kernels.segment_reductions import ranges
-from .kernels.triton_or_twin import use_triton
 from .quadratic_minimiser import OperatorProducts
 
 __all__ = ["TorchBackend"]

@@ -27,8 +27,8 @@ from steropes.designs.bias_analysis.observed_ratios import (
     log_measure,
     observed_ratio,
 )
+from steropes.designs.values.argument_checks import check_whole
 from steropes.designs.values.normal_quantile import Z
-from steropes.designs.values.setting_values import check_whole
 from steropes.errors import DataError
 
 __all__ = ["BiasAnalysis", "CorrectedRatios", "bias_analysis", "correct_ratio"]

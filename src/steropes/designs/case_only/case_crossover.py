@@ -14,7 +14,7 @@ from steropes.designs.case_only.crossover_windows import (
 )
 from steropes.designs.case_only.index_days import Attrition, read_people
 from steropes.designs.series_tables.person_tables import ColumnNames
-from steropes.designs.values.setting_values import check_flag
+from steropes.designs.values.argument_checks import check_flag
 
 __all__ = ["case_crossover"]
 

@@ -19,7 +19,7 @@ from steropes.designs.case_only.crossover_windows import (
 from steropes.designs.case_only.index_days import Attrition, IndexDays, People, read_people
 from steropes.designs.case_only.set_sampling import sample_members
 from steropes.designs.series_tables.person_tables import ColumnNames
-from steropes.designs.values.setting_values import check_flag, check_whole
+from steropes.designs.values.argument_checks import check_flag, check_whole
 from steropes.errors import DataError
 
 __all__ = ["case_time_control"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from steropes.designs.case_only.exposure_windows import ExposedDays, check_offsets, check_window
 from steropes.designs.case_only.index_days import Attrition, IndexDays, People
 from steropes.designs.case_only.matched_odds_ratios import discordant_sets, fit_sets, ratio_rows
-from steropes.designs.values.setting_values import check_whole
+from steropes.designs.values.argument_checks import check_whole
 
 __all__ = ["CrossoverRules", "WindowSets", "compare_windows", "join_sets", "window_sets"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 import steropes
-from steropes.designs.values.ratios import ratio_of
+from steropes.designs.values.ratios_from_logarithms import ratio_of
 from steropes.errors import DataError
 
 __all__ = ["Ties", "fit_sets", "ratio_rows"]

@@ -15,7 +15,7 @@ from steropes.designs.case_only.case_only_result import CaseOnlyResult, shown_ra
 from steropes.designs.case_only.exposure_windows import check_days, exposure_names
 from steropes.designs.case_only.index_days import Attrition, People, read_people
 from steropes.designs.series_tables.person_tables import ColumnNames, period_of, read_events
-from steropes.designs.values.setting_values import check_flag
+from steropes.designs.values.argument_checks import check_flag
 from steropes.errors import DataError
 
 __all__ = ["self_controlled_cohort"]

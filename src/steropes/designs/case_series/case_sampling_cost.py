@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.designs.case_series.intervals import PROBE, Intervals
+from steropes.designs.case_series.interval_rows import PROBE, Intervals
 
 __all__ = ["Sampling", "sampling_cost"]
 

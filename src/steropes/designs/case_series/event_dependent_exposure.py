@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from steropes.convergence_warning import NotConvergedWarning
+from steropes.designs.case_series.covariate_days import Spans
 from steropes.designs.case_series.interval_splitting import split_time
-from steropes.designs.case_series.spans import Spans
 from steropes.errors import SeparationError
 
 __all__ = ["EventDependentExposure", "ExposureHistory", "fit_event_dependent_exposure"]

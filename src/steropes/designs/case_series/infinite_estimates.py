@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.designs.case_series.intervals import Intervals
+from steropes.designs.case_series.interval_rows import Intervals
 
 # Smaller values of a column of a spline are rounding errors.
 LEAST_VALUE = 1e-12

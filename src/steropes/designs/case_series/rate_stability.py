@@ -12,7 +12,7 @@ from scipy.special import gammaln, xlogy
 from scipy.stats import chi2
 
 from steropes.designs.case_series.calendar_time_splines import TimeEffect, TimeEffects
-from steropes.designs.case_series.intervals import Intervals
+from steropes.designs.case_series.interval_rows import Intervals
 from steropes.designs.case_series.sccs_model import CaseSeriesModel
 
 __all__ = ["fitted_effects", "time_stability"]

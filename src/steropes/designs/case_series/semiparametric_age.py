@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from steropes.designs.case_series.cases import Cases
-from steropes.designs.case_series.columns import GROUP, Column
-from steropes.designs.case_series.spans import Spans
+from steropes.designs.case_series.covariate_days import Spans
+from steropes.designs.case_series.series_covariates import GROUP, Column
 from steropes.errors import DataError
 
 __all__ = ["on_event_ages"]

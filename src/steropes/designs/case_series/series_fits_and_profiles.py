@@ -17,13 +17,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import steropes
-from steropes.designs.case_series.columns import Column
 from steropes.designs.case_series.infinite_estimates import (
     limiting_estimate,
     rows_of_empty_segments,
 )
-from steropes.designs.case_series.intervals import Intervals
+from steropes.designs.case_series.interval_rows import Intervals
 from steropes.designs.case_series.model_settings import SeriesModelSettings
+from steropes.designs.case_series.series_covariates import Column
 from steropes.designs.case_series.series_priors import estimator, prior_of, with_weak_prior
 from steropes.designs.case_series.spline_series_fits import (
     MonthlyFits,

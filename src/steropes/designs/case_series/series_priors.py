@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import steropes
-from steropes.designs.case_series.columns import Column
 from steropes.designs.case_series.model_settings import SeriesModelSettings
+from steropes.designs.case_series.series_covariates import Column
 
 __all__ = ["estimator", "prior_of", "with_weak_prior"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from steropes.designs.case_series.calendar_time_splines import first_day
-from steropes.designs.case_series.intervals import Intervals
+from steropes.designs.case_series.interval_rows import Intervals
 
 __all__ = ["Expected", "Masses", "MonthlyLikelihood", "monthly_likelihood"]
 

@@ -17,6 +17,7 @@ from steropes.designs.covariates.weighted_moments import (
     mean_difference,
     standardized_difference,
 )
+from steropes.designs.values.argument_checks import check_flag
 from steropes.designs.values.estimands import (
     SPREAD_OF_ESTIMAND,
     Denominator,
@@ -24,7 +25,6 @@ from steropes.designs.values.estimands import (
     denominators,
 )
 from steropes.designs.values.input_checks import require_arms, require_numbers
-from steropes.designs.values.setting_values import check_flag
 from steropes.errors import DataError
 
 __all__ = ["balance_table", "distance_of_shares", "shares_of_groups", "standard_deviations"]

@@ -46,8 +46,8 @@ from steropes.designs.comparative.standardization import (
     StandardizedModel,
     standardized_effects,
 )
+from steropes.designs.values.argument_checks import check_names, check_real, check_whole
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
-from steropes.designs.values.setting_values import check_names, check_real, check_whole
 from steropes.errors import DataError, SeparationError
 
 __all__ = ["compare_groups"]

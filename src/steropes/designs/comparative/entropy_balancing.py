@@ -21,9 +21,9 @@ from steropes.designs.comparative.balance_table import (
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
+from steropes.designs.values.argument_checks import check_real, check_whole
 from steropes.designs.values.estimands import SPREAD_OF_ESTIMAND, check_estimand
 from steropes.designs.values.input_checks import require_arms
-from steropes.designs.values.setting_values import check_real, check_whole
 from steropes.errors import DataError, listed
 from steropes.fit.entropy_balance import EntropyFit, balance_by_entropy, balance_draws
 from steropes.infer.bootstrap_draws import Draws

@@ -15,8 +15,8 @@ from steropes.data.result_tables import ResultTable, drawn_by, present
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.covariates.record_counts import recurrence_levels
+from steropes.designs.values.argument_checks import check_flag, check_real, check_whole
 from steropes.designs.values.input_checks import require_arms, require_numbers
-from steropes.designs.values.setting_values import check_flag, check_real, check_whole
 from steropes.errors import DataError, listed
 from steropes.models.fitting.sklearn_base import BaseEstimator
 

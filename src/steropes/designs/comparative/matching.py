@@ -25,14 +25,14 @@ from steropes.designs.comparative.treatment_model import (
 )
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.propensity.propensity_weights import Estimand
-from steropes.designs.values.estimands import check_estimand
-from steropes.designs.values.input_checks import require_arms, require_numbers
-from steropes.designs.values.setting_values import (
+from steropes.designs.values.argument_checks import (
     check_flag,
     check_names,
     check_real,
     check_whole,
 )
+from steropes.designs.values.estimands import check_estimand
+from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.errors import DataError, listed
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.fitting.sklearn_base import BaseEstimator

@@ -16,7 +16,7 @@ from steropes.data.html_representations import TextInHtml
 from steropes.design import as_design
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.propensity.score_matching import Match, match_scores, matched_weights
-from steropes.designs.values.setting_values import check_names, check_real, check_whole
+from steropes.designs.values.argument_checks import check_names, check_real, check_whole
 from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError, SeparationError
 from steropes.models.estimators.conditional_regression import ConditionalLogisticRegression

@@ -25,9 +25,9 @@ from steropes.designs.propensity.propensity_weights import (
     focal_arm,
     weights_of_arms,
 )
+from steropes.designs.values.argument_checks import check_flag, check_real
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.designs.values.input_checks import require_numbers
-from steropes.designs.values.setting_values import check_flag, check_real
 from steropes.errors import DataError, listed
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.fitting.sklearn_base import BaseEstimator

@@ -17,7 +17,7 @@ from steropes.data.vector_checks import check_weights
 from steropes.data.weighted_quantiles import weighted_quantiles
 from steropes.designs.comparative.balance_table import distance_of_shares
 from steropes.designs.covariates.weighted_moments import Moments
-from steropes.designs.values.setting_values import check_names, check_whole
+from steropes.designs.values.argument_checks import check_names, check_whole
 from steropes.errors import DataError, listed
 
 __all__ = ["table_one"]

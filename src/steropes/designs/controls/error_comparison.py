@@ -13,7 +13,7 @@ from steropes.data.paper_tables import Interval
 from steropes.data.result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
 from steropes.designs.controls.error_posterior import expected_absolute
-from steropes.designs.values.setting_values import check_whole
+from steropes.designs.values.argument_checks import check_whole
 from steropes.errors import DataError, listed
 
 __all__ = ["compare_errors", "errors_of_draws"]

@@ -30,8 +30,8 @@ from steropes.designs.effects.two_group_tests import proportionality_p, robust_e
 from steropes.designs.values.arm_names import TREATED_ARMS
 from steropes.designs.values.input_checks import require_people, require_weights
 from steropes.designs.values.normal_quantile import Z
-from steropes.designs.values.ratios import ratio_of
-from steropes.designs.values.stored_profile import store_profile
+from steropes.designs.values.ratios_from_logarithms import ratio_of
+from steropes.designs.values.stored_profile_points import store_profile
 from steropes.errors import DataError, SeparationError
 
 __all__ = ["Estimate", "estimate_effect", "reason_without_estimate"]

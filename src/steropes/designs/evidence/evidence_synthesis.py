@@ -17,7 +17,7 @@ import pandas as pd
 from steropes.designs.evidence.meta_analysis import Combined, combine_normal, combine_profiles
 from steropes.designs.evidence.profile_interpolation import NormalProfile, Profile
 from steropes.designs.evidence.random_effects import RandomEffects, random_effects
-from steropes.designs.values.ratios import ratio_of
+from steropes.designs.values.ratios_from_logarithms import ratio_of
 from steropes.errors import DataError
 
 __all__ = [

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.diagnostic_limits import TIED
 from steropes.errors import DataError
-from steropes.models.fitting.progress import counted_steps
+from steropes.models.fitting.progress_messages import counted_steps
 
 __all__ = ["TieOrders", "tie_keys", "tied_share", "try_tie_orders"]
 

@@ -16,7 +16,7 @@ from steropes.data.html_representations import TextInHtml
 from steropes.data.paper_tables import Interval
 from steropes.data.result_tables import ResultTable, present
 from steropes.designs.case_series.event_dependent_exposure import EventDependentExposure
-from steropes.designs.case_series.intervals import PROBE, Intervals
+from steropes.designs.case_series.interval_rows import PROBE, Intervals
 from steropes.designs.case_series.sccs_model import NO_DAYS, CaseSeriesModel
 from steropes.designs.series_tables.series_checks import series_diagnostics, weeks_around_exposure
 from steropes.designs.series_tables.series_data import SeriesData

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.designs.case_series.columns import Column
 from steropes.designs.case_series.interval_splitting import split_time
-from steropes.designs.case_series.window_spans import Eras, WindowRules, join_eras, window_spans
+from steropes.designs.case_series.series_covariates import Column
+from steropes.designs.case_series.window_days import Eras, WindowRules, join_eras, window_spans
 from steropes.designs.series_tables.risk_periods import RiskPeriod
 from steropes.designs.series_tables.series_data import SeriesData
 from steropes.errors import DataError, listed

@@ -11,24 +11,24 @@ import pandas as pd
 
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.designs.case_series.calendar_time_splines import TimeEffects, time_effects
-from steropes.designs.case_series.columns import (
-    CONTROL,
-    Column,
-    distinct_names,
-    require_windows,
-)
+from steropes.designs.case_series.covariate_days import Spans
 from steropes.designs.case_series.event_dependent_exposure import (
     EventDependentExposure,
     ExposureHistory,
     fit_event_dependent_exposure,
 )
 from steropes.designs.case_series.event_dependent_observation import CensorModel, fit_censoring
-from steropes.designs.case_series.intervals import Intervals, make_intervals
+from steropes.designs.case_series.interval_rows import Intervals, make_intervals
 from steropes.designs.case_series.model_settings import Prior, Spline
 from steropes.designs.case_series.sccs_model import CaseSeriesModel, fit_model
 from steropes.designs.case_series.semiparametric_age import on_event_ages
-from steropes.designs.case_series.spans import Spans
-from steropes.designs.case_series.window_spans import join_eras
+from steropes.designs.case_series.series_covariates import (
+    CONTROL,
+    Column,
+    distinct_names,
+    require_windows,
+)
+from steropes.designs.case_series.window_days import join_eras
 from steropes.designs.series_tables.period_spans import PeriodSpans, period_spans
 from steropes.designs.series_tables.risk_periods import RiskPeriod
 from steropes.designs.series_tables.series_data import SeriesData

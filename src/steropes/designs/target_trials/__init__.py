@@ -2,7 +2,7 @@
 
 from steropes.designs.target_trials.clone_censor_weight import clone_censor_weight
 from steropes.designs.target_trials.emulation_result import EmulatedTrial
-from steropes.designs.target_trials.protocol import TargetTrial
 from steropes.designs.target_trials.sequential_trials import sequential_trials
+from steropes.designs.target_trials.trial_protocol import TargetTrial
 
 __all__ = ["EmulatedTrial", "TargetTrial", "clone_censor_weight", "sequential_trials"]

@@ -30,12 +30,12 @@ from steropes.designs.target_trials.marginal_risks import (
     contrast_table,
     risk_table,
 )
-from steropes.designs.target_trials.protocol import TargetTrial, protocol_table
 from steropes.designs.target_trials.sequence_words import (
     Analysis,
     emulated_protocol,
     estimand_words,
 )
+from steropes.designs.target_trials.trial_protocol import TargetTrial, protocol_table
 from steropes.designs.target_trials.trial_sequence import (
     TrialSequence,
     person_trial_rows,

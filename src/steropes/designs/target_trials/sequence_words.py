@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from steropes.data.number_text import counted
-from steropes.designs.target_trials.protocol import TargetTrial
+from steropes.designs.target_trials.trial_protocol import TargetTrial
 from steropes.designs.target_trials.trial_sequence import TrialSequence
 
 __all__ = ["Analysis", "emulated_protocol", "estimand_words"]

@@ -14,8 +14,8 @@ from steropes.data.interval_weights import IntervalWeights
 from steropes.data.vector_checks import check_level
 from steropes.designs.target_trials.emulation_result import EmulatedTrial
 from steropes.designs.target_trials.person_time import PersonTime, read_person_time
-from steropes.designs.target_trials.protocol import TargetTrial
 from steropes.designs.target_trials.sequence_estimates import Estimates, result_of
+from steropes.designs.target_trials.trial_protocol import TargetTrial
 from steropes.designs.target_trials.trial_sequence import (
     Effect,
     TrialSequence,

@@ -31,7 +31,7 @@ from steropes.designs.target_trials.marginal_risks import (
     risk_table,
 )
 from steropes.designs.target_trials.person_time import PersonTime, read_person_time
-from steropes.designs.target_trials.protocol import TargetTrial, protocol_table
+from steropes.designs.target_trials.trial_protocol import TargetTrial, protocol_table
 from steropes.errors import DataError, SeparationError
 from steropes.models.estimators.fractional_logistic_regression import FractionalLogisticRegression
 

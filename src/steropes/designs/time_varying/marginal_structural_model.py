@@ -27,14 +27,14 @@ from steropes.designs.target_trials.marginal_risks import (
     risk_table,
 )
 from steropes.designs.target_trials.person_time import PersonTime, read_person_time
-from steropes.designs.target_trials.protocol import TargetTrial, protocol_table
 from steropes.designs.target_trials.sequence_estimates import coefficients, effect_table
+from steropes.designs.target_trials.trial_protocol import TargetTrial, protocol_table
 from steropes.designs.target_trials.weights_over_time import (
     ProbabilityModel,
     Ratio,
     cumulative_ratios,
 )
-from steropes.designs.time_varying.hazard_ratios_of_weights import HazardProbability
+from steropes.designs.time_varying.weights_from_hazards import HazardProbability
 from steropes.errors import DataError, SeparationError
 from steropes.models.estimators.cox_regression import CoxRegression
 from steropes.models.estimators.pooled_logistic_regression import PooledLogisticRegression

@@ -12,9 +12,9 @@ import numpy as np
 from ...design.column_checks import refuse_extreme
 from ...design.common_scale import Moments, pooled
 from ...errors import DataError
+from .block_interface import Blocks
 from .block_sources import BlockRecipe, BlockSummary, Source, summarize_block
 from .local_blocks import LocalBlocks
-from .protocols import Blocks
 from .sharded_columns_by_row import split_by_block
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import numpy as np
 from scipy import sparse
 
 from ...backends import get_backend
-from ...backends.protocols import Backend, SparseLines
+from ...backends.backend_interface import Backend, SparseLines
 from ...design import Design
+from ...design.design_interfaces import DesignLike, RowsLike
 from ...design.device_design import on_device
-from ...design.protocols import DesignLike, RowsLike
 from ...likelihoods import Likelihood
 from ...likelihoods.cumulative import ShardLevels
 from ...likelihoods.shard_risk_sets import ShardRiskSets

@@ -11,10 +11,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ...backends.protocols import Backend
-from ...design.protocols import DesignLike
+from ...backends.backend_interface import Backend
+from ...design.design_interfaces import DesignLike
 from ...solve.data_term.sharded.shard_messages import joined_rows, sum_in_order
-from .protocols import Blocks
+from .block_interface import Blocks
 
 __all__ = ["ShardedRows", "split_by_block"]
 

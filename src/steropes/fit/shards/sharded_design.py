@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...data.html_representations import TextInHtml
 from ...design import design_of_numbers
 from ...design.memory_estimate import Columns
@@ -17,9 +17,9 @@ from ...design.single_predictor_design import PlainColumns
 from ...errors import DataError
 from ...solve.data_term.sharded.shard_messages import joined_rows, sum_in_order
 from ..multi_fit_constants import TRANSFER
+from .block_interface import Blocks
 from .block_sources import FunctionSource, MatrixSource, Source, parquet_sources
 from .block_store import BlockStore
-from .protocols import Blocks
 from .sharded_columns_by_row import ShardedRows, split_by_block
 
 if TYPE_CHECKING:

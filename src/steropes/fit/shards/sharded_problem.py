@@ -28,7 +28,7 @@ from ...solve.data_term.sharded.in_process_shards import ShardBindings
 from ...solve.data_term.sharded.shard_messages import Answer, Request, ShardContext
 from ...solve.quasi_newton.shared_hessian import SharedHessian
 from ..problem import Problem
-from .protocols import Blocks
+from .block_interface import Blocks
 from .sharded_columns_by_row import split_by_block
 from .symmetric_packing import unpack_symmetric
 from .time_dependent_columns_by_block import (

@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 
 from ...design import Design
+from ...design.design_interfaces import DesignLike
 from ...design.piecewise_design import PiecewiseDesign, StepEffects
 from ...design.pooled_logistic_design import ChannelArguments, ChannelDesign
-from ...design.protocols import DesignLike
 from .sharded_design import ShardedDesign
 
 __all__ = ["ColumnMaker", "column_makers", "eta_rows_by_block", "sharded_x"]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...backends.protocols import Backend
-from ..curvature import ProfiledCurvature
+from ...backends.backend_interface import Backend
+from ..curvature_kinds import ProfiledCurvature
 from ..likelihood_constants import LEVELS
 from ..nuisance_hessian import Block
 from ..nuisance_likelihood import NuisanceLikelihood, gone

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from ...backends.backend_interface import Backend
 from ...backends.cpu.likelihoods import tridiagonal_threshold_kernels
-from ...backends.protocols import Backend
-from ..curvature import ProfiledCurvature
+from ..curvature_kinds import ProfiledCurvature
 from ..likelihood_constants import CHUNK_SIZES
 from ..nuisance_hessian import Block, Chain, SparseBlock
 from .cumulative_kernels import rows_all, rows_loss

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ..nuisance_hessian import Chain
 from ..nuisance_parameters import Nuisance
 from ..sharded_thresholds import LevelPoint, MovableThresholds

@@ -14,7 +14,7 @@ from ...data.result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.proportional_hazards_test import proportionality_test
 from ...likelihoods import CoxLikelihood
-from ..fitting.default_errors import name_errors
+from ..fitting.default_standard_errors import name_errors
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from .assumption_checks import AssumptionCheck, describe_changes
 from .residuals import Params, SurvivalResidualKind, survival_residuals

@@ -1,6 +1,7 @@
 """Cumulative probability models, ordinal regression for continuous outcomes."""
 
 from ...likelihoods.cumulative import Censored
+from .cumulative_model_checks import Parallelism
 from .cumulative_probability_model import CumulativeProbabilityModel
 from .large_data_approximations import (
     DivideAndCombine,
@@ -10,7 +11,6 @@ from .large_data_approximations import (
     suggest,
 )
 from .link_comparison import compare_links
-from .model_checks import Parallelism
 from .predictions import Prediction
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..fitting.accessors import Accessor, function_of_model
-from .model_checks import parallelism, plot_alpha, residuals
+from .cumulative_model_checks import parallelism, plot_alpha, residuals
 
 __all__ = ["CumulativeChecks"]
 

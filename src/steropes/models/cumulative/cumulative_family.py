@@ -13,7 +13,7 @@ from ...infer.rounding_ties import merge_rounding_ties
 from ...likelihoods.cumulative import CumulativeLikelihood
 from ..families.family import Family, ValidationData
 from ..families.links import EXCEEDANCE, Link
-from ..families.performance import (
+from ..families.performance_measures import (
     rank_correlation,
     recalibration,
 )

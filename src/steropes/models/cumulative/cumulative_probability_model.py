@@ -32,7 +32,7 @@ from ..estimators.penalized_model import PenalizedModel
 from ..fitting.accessors import accessor
 from ..fitting.formula_fits import outcome_of_table
 from ..fitting.ordinal_outcomes import read_new_outcome, read_outcome
-from ..fitting.progress import Progress
+from ..fitting.progress_messages import Progress
 from ..fitting.row_arguments import FitInputs
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed
 from ..fitting.solver_runs import Start

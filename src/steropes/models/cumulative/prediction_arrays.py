@@ -9,7 +9,7 @@ import numpy as np
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.result_tables import draw_estimates
 from ...errors import DataError
-from ..fitting.default_errors import NamesErrors
+from ..fitting.default_standard_errors import NamesErrors
 from ..fitting.setting_types import Kind
 
 __all__ = ["Prediction", "pack_prediction", "read_points", "refuse_without_level"]

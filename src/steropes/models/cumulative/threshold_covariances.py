@@ -25,7 +25,7 @@ from ...infer.estimated_weights import WeightModel
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.covariances import why_no_covariance
-from ..fitting.default_errors import default_kind, name_errors, name_missing_errors
+from ..fitting.default_standard_errors import default_kind, name_errors, name_missing_errors
 from ..fitting.setting_types import Kind
 
 __all__ = ["CumulativeInference"]

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from ...backends import host_backend
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...data import check_weights
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.vector_checks import check_vector

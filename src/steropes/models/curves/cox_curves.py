@@ -18,8 +18,8 @@ from ...infer.hazard_influences import HazardInfluences
 from ...infer.hazard_with_variance import HazardWithVariance
 from ...infer.survival_standard_errors import HazardErrors, log_log_limits, time_grid
 from ..fitting.coefficient_tables import critical_value
-from ..fitting.default_errors import name_errors
-from ..fitting.linear_prediction import dense_matrix
+from ..fitting.default_standard_errors import name_errors
+from ..fitting.designs_of_new_rows import dense_matrix
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.setting_types import Kind, MatrixLike
 from .counterfactual_groups import (

@@ -14,8 +14,8 @@ from ...errors import DataError
 from ...infer.hazard_influences import HazardInfluences
 from ...infer.hazard_with_variance import HazardWithVariance
 from ...infer.survival_standard_errors import time_grid
-from ..fitting.default_errors import name_errors
-from ..fitting.linear_prediction import dense_matrix
+from ..fitting.default_standard_errors import name_errors
+from ..fitting.designs_of_new_rows import dense_matrix
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.setting_types import MatrixLike
 from .counterfactual_groups import Grouping, people_to_average

@@ -12,8 +12,8 @@ from ...data import check_survival, refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.vector_checks import check_vector
 from ...errors import DataError
-from ..fitting.default_errors import refuse_errors_not_asked_for
-from ..fitting.linear_prediction import dense_matrix
+from ..fitting.default_standard_errors import refuse_errors_not_asked_for
+from ..fitting.designs_of_new_rows import dense_matrix
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.setting_types import Kind, MatrixLike
 from .counterfactual_groups import active_intervals, columns_of_coefficients

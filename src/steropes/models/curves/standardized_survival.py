@@ -15,7 +15,7 @@ from ...infer.hazard_with_variance import HazardWithVariance
 from ...infer.standardized_curves import Averages, JointCovariance, standardized_averages
 from ...infer.survival_standard_errors import incidence_limits, log_log_limits
 from ..fitting.coefficient_tables import critical_value
-from ..fitting.default_errors import name_errors
+from ..fitting.default_standard_errors import name_errors
 from .counterfactual_groups import PeopleToAverage
 
 __all__ = ["StandardizedIncidence", "StandardizedSurvival", "standardize", "standardize_incidence"]

@@ -17,7 +17,7 @@ from ...data.survival_curve_quantiles import first_crossings
 from ...data.vector_checks import check_vector
 from ...errors import DataError
 from ...infer.baseline_hazard import Baseline
-from ..fitting.default_errors import NamesErrors, name_errors
+from ..fitting.default_standard_errors import NamesErrors, name_errors
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.setting_types import Kind, MatrixLike
 from .cox_curves import survival

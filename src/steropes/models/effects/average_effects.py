@@ -18,10 +18,10 @@ from ...design import Design, has_names
 from ...errors import DataError, listed
 from ...fit.shards import ShardedDesign
 from ..fitting.coefficient_tables import critical_value
-from ..fitting.default_errors import name_errors
+from ..fitting.default_standard_errors import name_errors
+from ..fitting.designs_of_new_rows import dense_matrix
 from ..fitting.estimator import Estimator
 from ..fitting.fitted_variables import FittedVariable, fitted_variable
-from ..fitting.linear_prediction import dense_matrix
 from ..fitting.setting_types import Kind, MatrixLike
 from ..formulas.formula_data_types import as_pandas_table
 from ..formulas.formula_evaluation import missing_value_error

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...data import check_exposure, check_offset, check_response, check_strata, check_weights
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.stratum_offsets import offsets_within_strata

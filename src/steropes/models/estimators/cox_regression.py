@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...backends import host_backend
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...data import check_survival, refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
 from ...design import Design

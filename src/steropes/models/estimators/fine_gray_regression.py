@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...data import check_survival
 from ...data.input_types import LabelsLike, VectorLike
 from ...design import Design

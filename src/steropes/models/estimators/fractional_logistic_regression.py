@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...data.vector_checks import check_response
 from ...design import Design
 from ...errors import DataError
 from ...fit import Problem
-from ...infer.response_moments import BinaryResponse
+from ...infer.response_distributions import BinaryResponse
 from ...likelihoods import Likelihood, LogisticLikelihood
 from ..families.response_families import FRACTIONAL
 from ..fitting.row_arguments import FitInputs, OutcomeRows

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...data import check_response
 from ...data.input_types import VectorLike
 from ...design import Design
 from ...errors import DataError
 from ...fit import Problem
 from ...infer.profile_fits import FromObjective
-from ...infer.response_moments import GammaResponse
+from ...infer.response_distributions import GammaResponse
 from ...likelihoods import GammaLikelihood, Likelihood
 from ...likelihoods.gamma_likelihood import gamma_log_density, gamma_shape
 from ...solve.linear_predictor import linear_predictor

@@ -7,7 +7,7 @@ import numpy as np
 from ...data import check_response, check_weights, refuse_other_order
 from ...data.input_types import VectorLike
 from ...data.vector_checks import check_offset
-from ...infer.response_moments import ResponseDistribution, null_predictor
+from ...infer.response_distributions import ResponseDistribution, null_predictor
 from ...priors import Prior
 from ..checks.check_accessors import GeneralizedChecks
 from ..effects.effect_accessors import MeanEffects

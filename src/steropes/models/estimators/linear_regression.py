@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from sklearn.metrics import r2_score
 
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...data import check_response, refuse_other_order
 from ...data.input_types import VectorLike
 from ...design import Design
 from ...fit import Problem
 from ...infer.profile_fits import FromObjective
-from ...infer.response_moments import NormalResponse
+from ...infer.response_distributions import NormalResponse
 from ...likelihoods import Likelihood, LinearLikelihood
 from ..families.response_families import LINEAR
 from ..fitting.formula_fits import outcome_of_table

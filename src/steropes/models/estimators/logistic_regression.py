@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...data import check_classes, refuse_other_order
 from ...data.input_types import VectorLike
 from ...design import Design
 from ...errors import DataError
-from ...infer.response_moments import BinaryResponse
+from ...infer.response_distributions import BinaryResponse
 from ...likelihoods import Likelihood, LogisticLikelihood
 from ...priors import Prior
 from ..checks.check_accessors import GeneralizedChecks
 from ..effects.effect_accessors import MeanEffects
-from ..families.performance import share_correct
+from ..families.performance_measures import share_correct
 from ..families.response_families import LOGISTIC
 from ..fitting.accessors import accessor
 from ..fitting.class_weights import weigh_classes

@@ -7,11 +7,11 @@ from numbers import Real
 
 import numpy as np
 
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...design import Design
 from ...errors import DataError
 from ...fit import Problem
-from ...infer.response_moments import NegativeBinomialResponse
+from ...infer.response_distributions import NegativeBinomialResponse
 from ...likelihoods import Likelihood, NegativeBinomialLikelihood
 from ...priors import Prior
 from ...solve.linear_predictor import bound_weights, linear_predictor

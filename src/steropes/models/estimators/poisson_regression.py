@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...design import Design
-from ...infer.response_moments import PoissonResponse
+from ...infer.response_distributions import PoissonResponse
 from ...likelihoods import Likelihood, PoissonLikelihood
 from ..families.response_families import POISSON
 from ..fitting.row_arguments import FitInputs, OutcomeRows

@@ -25,7 +25,7 @@ from ..families.survival_families import POOLED
 from ..fitting.accessors import accessor
 from ..fitting.formula_fits import outcome_of_table
 from ..fitting.interval_event_checks import refuse_empty_intervals, refuse_empty_splits
-from ..fitting.progress import Progress
+from ..fitting.progress_messages import Progress
 from ..fitting.row_arguments import FitInputs
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, TimeFunctions, VaryingEffects
 from ..fitting.solver_runs import Start

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...backends import host_backend
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...data import refuse_other_order
 from ...data.array_conversion import as_numbers
 from ...data.input_types import VectorLike

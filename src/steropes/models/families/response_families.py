@@ -10,11 +10,11 @@ from sklearn.metrics import mean_gamma_deviance, mean_poisson_deviance
 
 from ...data import check_classes
 from ...fit import Problem
-from ...infer.response_moments import GammaResponse, null_predictor
+from ...infer.response_distributions import GammaResponse, null_predictor
 from ...likelihoods.independent_rows import IndependentRowsLikelihood
 from .family import Family, ValidationData
 from .links import LOG, LOGIT
-from .performance import auc, recalibration
+from .performance_measures import auc, recalibration
 
 __all__ = [
     "FRACTIONAL",

@@ -22,7 +22,7 @@ from ...likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood
 from ...solve.linear_predictor import linear_predictor
 from .family import CAUSE, COMPETING, Family, ValidationData
 from .links import HAZARD, LOG, LOGIT
-from .performance import (
+from .performance_measures import (
     auc,
     concordance_of_times,
     recalibration,

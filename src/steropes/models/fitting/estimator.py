@@ -13,15 +13,15 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from ...backends import get_backend, host_backend
+from ...backends.backend_interface import Backend
 from ...backends.blas_threads import single_threaded_blas
-from ...backends.protocols import Backend
 from ...convergence_warning import NotConvergedWarning
 from ...data import check_offset, check_weights
 from ...data.input_types import CoefficientsByColumn, VectorLike
 from ...data.vector_checks import check_vector
 from ...design import Design, as_design, copy_shared_arrays, has_names
+from ...design.design_interfaces import DesignLike
 from ...design.memory_estimate import free_memory, least_memory, too_large
-from ...design.protocols import DesignLike
 from ...errors import DataError
 from ...fit import Problem
 from ...fit.shards import ShardedDesign, sharded_problem
@@ -37,13 +37,13 @@ from ...solve.separation.extreme_offsets import extreme_offsets
 from ..formulas.formula_data_types import FormulaVariable
 from .fitted_model import FittedModel
 from .fixed_and_initial_coefficients import read_fixed, read_start_at
-from .progress import Progress
+from .prior_variance_choice import choose_variance
+from .progress_messages import Progress
 from .row_arguments import FitInputs, OutcomeRows
 from .separation_advice import advice_on_smooth_terms
 from .setting_checks import check_settings
 from .setting_types import MatrixLike
 from .solver_runs import Start, fit_by_coordinate_descent, fit_by_newton
-from .variance_choice import choose_variance
 
 __all__ = ["BatchedOutcomes", "Estimator"]
 

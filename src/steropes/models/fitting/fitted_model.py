@@ -34,9 +34,9 @@ from .covariances import (
     shrinks_coefficients,
     why_no_covariance,
 )
-from .default_errors import default_kind, name_errors, robust_by_default
+from .default_standard_errors import default_kind, name_errors, robust_by_default
+from .designs_of_new_rows import check_names, check_number, is_labelled_table, read_new
 from .fixed_and_initial_coefficients import FixedCoefficients
-from .linear_prediction import check_names, check_number, is_labelled_table, read_new
 from .setting_types import WALD_KINDS, Chooser, Device, Kind, MatrixLike, Solver
 from .single_threaded_methods import single_threaded_methods
 from .sklearn_base import BaseEstimator

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...data.array_conversion import as_numbers
 from ...data.column_lookup import ColumnLookup
 from ...data.input_types import CoefficientsByColumn

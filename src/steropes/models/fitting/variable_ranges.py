@@ -14,7 +14,7 @@ from ...design import Design
 from ...design.category_coding import CategoryCoding
 from ...errors import DataError, listed
 from ..formulas.formula_data_types import FormulaVariable
-from .linear_prediction import dense_matrix
+from .designs_of_new_rows import dense_matrix
 
 __all__ = [
     "MAX_GROUPS", "summarize_columns", "summarize_variables", "typical_rows",

@@ -13,7 +13,7 @@ from ...errors import DataError
 from ...infer.estimated_weights import WeightModel
 from .coefficient_tables import coefficient_positions, coefficient_table
 from .covariances import why_no_covariance
-from .default_errors import name_errors, name_missing_errors
+from .default_standard_errors import name_errors, name_missing_errors
 from .fitted_model import FittedModel
 from .setting_types import Kind
 

@@ -16,7 +16,7 @@ from ...infer.bootstrap_intervals import standard_deviations
 from ...infer.estimated_weights import WeightModel
 from ...priors import LimitedPenalty
 from ..fitting.coefficient_tables import coefficient_positions, coefficient_table, critical_value
-from ..fitting.default_errors import name_errors
+from ..fitting.default_standard_errors import name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import WALD_KINDS, IntervalMethod, Kind, SummaryKind
 from ..fitting.wald_tables import wald_intervals, wald_summary

@@ -17,7 +17,7 @@ from ...infer.robust_covariance import refuse_single_unit
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..fitting.coefficient_tables import coefficient_positions
 from ..fitting.covariances import has_limits
-from ..fitting.default_errors import default_kind, name_errors
+from ..fitting.default_standard_errors import default_kind, name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import Kind
 

@@ -26,10 +26,10 @@ from ...infer.bootstrap_intervals import Bootstrap
 from ...select import InformationCriterion
 from ...select.folds import random_generator
 from ..fitting.estimator import Estimator
-from ..fitting.progress import Progress
+from ..fitting.prior_variance_choice import chooser_of, held_out_score
+from ..fitting.progress_messages import Progress
 from ..fitting.setting_checks import numerical_settings
 from ..fitting.setting_types import Seed
-from ..fitting.variance_choice import chooser_of, held_out_score
 
 __all__ = [
     "bootstrap",

@@ -25,7 +25,7 @@ from ...infer.restricted_fits import (
 from ...infer.wald_statistic import wald_statistic
 from ..fitting.coefficient_tables import coefficient_positions
 from ..fitting.covariances import has_limits
-from ..fitting.default_errors import has_fractional_weights, name_errors
+from ..fitting.default_standard_errors import has_fractional_weights, name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.fixed_and_initial_coefficients import FixedCoefficients
 from ..fitting.setting_types import Kind

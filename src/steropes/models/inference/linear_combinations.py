@@ -16,7 +16,7 @@ from ...errors import DataError
 from ...infer.bootstrap_intervals import Bootstrap, standard_deviations
 from ..fitting.coefficient_tables import coefficient_table, critical_value
 from ..fitting.covariances import CLUSTERED_KINDS
-from ..fitting.default_errors import has_fractional_weights, name_errors
+from ..fitting.default_standard_errors import has_fractional_weights, name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import WALD_KINDS, IntervalMethod
 from .estimator_bootstrap import bootstrap

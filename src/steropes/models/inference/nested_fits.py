@@ -15,7 +15,7 @@ from ...data.result_tables import ResultTable, present
 from ...errors import DataError
 from ...fit import Problem
 from ...likelihoods import CoxLikelihood
-from ..fitting.default_errors import name_errors
+from ..fitting.default_standard_errors import name_errors
 from ..fitting.estimator import Estimator
 
 __all__ = ["compare_nested_fits"]

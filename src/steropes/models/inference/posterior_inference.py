@@ -23,7 +23,7 @@ from ...select.folds import random_generator
 from ..fitting.coefficient_tables import coefficient_positions
 from ..fitting.covariances import has_limits
 from ..fitting.estimator import Estimator
-from ..fitting.progress import Progress
+from ..fitting.progress_messages import Progress
 from ..fitting.setting_types import Seed
 
 __all__ = [

@@ -10,7 +10,7 @@ import pandas as pd
 from ...data.input_types import LabelsLike
 from ...data.result_tables import ResultTable, present
 from ...errors import DataError
-from ..fitting.default_errors import name_errors
+from ..fitting.default_standard_errors import name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import Kind
 from ..fitting.variable_ranges import typical_rows

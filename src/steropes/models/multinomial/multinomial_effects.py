@@ -24,9 +24,9 @@ from ..effects.average_effects import (
     variable_changes,
 )
 from ..fitting.coefficient_tables import critical_value
-from ..fitting.default_errors import name_errors
+from ..fitting.default_standard_errors import name_errors
+from ..fitting.designs_of_new_rows import dense_matrix
 from ..fitting.fitted_variables import fitted_variable
-from ..fitting.linear_prediction import dense_matrix
 from ..fitting.setting_types import Kind, MatrixLike
 from .multinomial_predictions import MultinomialPredictions
 

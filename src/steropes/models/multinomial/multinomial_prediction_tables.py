@@ -17,7 +17,7 @@ from ...infer.inference_constants import BLOCKS
 from ..effects.prediction_tables import present_predictions, square_root
 from ..families.multinomial_performance import class_probabilities, log_odds_of_class
 from ..fitting.coefficient_tables import critical_value
-from ..fitting.default_errors import name_errors
+from ..fitting.default_standard_errors import name_errors
 from ..fitting.setting_types import Kind, MatrixLike
 from ..inference.hypothesis_tests import Test, linear_hypothesis
 from ..inference.model_terms import columns_of_terms

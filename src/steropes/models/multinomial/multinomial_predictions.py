@@ -14,7 +14,7 @@ from ...design import Design
 from ...errors import DataError
 from ...fit.shards import ShardedDesign
 from ..estimators.penalized_model import PenalizedModel
-from ..families.performance import share_correct
+from ..families.performance_measures import share_correct
 from ..fitting.formula_fits import outcome_of_table
 from ..fitting.multinomial_inputs import read_class_offset
 from ..fitting.setting_types import MatrixLike

@@ -34,12 +34,12 @@ from ...solve import Fit
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.coefficient_tables import coefficient_table
 from ..fitting.covariances import why_no_covariance
-from ..fitting.default_errors import has_fractions
-from ..fitting.progress import Progress
+from ..fitting.default_standard_errors import has_fractions
+from ..fitting.prior_variance_choice import choose_variance, chooser_of
+from ..fitting.progress_messages import Progress
 from ..fitting.row_arguments import FitInputs
 from ..fitting.solver_runs import fit_by_newton
 from ..fitting.step_effects import prior_of_copies
-from ..fitting.variance_choice import choose_variance, chooser_of
 from .outcome_inputs import ROW_ARGUMENTS, FitArguments
 
 __all__ = ["JointFit", "fit_jointly"]

@@ -26,9 +26,9 @@ from ...fit.shards import ShardedDesign
 from ...infer import refuse_separated, refuse_undetermined
 from ...priors import JointPrior
 from ..estimators.penalized_model import PenalizedModel
-from ..fitting.default_errors import has_fractions, name_errors
+from ..fitting.default_standard_errors import has_fractions, name_errors
 from ..fitting.formula_fits import without_formula
-from ..fitting.progress import Progress
+from ..fitting.progress_messages import Progress
 from ..fitting.row_arguments import FitInputs as FitInputs
 from ..fitting.setting_checks import numerical_settings
 from ..fitting.setting_types import MatrixLike

@@ -17,9 +17,9 @@ from ...priors import Prior
 from ...select.cross_validated_path import FoldsPath
 from ...select.shared_variance import SharedPath, check_shared
 from ..estimators.penalized_model import PenalizedModel
-from ..fitting.progress import Progress
+from ..fitting.prior_variance_choice import chooser_of
+from ..fitting.progress_messages import Progress
 from ..fitting.row_arguments import FitInputs
-from ..fitting.variance_choice import chooser_of
 
 __all__ = ["SharedPrior", "choose_shared_prior"]
 

@@ -18,7 +18,7 @@ from ...data.result_tables import ResultTable, present
 from ...data.vector_checks import check_offset, label_strata
 from ...errors import DataError, SeparationError
 from ..families.family import Family, ValidationData
-from ..families.performance import performance
+from ..families.performance_measures import performance
 from ..fitting.estimator import Estimator
 from ..fitting.formula_fits import rows_of_table
 from ..fitting.multinomial_inputs import read_class_offset

@@ -19,10 +19,10 @@ from ...infer.bootstrap_draws import Draws, sampling_units
 from ...select.folds import random_generator
 from ..families.family import Family, ValidationData
 from ..families.multinomial_performance import log_odds_of_class
-from ..families.performance import performance
+from ..families.performance_measures import performance
 from ..families.response_families import LOGISTIC
 from ..fitting.estimator import Estimator
-from ..fitting.progress import Progress, shown_shares
+from ..fitting.progress_messages import Progress, shown_shares
 from ..fitting.setting_types import Seed
 from ..inference.estimator_bootstrap import bootstrap
 from .calibration_curves import CalibrationCurve, calibration_frame

@@ -4,9 +4,9 @@
 `sharded/` holds the terms with rows elsewhere.
 """
 
+from .data_term_interfaces import Accuracy, CurvatureAt, DataTerm, Trial
 from .local_term import LocalTerm
 from .profiled_term import ProfiledTerm
-from .protocols import Accuracy, CurvatureAt, DataTerm, Trial
 from .row_weights import RowMultiples, weights_of_rows
 from .sharded.in_process_shards import LocalShards
 from .sharded.local_shard import LocalShard

@@ -11,7 +11,7 @@ from ...backends.cpu import NO_DATA, CpuBackend, Lines
 from ...backends.cpu.descent.column_descent import add_columns, column_sums, sweep_columns
 from ...backends.thread_pool import balanced_chunks
 from ...design.column_storage import DenseBlock, SparseBlock
-from ...design.protocols import ColumnStore
+from ...design.design_interfaces import ColumnStore
 from ..subproblem.subproblem_constants import PreconditionerPolicy
 from .preconditioner_correlations import Piece, correlations, strong_pairs
 

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ...backends.protocols import Array, ModelMinimiser
-from ...design.protocols import RowsLike
+from ...backends.backend_interface import Array, ModelMinimiser
+from ...design.design_interfaces import RowsLike
 from ..subproblem.subproblem_constants import PreconditionerPolicy
 from .column_hessian import ColumnHessian
 

@@ -9,11 +9,11 @@ from typing import cast
 import numpy as np
 
 from ...backends.array_namespace import array_namespace
+from ...backends.backend_interface import Array, DeviceMatrix
 from ...backends.cpu import CpuBackend
-from ...backends.protocols import Array, DeviceMatrix
-from ...design.protocols import ColumnsByRows, DesignLike
+from ...design.design_interfaces import ColumnsByRows, DesignLike
 from ...likelihoods import Likelihood
-from ...likelihoods.curvature import Curvature, ProfiledCurvature
+from ...likelihoods.curvature_kinds import Curvature, ProfiledCurvature
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior
 from .. import solver_constants as policies
@@ -21,8 +21,8 @@ from ..hessian import centred, device_product, diagonal, eta_product, hessian
 from ..subproblem import ColumnOperator
 from .column_hessian import ColumnHessian
 from .column_sum_cache import ColumnCache
+from .data_term_interfaces import Accuracy, CurvatureAt, Trial
 from .device_columns import DeviceColumns
-from .protocols import Accuracy, CurvatureAt, Trial
 from .row_subsampling import effective_rows, thinned
 from .row_weights import RowMultiples, weights_of_rows, weights_on_device
 from .working_set import WorkingColumns

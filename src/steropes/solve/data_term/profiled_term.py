@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.protocols import Array
-from ...design.protocols import DesignLike
+from ...backends.backend_interface import Array
+from ...design.design_interfaces import DesignLike
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ...likelihoods.nuisance_parameters import Nuisance, NuisancePoint
 from ..hessian import pooled_groups
+from .data_term_interfaces import Accuracy
 from .local_term import LocalCurvature, LocalTerm
-from .protocols import Accuracy
 from .row_weights import RowMultiples
 from .working_set import WorkingColumns
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.protocols import Array, Backend
+from ...backends.backend_interface import Array, Backend
 
 __all__ = ["effective_rows", "thinned"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...backends.protocols import Array, Backend
+from ...backends.backend_interface import Array, Backend
 
 __all__ = ["RowMultiples", "weights_of_rows", "weights_on_device"]
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...backends.protocols import DeviceMatrix
+from ...backends.backend_interface import DeviceMatrix
 from ...backends.thread_pool import ThreadPool
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior, SmoothTerm
-from .protocols import Accuracy, CurvatureAt, DataTerm, Trial
+from .data_term_interfaces import Accuracy, CurvatureAt, DataTerm, Trial
 
 __all__ = ["SmoothPenaltyTerm"]
 

@@ -6,8 +6,8 @@ from typing import cast
 
 import numpy as np
 
-from ...backends.protocols import Backend
-from ...design.protocols import ColumnsByRows, ColumnStore, DesignLike
+from ...backends.backend_interface import Backend
+from ...design.design_interfaces import ColumnsByRows, ColumnStore, DesignLike
 from .column_hessian import StoredColumns
 
 __all__ = ["WorkingColumns", "WorkingSet"]

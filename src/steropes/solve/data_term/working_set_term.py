@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
+from .data_term_interfaces import CurvatureAt
 from .local_term import LocalTerm
-from .protocols import CurvatureAt
 
 __all__ = ["WorkingSetTerm"]
 

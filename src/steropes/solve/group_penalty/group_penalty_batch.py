@@ -13,9 +13,9 @@ from ...backends.cpu.descent.descent_within_limits import limited_sweeps
 from ...priors import INFINITE_PENALTY, GroupPenalty, LimitedPenalty, Prior
 from ..data_term import DataTerm
 from ..fit_result import Fit, fits
-from ..optimality.certificate import units
-from ..proximal_newton.batch import Batch, Callback
+from ..optimality.optimality_certificate import units
 from ..proximal_newton.line_search import backtrack, rounding_slack
+from ..proximal_newton.newton_batch import Batch, Callback
 from ..quasi_newton.hessian_modification import make_positive_definite
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..solver_constants import DEFAULT, GroupPenaltyPolicy

@@ -9,9 +9,9 @@ from typing import assert_never
 
 import numpy as np
 
+from ...backends.backend_interface import Array, Backend
 from ...backends.cpu.sums.segmented_sums import take_out_groups
-from ...backends.protocols import Array, Backend
-from ...likelihoods.curvature import (
+from ...likelihoods.curvature_kinds import (
     ChannelCurvature,
     Curvature,
     GroupedCurvature,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.protocols import Array, Backend
-from ...design.protocols import RowsLike
-from ...likelihoods.curvature import GroupedCurvature
+from ...backends.backend_interface import Array, Backend
+from ...design.design_interfaces import RowsLike
+from ...likelihoods.curvature_kinds import GroupedCurvature
 
 __all__ = ["MAX_GROUP_SUMS", "diagonal", "group_sums", "hessian"]
 

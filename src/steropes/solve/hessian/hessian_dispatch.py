@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NoReturn, assert_never
 
-from ...backends.protocols import Array
-from ...design.protocols import ColumnsByRows
-from ...likelihoods.curvature import (
+from ...backends.backend_interface import Array
+from ...design.design_interfaces import ColumnsByRows
+from ...likelihoods.curvature_kinds import (
     ChannelCurvature,
     Curvature,
     GroupedCurvature,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...backends.backend_interface import Array
 from ...backends.cpu.likelihoods import pooled_logistic_kernels as pooled
-from ...backends.protocols import Array
 from ...backends.thread_pool import balanced_chunks
-from ...design.protocols import ChannelLike
-from ...likelihoods.curvature import ChannelCurvature
+from ...design.design_interfaces import ChannelLike
+from ...likelihoods.curvature_kinds import ChannelCurvature
 from .symmetric_fill import fill_symmetric
 
 __all__ = ["hessian"]

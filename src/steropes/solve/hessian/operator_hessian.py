@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.protocols import Array
-from ...design.protocols import ColumnsByRows
-from ...likelihoods.curvature import OperatorCurvature
+from ...backends.backend_interface import Array
+from ...design.design_interfaces import ColumnsByRows
+from ...likelihoods.curvature_kinds import OperatorCurvature
 
 __all__ = ["diagonal", "hessian"]
 

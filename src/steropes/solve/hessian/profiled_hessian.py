@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import linalg
 
+from ...backends.backend_interface import Array
 from ...backends.cpu.likelihoods import tridiagonal_threshold_kernels
-from ...backends.protocols import Array
 from ...backends.thread_pool import ThreadPool, balanced_chunks
-from ...design.protocols import ColumnsByRows, RowsLike
-from ...likelihoods.curvature import ProfiledCurvature
+from ...design.design_interfaces import ColumnsByRows, RowsLike
+from ...likelihoods.curvature_kinds import ProfiledCurvature
 from ...likelihoods.nuisance_hessian import Chain
 from .symmetric_fill import fill_symmetric
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...backends.protocols import Array
-from ...design.protocols import PieceLike, RowsLike
-from ...likelihoods.curvature import GroupedCurvature
+from ...backends.backend_interface import Array
+from ...design.design_interfaces import PieceLike, RowsLike
+from ...likelihoods.curvature_kinds import GroupedCurvature
 from . import grouped_hessian
 from .symmetric_fill import fill_symmetric
 

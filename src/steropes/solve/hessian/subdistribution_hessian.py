@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...backends.protocols import Array
-from ...design.protocols import RowsLike
-from ...likelihoods.curvature import SubdistributionCurvature
+from ...backends.backend_interface import Array
+from ...design.design_interfaces import RowsLike
+from ...likelihoods.curvature_kinds import SubdistributionCurvature
 from .grouped_hessian import MAX_GROUP_SUMS, group_sums
 
 __all__ = ["diagonal", "hessian"]

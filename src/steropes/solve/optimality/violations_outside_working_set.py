@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.array_namespace import array_namespace
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ...backends.row_blocks import ENTRIES_AT_ONCE
 from ...backends.tall_reductions import column_max, row_max
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.array_namespace import array_namespace
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_any
 from ...backends.thread_pool import ThreadPool
-from ..optimality.certificate import violations
+from ..optimality.optimality_certificate import violations
 from ..solver_constants import DEFAULT, StepPolicy
 
 __all__ = ["Damping"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ..elastic_net_penalty import ElasticNetPenalty
 from ..quasi_newton.convergence_rate import Rates
 from ..solver_constants import DEFAULT, SolverPolicy

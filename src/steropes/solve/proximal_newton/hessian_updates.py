@@ -12,11 +12,11 @@ from functools import partial
 import numpy as np
 
 from ...backends.array_namespace import array_namespace, to_host
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ..data_term import Accuracy, DataTerm
 from ..elastic_net_penalty import ElasticNetPenalty
 from ..quasi_newton.bfgs import BfgsPairs
-from ..quasi_newton.hessian_form import in_single_precision, one_row_in, too_wide
+from ..quasi_newton.hessian_representation import in_single_precision, one_row_in, too_wide
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..solver_constants import SolverPolicy
 from ..subproblem import (
@@ -26,7 +26,7 @@ from ..subproblem import (
     QuadraticModel,
 )
 from .descent_state import DescentState
-from .step import Curvatures
+from .step_phases import Curvatures
 
 __all__ = ["Hessians"]
 

@@ -14,15 +14,15 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.array_namespace import array_namespace
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_max, column_sum
 from ..data_term import DataTerm
 from ..elastic_net_penalty import ElasticNetPenalty
 from ..solver_constants import DEFAULT, StepPolicy
+from .current_iterates import Iterate
 from .damping import Damping
-from .iterate import Iterate
-from .step import Curvatures, minima
+from .step_phases import Curvatures, minima
 
 __all__ = ["Response"]
 

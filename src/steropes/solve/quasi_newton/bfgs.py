@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.array_namespace import array_namespace, to_host
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_sum
 from ...backends.thread_pool import ThreadPool

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.protocols import DeviceMatrix
+from ...backends.backend_interface import DeviceMatrix
 from ...backends.thread_pool import ThreadPool
 from .. import solver_constants as policies
 from ..data_term import CurvatureAt, DataTerm
-from ..optimality.certificate import floored_curvature
+from ..optimality.optimality_certificate import floored_curvature
 from ..solver_constants import SolverPolicy
 from ..subproblem import (
     ColumnOperator,

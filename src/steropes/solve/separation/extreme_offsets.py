@@ -8,9 +8,9 @@ from typing import TypeVar
 import numpy as np
 
 from ...errors import SeparationError, listed
-from ..problem_protocol import SolverProblem
-from ..proximal_newton.batch import Batch
-from .protocols import RefittableProblem
+from ..problem_interface import SolverProblem
+from ..proximal_newton.newton_batch import Batch
+from .refittable_problems import RefittableProblem
 
 __all__ = ["EXTREME_DIFFERENCE", "extreme_offsets", "refuse_for_offsets"]
 

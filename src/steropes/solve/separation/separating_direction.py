@@ -30,9 +30,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy import linalg
 
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ..linear_predictor import bound_weights, linear_predictor
-from ..problem_protocol import SolverProblem
+from ..problem_interface import SolverProblem
 from .collinearity import COLLINEAR, collinear_columns
 from .unpenalised_loss import UnpenalisedLoss
 

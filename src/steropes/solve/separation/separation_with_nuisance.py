@@ -11,16 +11,16 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
-from ...design.protocols import ColumnsByRows
+from ...design.design_interfaces import ColumnsByRows
 from ...errors import SeparationError, listed
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..fit_result import Fit
 from ..hessian import hessian
 from ..linear_predictor import bound_weights, linear_predictor
-from ..proximal_newton.batch import Batch
+from ..proximal_newton.newton_batch import Batch
 from .collinearity import COLLINEAR, collinear_columns
 from .extreme_offsets import refuse_for_offsets
-from .protocols import RefittableProblem
+from .refittable_problems import RefittableProblem
 from .separation_error import separation_error
 from .separation_lp import ordering_direction
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.protocols import Array
-from ...design.protocols import ColumnsByRows
+from ...backends.backend_interface import Array
+from ...design.design_interfaces import ColumnsByRows
 from ..hessian import diagonal, hessian
 from ..linear_predictor import bound_weights, linear_predictor
-from ..problem_protocol import SolverProblem
+from ..problem_interface import SolverProblem
 
 __all__ = ["UnpenalisedLoss"]
 

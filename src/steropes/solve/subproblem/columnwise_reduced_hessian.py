@@ -6,8 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
+from ...backends.backend_interface import ModelMinimiser
 from ...backends.cpu.descent.block_cholesky import block_squares
-from ...backends.protocols import ModelMinimiser
 from ...backends.tall_reductions import column_any
 from ...backends.thread_pool import ThreadPool
 from .coordinate_sweeps import own_terms

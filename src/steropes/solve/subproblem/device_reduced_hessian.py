@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ...backends.array_namespace import array_namespace
-from ...backends.protocols import Array, DeviceMatrix
+from ...backends.backend_interface import Array, DeviceMatrix
 from ...backends.thread_pool import ThreadPool
 from .dense_reduced_hessian import DenseReducedHessian
 from .low_rank_hessian_terms import LowRank

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.array_namespace import array_namespace, to_host
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import columns
 from ...backends.thread_pool import ThreadPool

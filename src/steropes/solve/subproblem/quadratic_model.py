@@ -9,13 +9,13 @@ import numpy as np
 from scipy import linalg
 
 from ...backends.array_namespace import array_namespace
-from ...backends.protocols import Array, ModelMinimiser
+from ...backends.backend_interface import Array, ModelMinimiser
 from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import row_any
-from ..optimality.certificate import violations
+from ..optimality.optimality_certificate import violations
 from .fixed_sign_minimum import MIN_PIVOT, Factor, cholesky_factor
 from .low_rank_hessian_terms import LowRank
-from .minimise import Minimiser, ModelBatch
+from .model_minimisation import Minimiser, ModelBatch
 from .preconditioners.preconditioner_choice import PreconditionerCache
 from .reduced_hessian import Part, ReducedHessian
 

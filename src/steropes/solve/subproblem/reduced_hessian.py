@@ -11,7 +11,7 @@ import numpy as np
 from scipy import linalg
 
 from ...backends.array_namespace import array_namespace
-from ...backends.protocols import Array, ModelMinimiser
+from ...backends.backend_interface import Array, ModelMinimiser
 from ...backends.thread_pool import ThreadPool
 from .low_rank_hessian_terms import LowRank
 from .subproblem_constants import SubproblemPolicy

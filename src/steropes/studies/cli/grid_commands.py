@@ -75,7 +75,7 @@ def grid(
     """
     from steropes.studies.database.open_database import require_database
     from steropes.studies.database.result_upload import require_results_server, write_results
-    from steropes.studies.specifications.specification_file import (
+    from steropes.studies.specifications.grid_specification_file import (
         grid_schema,
         read_spec,
         require_database_id,

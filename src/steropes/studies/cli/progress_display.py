@@ -8,7 +8,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any
 
-from steropes.models.fitting.progress import shares_to
+from steropes.models.fitting.progress_messages import shares_to
 from steropes.studies.formatting.released_numbers import title_case
 
 __all__ = ["Progress", "duration"]

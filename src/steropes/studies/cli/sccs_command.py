@@ -20,11 +20,11 @@ from steropes.studies.cli.protocol_options import (
     with_unblinding,
 )
 from steropes.studies.cli.setting_options import options_of
+from steropes.studies.sccs.specification.case_series_settings import Spline
 from steropes.studies.sccs.specification.sccs_presets import (
     case_series_fields,
     case_series_settings,
 )
-from steropes.studies.sccs.specification.settings import Spline
 
 if TYPE_CHECKING:
     from steropes.studies.cohorts.cohort_sources import CohortSources
@@ -194,7 +194,7 @@ def _run_grid(
 def _require_both(spec: Path | None, database: str | None) -> tuple[Path, str]:
     """Return the specification and the database of a grid; refuse what cannot be run."""
     from steropes.studies.database.open_database import require_database
-    from steropes.studies.specifications.specification_file import require_database_id
+    from steropes.studies.specifications.grid_specification_file import require_database_id
 
     if spec is None or database is None:
         raise DataError("give a specification and --database; see steropes sccs-grid --schema")

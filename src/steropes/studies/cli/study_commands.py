@@ -161,7 +161,7 @@ def demo(
     """Compare gastrointestinal bleeding between celecoxib and diclofenac, in simulated data."""
     from steropes.studies.cli.grid_commands import run_and_report
     from steropes.studies.database.synthetic_database import synthetic_database
-    from steropes.studies.specifications.demo import (
+    from steropes.studies.specifications.demonstration import (
         DEMO,
         RATE_RATIO,
         demo_controls,

@@ -8,9 +8,9 @@ from steropes.studies.cohorts.cohort_builders import (
     drug_era_cohorts,
     read_cohorts,
 )
+from steropes.studies.cohorts.cohort_comparison import Comparison, ComparisonRules, compare_cohorts
 from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.cohorts.comparison import Comparison, ComparisonRules, compare_cohorts
 from steropes.studies.cohorts.incident_conditions import incident_conditions
 from steropes.studies.cohorts.study_population import (
     PopulationRules,

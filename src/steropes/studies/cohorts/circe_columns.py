@@ -14,7 +14,7 @@ from steropes.errors import DataError
 from steropes.studies._optional_packages import need
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.database.sources.protocols import MARK
+from steropes.studies.database.sources.table_source import MARK
 
 __all__ = ["completed_tables"]
 

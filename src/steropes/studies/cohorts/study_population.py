@@ -16,8 +16,8 @@ from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import Days, Offset, RiskDays, YesNo
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
+from steropes.studies.cohorts.cohort_comparison import Comparison
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.inclusion_rules import NEVER, days
 from steropes.studies.cohorts.private_people_frame import People, rules_of_run
 

@@ -35,8 +35,8 @@ from steropes.designs.propensity.propensity_weights import set_weights
 from steropes.designs.propensity.tied_scores import tied_share
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
+from steropes.studies.cohorts.cohort_comparison import Comparison
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.cohorts.study_population import StudyPopulation, study_population
 from steropes.studies.comparative.adjustment import AdjustedPopulation, adjust, unadjusted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from steropes.studies.database.sources.protocols import MARK
+from steropes.studies.database.sources.table_source import MARK
 
 __all__ = ["age_sql", "birth_day_sql", "birthday_sql"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steropes.errors import DataError
-from steropes.studies.database.sources.protocols import Layout
+from steropes.studies.database.sources.table_source import Layout
 
 __all__ = ["OPTIONAL", "REQUIRED", "require_cdm_tables"]
 

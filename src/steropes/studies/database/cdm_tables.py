@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from steropes.errors import DataError
-from steropes.studies.database.sources.protocols import (
+from steropes.studies.database.sources.table_source import (
     Condition,
     Naming,
     RecordsOf,

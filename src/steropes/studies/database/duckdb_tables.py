@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
 from steropes.studies.database.sources.column_types import conformed, date_or_null
-from steropes.studies.database.sources.protocols import (
+from steropes.studies.database.sources.table_source import (
     Condition,
     Layout,
     RecordsOf,

@@ -18,7 +18,10 @@ from steropes.studies._optional_packages import need
 from steropes.studies.database.duckdb_tables import close_scratch, scratch_database
 from steropes.studies.database.server_registry import DIALECTS
 from steropes.studies.database.sources.column_types import conformed
-from steropes.studies.database.sources.protocols import (
+from steropes.studies.database.sources.server_address import Address
+from steropes.studies.database.sources.server_connection import Server
+from steropes.studies.database.sources.sql_dialects import Column, Dialect, Table
+from steropes.studies.database.sources.table_source import (
     Condition,
     Layout,
     Naming,
@@ -26,9 +29,6 @@ from steropes.studies.database.sources.protocols import (
     TableSource,
     quoted,
 )
-from steropes.studies.database.sources.server_address import Address
-from steropes.studies.database.sources.server_connection import Server
-from steropes.studies.database.sources.sql_dialects import Column, Dialect, Table
 
 __all__ = ["ServerSource"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Protocol
 
-from steropes.studies.database.sources.protocols import RecordsOf
+from steropes.studies.database.sources.table_source import RecordsOf
 from steropes.studies.formatting.plain_text import plain_text
 
 __all__ = ["UNNAMED", "descendants_of", "names_of", "some_concepts"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.designs.values.ratios import ratio_of
+from steropes.designs.values.ratios_from_logarithms import ratio_of
 from steropes.studies.disclosure.disclosive_digit_rounding import (
     Effect,
     effect_step,

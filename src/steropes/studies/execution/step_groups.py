@@ -15,9 +15,9 @@ import numpy as np
 
 from steropes.errors import DataError, SeparationError
 from steropes.fit.parallel_tasks import has_parallel_backend, run_tasks
-from steropes.models.fitting.progress import counted_steps
+from steropes.models.fitting.progress_messages import counted_steps
 from steropes.studies.disclosure import DisclosureRules, applied_rules, rules_in_force
-from steropes.studies.execution.store import ResultStore, Rows
+from steropes.studies.execution.result_store import ResultStore, Rows
 
 __all__ = [
     "REFUSED",

@@ -17,8 +17,8 @@ from steropes.private_files import private_folder
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import DisclosureRules, applied_rules, site_rules
 from steropes.studies.disclosure.release_folder import write_release
+from steropes.studies.execution.result_store import ResultStore, archive_of
 from steropes.studies.execution.step_groups import Say, StepGroup, run_steps
-from steropes.studies.execution.store import ResultStore, archive_of
 
 __all__ = ["ARCHIVE", "DesignResults", "StudyDesign", "run_design"]
 

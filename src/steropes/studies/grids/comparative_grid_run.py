@@ -23,7 +23,7 @@ from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.study_run import DesignResults, run_design
 from steropes.studies.grids.grid_steps import ComparativeDesign
 from steropes.studies.settings.frozen_protocol import ProtocolStatement, open_protocol
-from steropes.studies.specifications.specification import GridSpec
+from steropes.studies.specifications.grid_specification import GridSpec
 
 __all__ = ["GridResults", "run_grid"]
 

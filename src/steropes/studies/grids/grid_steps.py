@@ -20,8 +20,8 @@ from steropes.studies.database.data_quality_notes import DataNote, distinct, not
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.diagnostic import source_of
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.execution.result_store import ResultStore
 from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables, run_in_processes
-from steropes.studies.execution.store import ResultStore
 from steropes.studies.release.grid_release import release_grid
 from steropes.studies.result_files.table_layouts import EXACT, EXACT_KEYS
 from steropes.studies.results.calibrated_results import calibrate_grid
@@ -31,8 +31,8 @@ from steropes.studies.results.comparative_result_rows import (
     specification_tables,
 )
 from steropes.studies.results.tables_shared_by_outcomes import comparison_id, shared_tables
+from steropes.studies.specifications.grid_specification import GridSpec
 from steropes.studies.specifications.positive_controls import add_positive_controls
-from steropes.studies.specifications.specification import GridSpec
 
 __all__ = ["ComparativeDesign"]
 

@@ -29,8 +29,8 @@ from steropes.studies.diagnostics.failing_diagnostics import (
 )
 from steropes.studies.diagnostics.result_blinding import without_effects
 from steropes.studies.disclosure import DisclosureRules, applied_rules
+from steropes.studies.execution.result_store import ResultStore
 from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables, run_in_processes
-from steropes.studies.execution.store import ResultStore
 from steropes.studies.execution.study_run import DesignResults, run_design
 from steropes.studies.grids.sccs_grid_controls import (
     calibrate_series,
@@ -48,7 +48,7 @@ from steropes.studies.sccs.results.series_preparation import (
     SharedCases,
     prepare_series,
 )
-from steropes.studies.sccs.specification.grid_settings import (
+from steropes.studies.sccs.specification.case_series_grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,

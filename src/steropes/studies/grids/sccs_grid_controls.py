@@ -14,10 +14,13 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.diagnostic import FAIL, NOT_EVALUATED, PASS, Guards
 from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
-from steropes.studies.execution.store import ResultStore
+from steropes.studies.execution.result_store import ResultStore
 from steropes.studies.grids.sccs_positive_controls import add_to_exposed_time
 from steropes.studies.results.calibrated_results import calibrate_group
-from steropes.studies.sccs.specification.grid_settings import CaseSeriesGrid, SeriesQuestion
+from steropes.studies.sccs.specification.case_series_grid_settings import (
+    CaseSeriesGrid,
+    SeriesQuestion,
+)
 
 __all__ = ["calibrate_series", "calibrated_series", "with_positives"]
 

@@ -17,7 +17,7 @@ from steropes.studies.sccs.results.sccs_result_tables import (
     exact_tables,
     window_rows,
 )
-from steropes.studies.sccs.specification.grid_settings import (
+from steropes.studies.sccs.specification.case_series_grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,

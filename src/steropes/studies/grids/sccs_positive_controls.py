@@ -15,8 +15,11 @@ from steropes.studies.database.age_sql import age_sql, birth_day_sql
 from steropes.studies.database.observation_periods import joined_periods, joined_spells
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.sccs.cases.era_sources import EraSources
-from steropes.studies.sccs.specification.grid_settings import SeriesPositives, SeriesQuestion
-from steropes.studies.sccs.specification.settings import CaseRules
+from steropes.studies.sccs.specification.case_series_grid_settings import (
+    SeriesPositives,
+    SeriesQuestion,
+)
+from steropes.studies.sccs.specification.case_series_settings import CaseRules
 
 __all__ = ["add_to_exposed_time"]
 

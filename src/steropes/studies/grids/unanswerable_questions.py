@@ -9,11 +9,11 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.sccs.cases.era_sources import concept_members
-from steropes.studies.sccs.specification.grid_settings import (
+from steropes.studies.sccs.specification.case_series_grid_settings import (
     CaseSeriesGrid,
     SeriesQuestion,
 )
-from steropes.studies.sccs.specification.settings import CaseRules
+from steropes.studies.sccs.specification.case_series_settings import CaseRules
 
 __all__ = ["cohort_not_built", "refuse_unanswerable_grid"]
 

@@ -20,14 +20,14 @@ from steropes.designs.propensity.propensity_model import Propensity
 from steropes.designs.propensity.propensity_scores import PropensityScores
 from steropes.designs.propensity.score_matching import OrderedScores
 from steropes.designs.propensity.tied_scores import TieOrders, try_tie_orders
-from steropes.models.fitting.progress import counted_steps
+from steropes.models.fitting.progress_messages import counted_steps
 from steropes.studies.comparative.analysis_of_one_outcome import AnalysisResult, Prepared
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.execution.result_store import ResultStore
 from steropes.studies.execution.step_groups import REFUSED, Tables, run_in_processes
-from steropes.studies.execution.store import ResultStore
 from steropes.studies.one_question.question_cohorts import (
     QuestionCohorts,
     emptied_arm,
@@ -43,7 +43,7 @@ from steropes.studies.results.comparative_result_rows import (
     specification_tables,
 )
 from steropes.studies.results.tables_shared_by_outcomes import shared_tables
-from steropes.studies.specifications.specification import GridSpec
+from steropes.studies.specifications.grid_specification import GridSpec
 from steropes.studies.specifications.study_settings import StudySettings
 from steropes.studies.specifications.study_specification import (
     COMPARATOR,

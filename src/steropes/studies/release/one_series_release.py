@@ -12,8 +12,8 @@ import pandas as pd
 
 from steropes.data.number_text import decimals, limit_text
 from steropes.designs.case_series.event_timing import remaining_time
-from steropes.designs.case_series.intervals import PROBE
-from steropes.designs.values.ratios import ratio_of
+from steropes.designs.case_series.interval_rows import PROBE
+from steropes.designs.values.ratios_from_logarithms import ratio_of
 from steropes.studies.diagnostics.diagnostic import NOT_EVALUATED, PASS, Verdict, Word
 from steropes.studies.diagnostics.diagnostic_catalogue import SERIES, further_diagnostics
 from steropes.studies.disclosure.disclosive_digit_rounding import (

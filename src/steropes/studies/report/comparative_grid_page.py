@@ -24,8 +24,8 @@ from steropes.studies.report.page_parts import (
     note_findings,
     result_numbers,
 )
-from steropes.studies.report.rendering import render
 from steropes.studies.report.subgroups_section import subgroup_table
+from steropes.studies.report.template_rendering import render
 from steropes.studies.report.unusable_values import unusable_words
 
 __all__ = ["grid_page", "write_grid_report"]

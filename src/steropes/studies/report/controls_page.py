@@ -14,7 +14,7 @@ from steropes.studies.grids.control_results import (
 )
 from steropes.studies.report.control_figures import performance
 from steropes.studies.report.page_parts import KeyNumber
-from steropes.studies.report.rendering import render
+from steropes.studies.report.template_rendering import render
 
 if TYPE_CHECKING:
     from steropes.studies.grids.comparative_grid_run import GridResults

@@ -32,8 +32,7 @@ from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.page_parts import KeyNumber, Rows
 from steropes.studies.report.paper_tables import paper_tables
 from steropes.studies.report.record_pe import checklist_text
-from steropes.studies.report.rendering import render
-from steropes.studies.report.study_checks import checks, hidden
+from steropes.studies.report.study_findings import checks, hidden
 from steropes.studies.report.study_json_and_csv import study_json, study_numbers, study_tables
 from steropes.studies.report.study_page_pictures import PICTURES, study_pictures
 from steropes.studies.report.study_page_rows import (
@@ -49,6 +48,7 @@ from steropes.studies.report.study_page_rows import (
     risk_period,
 )
 from steropes.studies.report.svg_canvas import by_section
+from steropes.studies.report.template_rendering import render
 from steropes.studies.specifications.study_specification import LARGEST_WEIGHT
 from steropes.version import __version__
 

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steropes.studies.report.rendering import render
+from steropes.studies.report.template_rendering import render
 
 __all__ = [
     "Axes",

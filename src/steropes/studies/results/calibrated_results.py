@@ -14,9 +14,9 @@ from steropes.designs.controls.systematic_error_model import (
     calibrate_interval,
     fit_error_model,
 )
-from steropes.designs.values.ratios import ratio_of
+from steropes.designs.values.ratios_from_logarithms import ratio_of
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
-from steropes.studies.execution.store import ResultStore
+from steropes.studies.execution.result_store import ResultStore
 from steropes.studies.results.comparative_result_rows import diagnostics_row, read_diagnostics
 
 __all__ = ["Calibrated", "calibrate_grid", "calibrate_group", "calibrated_tables"]

@@ -12,7 +12,7 @@ from steropes.studies.comparative.analysis_of_one_outcome import Shared
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.covariate_names import CUSTOM
-from steropes.studies.execution.store import Rows
+from steropes.studies.execution.result_store import Rows
 from steropes.studies.result_files.hashed_ids import hashed_id
 
 __all__ = ["Rows", "balance_rows", "comparison_id", "shared_tables"]

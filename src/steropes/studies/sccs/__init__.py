@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 from steropes.studies._optional_packages import lazy_names
 
 if TYPE_CHECKING:  # the same names for editors and type checkers
-    from .specification.grid_settings import SeriesAnalysis, SeriesExclusion, SeriesQuestion
+    from .specification.case_series_grid_settings import (
+        SeriesAnalysis,
+        SeriesExclusion,
+        SeriesQuestion,
+    )
+    from .specification.case_series_settings import CaseRules, ExposureWindow, control_window
     from .specification.sccs_thresholds import Thresholds
-    from .specification.settings import CaseRules, ExposureWindow, control_window
 
 __all__ = [
     "CaseRules",
@@ -28,8 +32,12 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "specification.grid_settings": ["SeriesAnalysis", "SeriesExclusion", "SeriesQuestion"],
+            "specification.case_series_grid_settings": [
+                "SeriesAnalysis",
+                "SeriesExclusion",
+                "SeriesQuestion",
+            ],
             "specification.sccs_thresholds": ["Thresholds"],
-            "specification.settings": ["CaseRules", "ExposureWindow", "control_window"],
+            "specification.case_series_settings": ["CaseRules", "ExposureWindow", "control_window"],
         },
     )

@@ -32,10 +32,10 @@ from steropes.studies.report.page_parts import (
     result_numbers,
     verdict_cell,
 )
-from steropes.studies.report.rendering import render
 from steropes.studies.report.svg_canvas import Picture
+from steropes.studies.report.template_rendering import render
+from steropes.studies.sccs.specification.case_series_settings import Spline
 from steropes.studies.sccs.specification.sccs_presets import EXPOSURE
-from steropes.studies.sccs.specification.settings import Spline
 
 if TYPE_CHECKING:
     from steropes.studies.grids.sccs_grid import CaseSeriesGridResults

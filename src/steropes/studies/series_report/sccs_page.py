@@ -20,8 +20,8 @@ from steropes.studies.release.exposure_blinding import (
     public_estimates,
 )
 from steropes.studies.report.page_parts import Finding, KeyNumber, Rows
-from steropes.studies.report.rendering import render
 from steropes.studies.report.svg_canvas import Picture, by_section, drawn
+from steropes.studies.report.template_rendering import render
 from steropes.studies.sccs.results.sccs_diagnostics import findings_of
 from steropes.studies.series_report.diagnostics_section import diagnostics_section
 from steropes.studies.series_report.estimate_text import (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from steropes.studies._optional_packages import lazy_names
 
 if TYPE_CHECKING:  # the same names for editors and type checkers
+    from .grid_specification import ControlSet, Exclusion, RiskWindow
     from .positive_controls import PositiveControls
-    from .specification import ControlSet, Exclusion, RiskWindow
 
 __all__ = [
     "ControlSet",
@@ -22,6 +22,6 @@ if not TYPE_CHECKING:
         __name__,
         {
             "positive_controls": ["PositiveControls"],
-            "specification": ["ControlSet", "Exclusion", "RiskWindow"],
+            "grid_specification": ["ControlSet", "Exclusion", "RiskWindow"],
         },
     )

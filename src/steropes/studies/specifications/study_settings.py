@@ -27,14 +27,14 @@ from steropes.designs.settings.validated_types import (
     YesNo,
 )
 from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.cohort_sources import CohortSources, with_texts
-from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.settings.concept_ids import ConceptId
 from steropes.studies.settings.schema_generation import schema_of
 from steropes.studies.settings.settings_reader import Source
-from steropes.studies.specifications.specification import ControlSet
+from steropes.studies.specifications.grid_specification import ControlSet
 
 __all__ = ["StudySettings", "read_study", "study_schema"]
 

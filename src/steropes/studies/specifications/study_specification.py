@@ -12,8 +12,8 @@ from steropes.designs.propensity.propensity_scores import PropensityRules
 from steropes.designs.propensity.score_matching import Match
 from steropes.designs.propensity.score_strata import Stratify
 from steropes.studies.cohorts.cohort_builders import ConceptSet, Indication
+from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.cohort_sources import CohortSources
-from steropes.studies.cohorts.comparison import ComparisonRules
 from steropes.studies.comparative.grid_questions_and_analyses import (
     Outcome,
     Question,
@@ -21,7 +21,7 @@ from steropes.studies.comparative.grid_questions_and_analyses import (
 )
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.specifications.specification import GridSpec
+from steropes.studies.specifications.grid_specification import GridSpec
 
 if TYPE_CHECKING:
     from steropes.studies.specifications.study_settings import StudySettings

@@ -27,7 +27,7 @@ from steropes.studies.release.strategus_tables import (
 from steropes.studies.strategus.cohort_generation import generate_cohorts, write_cohort_table
 from steropes.studies.strategus.cohort_outputs import cohort_tables
 from steropes.studies.strategus.database_description import DATABASE, database_tables
-from steropes.studies.strategus.estimate_remarks import with_missing_estimates
+from steropes.studies.strategus.missing_estimate_remarks import with_missing_estimates
 from steropes.studies.strategus.module_runs import ModuleRuns
 from steropes.studies.strategus.results_model import module_files
 from steropes.studies.strategus.synthesis_run import synthesis_tables

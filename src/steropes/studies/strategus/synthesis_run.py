@@ -24,7 +24,7 @@ from steropes.designs.evidence.evidence_synthesis import (
 )
 from steropes.designs.evidence.meta_analysis import combine_normal, combine_profiles
 from steropes.designs.evidence.random_effects import random_effects
-from steropes.designs.values.ratios import ratio_of
+from steropes.designs.values.ratios_from_logarithms import ratio_of
 from steropes.errors import DataError
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_results
 from steropes.studies.diagnostics.failing_diagnostics import (

@@ -14,7 +14,7 @@ from steropes.studies.comparative.grid_questions_and_analyses import (
     StudyAnalysis,
 )
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
-from steropes.studies.specifications.specification import Exclusion, GridSpec
+from steropes.studies.specifications.grid_specification import Exclusion, GridSpec
 from steropes.studies.strategus_plans.cohort_method_settings import (
     CmOutcome,
     CmQuestion,

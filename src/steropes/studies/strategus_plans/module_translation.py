@@ -8,8 +8,11 @@ from typing import TypeVar
 
 from steropes.errors import DataError
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
-from steropes.studies.sccs.specification.grid_settings import SeriesAnalysis, SeriesExclusion
-from steropes.studies.specifications.specification import Exclusion
+from steropes.studies.sccs.specification.case_series_grid_settings import (
+    SeriesAnalysis,
+    SeriesExclusion,
+)
+from steropes.studies.specifications.grid_specification import Exclusion
 from steropes.studies.strategus_plans.r_values import JsonPath, json_path, table_rows, within
 
 __all__ = ["analysis_part", "inner_settings", "read_exclusions", "repeated"]

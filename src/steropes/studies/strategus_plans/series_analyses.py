@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.sccs.specification.grid_settings import (
+from steropes.studies.sccs.specification.case_series_grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,
 )
-from steropes.studies.sccs.specification.settings import ExposureWindow, Spline
+from steropes.studies.sccs.specification.case_series_settings import ExposureWindow, Spline
 from steropes.studies.strategus_plans.cyclops_settings import require_prior
 from steropes.studies.strategus_plans.r_values import JsonPath, json_path, parsed, within
 from steropes.studies.strategus_plans.series_settings import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.sccs.specification.grid_settings import (
+from steropes.studies.sccs.specification.case_series_grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesExclusion,

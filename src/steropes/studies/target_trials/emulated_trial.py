@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from steropes.designs.target_trials.emulation_result import EmulatedTrial
-from steropes.designs.target_trials.protocol import TargetTrial
 from steropes.designs.target_trials.sequential_trials import sequential_trials
+from steropes.designs.target_trials.trial_protocol import TargetTrial
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.target_trials.person_periods import (

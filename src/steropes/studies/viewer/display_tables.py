@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, blinded_archive
-from steropes.studies.diagnostics.hidden_questions import hidden_questions, without_hidden_risks
+from steropes.studies.diagnostics.crude_risk_redaction import hidden_questions, without_hidden_risks
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.viewer.result_names import ResultNames, database_labels

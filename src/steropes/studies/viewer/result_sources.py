@@ -25,7 +25,7 @@ from steropes.studies.strategus.results_model import FILE_PREFIXES, results_mode
 from steropes.studies.strategus.synthesis_run import SYNTHESIS_NOTE
 from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS
 from steropes.studies.viewer.prediction_results import prediction_tables_of_source
-from steropes.studies.viewer.study_file import STUDY_FILE, study_file_tables
+from steropes.studies.viewer.study_json_tables import STUDY_FILE, study_file_tables
 
 __all__ = ["ResultSource", "read_sources"]
 

@@ -14,7 +14,7 @@ from typing import Any
 from steropes.data.diagnostic_limits import IMBALANCE
 from steropes.errors import DataError
 from steropes.studies.disclosure import DisclosureRules, site_rules
-from steropes.studies.report.rendering import render
+from steropes.studies.report.template_rendering import render
 from steropes.studies.result_files.atomic_files import write_files
 from steropes.studies.viewer.cohort_views import cohort_views
 from steropes.studies.viewer.comparative_views import comparative_views

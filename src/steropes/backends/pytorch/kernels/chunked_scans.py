@@ -12,7 +12,7 @@ from functools import cached_property
 
 import torch
 
-from .triton_or_twin import jit, launch, next_power_of_two, tl, use_triton
+from .kernel_or_twin_choice import jit, launch, next_power_of_two, tl, use_triton
 
 __all__ = [
     "CHUNK",

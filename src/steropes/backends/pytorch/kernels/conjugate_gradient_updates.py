@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-from .triton_or_twin import jit, launch, tl, use_triton
+from .kernel_or_twin_choice import jit, launch, tl, use_triton
 
 __all__ = [
     "Iterate",

@@ -1,6 +1,6 @@
 """Products of sparse lines with B vectors, as kernel 1 of the backend.
 
-Lines are those of `steropes.backends.protocols.SparseLines`, cut into pieces. Each program
+Lines are those of `steropes.backends.backend_interface.SparseLines`, cut into pieces. Each program
 multiplies a few pieces: 32 with one replicate, two with ten, and one with a hundred.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
+from .kernel_or_twin_choice import jit, launch, tl
 from .segment_reductions import lane_tile, ranges
-from .triton_or_twin import jit, launch, tl
 
 __all__ = ["gather_twin", "gather_with_triton"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import torch
 
+from .kernel_or_twin_choice import jit, launch, tl
 from .segment_reductions import ranges
-from .triton_or_twin import jit, launch, tl
 
 __all__ = ["panel_twin", "panel_with_triton", "product_of_panels"]
 

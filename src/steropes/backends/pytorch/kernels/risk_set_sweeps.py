@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 
 from .chunked_scans import CHUNK, ScanLayout, add_within, carry, scan
-from .triton_or_twin import jit, launch, next_power_of_two, tl, use_triton
+from .kernel_or_twin_choice import jit, launch, next_power_of_two, tl, use_triton
 
 __all__ = [
     "HIGHEST",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from .triton_or_twin import jit, launch, next_power_of_two, tl
+from .kernel_or_twin_choice import jit, launch, next_power_of_two, tl
 
 __all__ = ["lane_tile", "ranges", "reduce_twin", "reduce_with_triton", "softmax_with_triton"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....backends.protocols import Array
-from ....design.protocols import DesignLike, PieceLike
-from ....likelihoods.curvature import GroupedCurvature
+from ....backends.backend_interface import Array
+from ....design.design_interfaces import DesignLike, PieceLike
+from ....likelihoods.curvature_kinds import GroupedCurvature
 from ....likelihoods.shard_risk_sets import Hazards, ShardRiskSets, ShardWeights
 from ...hessian import hessian
 from ..working_set import WorkingColumns

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ....backends.protocols import Backend
-from ....likelihoods.base import Bound, Likelihood
+from ....backends.backend_interface import Backend
+from ....likelihoods.likelihood_interface import Bound, Likelihood
 from ....likelihoods.sharded_partial_likelihood import RiskHessian, ShardedPartialLikelihood
-from ..protocols import Accuracy, CurvatureAt
+from ..data_term_interfaces import Accuracy, CurvatureAt
 from ..working_set import WorkingSet
 from .shard_messages import (
     MAX_UNSHIFTED_PREDICTOR,

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ....backends.protocols import Backend
-from ....design.protocols import DesignLike
+from ....backends.backend_interface import Backend
+from ....design.design_interfaces import DesignLike
 from ..working_set import WorkingColumns
 from .shard_messages import Answer, Ask, At, Request
 

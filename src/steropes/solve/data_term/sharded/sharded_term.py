@@ -18,7 +18,7 @@ from ....backends.thread_pool import ThreadPool
 from ....likelihoods.nuisance_parameters import Nuisance
 from ....likelihoods.shard_risk_sets import Hazards
 from ....priors import Prior
-from ..protocols import Accuracy, CurvatureAt, Trial
+from ..data_term_interfaces import Accuracy, CurvatureAt, Trial
 from ..working_set import WorkingSet
 from .shard_messages import (
     Answer,

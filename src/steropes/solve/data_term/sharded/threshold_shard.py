@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ....design.protocols import DesignLike
+from ....design.design_interfaces import DesignLike
 from ....likelihoods.cumulative import Evaluation, LaneRows, ShardLevels
-from ....likelihoods.curvature import GroupedCurvature
+from ....likelihoods.curvature_kinds import GroupedCurvature
 from ...hessian import hessian
 from ..working_set import WorkingColumns
 from .local_shard import Unbound, point_key

@@ -17,7 +17,7 @@ from ....likelihoods.nuisance_hessian import Chain
 from ....likelihoods.nuisance_likelihood import NuisanceLikelihood, gone
 from ....likelihoods.nuisance_parameters import Nuisance
 from ....likelihoods.sharded_thresholds import LevelPoint, MovableThresholds, ShardedThresholds
-from ..protocols import Accuracy, CurvatureAt, Trial
+from ..data_term_interfaces import Accuracy, CurvatureAt, Trial
 from ..working_set import WorkingSet
 from .shard_messages import (
     Answer,

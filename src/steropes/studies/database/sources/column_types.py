@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from steropes.studies.database.sources.protocols import MARK, Workspace
+from steropes.studies.database.sources.table_source import MARK, Workspace
 from steropes.studies.disclosure import shown_count
 
 __all__ = ["conformed", "date_or_null", "meaning"]

@@ -28,7 +28,7 @@ from steropes.studies.database.observation_periods import (
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.disclosure import DisclosureRules, rules_in_force, shown_count
 from steropes.studies.sccs.cases.era_sources import EraSources
-from steropes.studies.sccs.specification.settings import CaseRules
+from steropes.studies.sccs.specification.case_series_settings import CaseRules
 
 __all__ = ["Population", "find_cases"]
 

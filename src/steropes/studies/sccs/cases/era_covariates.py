@@ -6,12 +6,15 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from steropes.designs.case_series.columns import CONTROL, Column
+from steropes.designs.case_series.series_covariates import CONTROL, Column
 from steropes.errors import DataError
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.cases.eras import Eras
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings, ExposureWindow
+from steropes.studies.sccs.specification.case_series_settings import (
+    CaseSeriesSettings,
+    ExposureWindow,
+)
 
 __all__ = ["era_columns"]
 

@@ -11,7 +11,7 @@ from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.irregular_rows import irregular_eras, last_day
 from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace
-from steropes.studies.sccs.specification.settings import CaseRules, ExposureWindow
+from steropes.studies.sccs.specification.case_series_settings import CaseRules, ExposureWindow
 
 __all__ = ["EraSources", "concept_members"]
 

@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import Workspace
 from steropes.studies.sccs.cases.era_sources import EraSources
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings, ExposureWindow, Kind
+from steropes.studies.sccs.specification.case_series_settings import (
+    CaseSeriesSettings,
+    ExposureWindow,
+    Kind,
+)
 
 __all__ = ["Eras"]
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from steropes.designs.case_series.spans import Spans
-from steropes.designs.case_series.window_spans import WindowRules, join_eras, window_spans
+from steropes.designs.case_series.covariate_days import Spans
+from steropes.designs.case_series.window_days import WindowRules, join_eras, window_spans
 from steropes.studies.database.omop import Workspace
 from steropes.studies.sccs.cases.eras import Eras
-from steropes.studies.sccs.specification.settings import ExposureWindow
+from steropes.studies.sccs.specification.case_series_settings import ExposureWindow
 
 __all__ = ["stream_spans"]
 

@@ -19,14 +19,14 @@ from steropes.designs.case_series.event_timing import (
     calendar_spans,
     time_to_event,
 )
-from steropes.designs.case_series.intervals import Intervals
+from steropes.designs.case_series.interval_rows import Intervals
 from steropes.designs.case_series.sccs_model import CaseSeriesModel
 from steropes.errors import DataError
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.sccs.cases.case_population import Population
 from steropes.studies.sccs.results.sccs_diagnostics import Diagnostics
-from steropes.studies.sccs.specification.settings import CaseSeriesSettings
+from steropes.studies.sccs.specification.case_series_settings import CaseSeriesSettings
 from steropes.studies.settings.frozen_protocol import ProtocolStatement
 
 __all__ = ["ExactSeries"]

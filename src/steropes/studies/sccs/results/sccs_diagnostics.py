@@ -17,7 +17,7 @@ import pandas as pd
 from steropes.data.number_text import deciding, deciding_p, limit_text
 from steropes.designs.case_series.detectable_ratio import minimal_detectable_ratio
 from steropes.designs.case_series.event_dependent_observation import CensorModel
-from steropes.designs.case_series.intervals import PROBE, Intervals
+from steropes.designs.case_series.interval_rows import PROBE, Intervals
 from steropes.designs.case_series.rate_stability import time_stability
 from steropes.designs.case_series.sccs_model import CaseSeriesModel
 from steropes.studies.diagnostics.convergence_diagnostic import convergence

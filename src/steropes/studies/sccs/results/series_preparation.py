@@ -11,7 +11,7 @@ import pandas as pd
 from steropes.designs.case_series.calendar_time_splines import TimeEffects, time_effects
 from steropes.designs.case_series.event_dependent_observation import CensorModel, fit_censoring
 from steropes.designs.case_series.event_timing import Exposures
-from steropes.designs.case_series.intervals import Intervals, make_intervals
+from steropes.designs.case_series.interval_rows import Intervals, make_intervals
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.concept_domain_hints import domain_hint
@@ -22,7 +22,7 @@ from steropes.studies.sccs.cases.era_covariates import era_columns
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.cases.eras import Eras
 from steropes.studies.sccs.cases.risk_windows import stream_spans
-from steropes.studies.sccs.specification.settings import CaseRules, CaseSeriesSettings
+from steropes.studies.sccs.specification.case_series_settings import CaseRules, CaseSeriesSettings
 
 __all__ = ["PreparedSeries", "SharedCases", "exposures_of_interest", "prepare_series"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from steropes.designs.settings.validated_types import LONGEST, Days, Offset, Whole, YesNo
 from steropes.errors import DataError
-from steropes.studies.sccs.specification.settings import (
+from steropes.studies.sccs.specification.case_series_settings import (
     Anchor,
     CaseRules,
     CaseSeriesSettings,

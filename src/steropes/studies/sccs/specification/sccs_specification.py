@@ -13,7 +13,7 @@ from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import Count, Day, Listed, Name, TimeZone
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import CohortSources, with_texts
-from steropes.studies.sccs.specification.grid_settings import (
+from steropes.studies.sccs.specification.case_series_grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesPositives,

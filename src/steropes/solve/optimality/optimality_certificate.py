@@ -9,17 +9,17 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ...backends.array_namespace import array_namespace
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ...backends.row_blocks import map_rows
 from ...backends.thread_pool import ThreadPool
 from ...likelihoods import Likelihood
-from ...likelihoods.base import Bound
-from ...likelihoods.curvature import Curvature
+from ...likelihoods.curvature_kinds import Curvature
+from ...likelihoods.likelihood_interface import Bound
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import INFINITE_PENALTY
 from ..hessian import diagonal
 from ..linear_predictor import bound_weights, linear_predictor
-from ..problem_protocol import SolverProblem
+from ..problem_interface import SolverProblem
 
 __all__ = [
     "certificate",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...backends.array_namespace import to_host
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ...backends.tall_reductions import (
     column_any,
     column_max,
@@ -22,7 +22,7 @@ from ...backends.tall_reductions import (
     row_max,
     row_min,
 )
-from ..optimality.certificate import violations
+from ..optimality.optimality_certificate import violations
 from .conjugate_gradients import support_steps
 from .fixed_sign_minimum import fixed_sign_minimum
 from .low_rank_hessian_terms import LowRank

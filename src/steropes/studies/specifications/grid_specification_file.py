@@ -14,7 +14,7 @@ from steropes.studies.cohorts.cohort_sources import with_texts
 from steropes.studies.comparative.cohort_method_presets import cohort_method
 from steropes.studies.settings.schema_generation import schema_of
 from steropes.studies.settings.settings_reader import Source
-from steropes.studies.specifications.specification import GridSpec
+from steropes.studies.specifications.grid_specification import GridSpec
 
 __all__ = ["PRESET", "grid_schema", "read_spec", "require_database_id"]
 

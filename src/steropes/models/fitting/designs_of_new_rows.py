@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.protocols import Backend
+from ...backends.backend_interface import Backend
 from ...design import Design, design_of_coded_table, design_of_numbers, has_names, null_design
 from ...design.category_coding import CategoryCoding
 from ...design.from_data import column_names

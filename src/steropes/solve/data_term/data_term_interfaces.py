@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from ...backends.protocols import Array, DeviceMatrix
+from ...backends.backend_interface import Array, DeviceMatrix
 from ...backends.thread_pool import ThreadPool
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior

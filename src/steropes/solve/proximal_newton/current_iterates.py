@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ..data_term import DataTerm
 
 __all__ = ["Iterate"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol, Self
 
-from ..problem_protocol import SolverProblem
-from ..proximal_newton.batch import Batch
+from ..problem_interface import SolverProblem
+from ..proximal_newton.newton_batch import Batch
 
 __all__ = ["RefittableProblem"]
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.protocols import Array, Backend, SparseLines
+from ..backends.backend_interface import Array, Backend, SparseLines
 from .column_storage import Block
 
 __all__ = [

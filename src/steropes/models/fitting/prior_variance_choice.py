@@ -13,7 +13,7 @@ from ...select import CrossValidation, InformationCriterion
 from ...select.crossvalidation import LIKELIHOOD_SCORES
 from ..families.family import Family
 from ..families.held_out_scores import HeldOutScore
-from .progress import Progress
+from .progress_messages import Progress
 from .setting_types import Chooser
 from .solver_runs import Start
 

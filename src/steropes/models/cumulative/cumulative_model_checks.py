@@ -18,7 +18,7 @@ from ...data.vector_checks import check_vector
 from ...errors import DataError, SeparationError
 from ...infer.ordinal_diagnostics import equality_test, influence, scale_residuals
 from ..fitting.coefficient_tables import critical_value
-from ..fitting.default_errors import name_errors
+from ..fitting.default_standard_errors import name_errors
 from ..fitting.ordinal_outcomes import read_new_outcome
 from ..fitting.setting_types import MatrixLike
 from .predictions import CumulativePredictions

@@ -15,15 +15,9 @@ from steropes.data.group_checks_and_counts import count_distinct
 from steropes.design.column_storage import SparseBlock
 from steropes.designs.case_series.calendar_time_splines import TimeEffects, first_day, month_of
 from steropes.designs.case_series.cases import Cases
-from steropes.designs.case_series.columns import (
-    CONTROL,
-    GROUP,
-    Column,
-    distinct_names,
-    require_windows,
-)
+from steropes.designs.case_series.covariate_days import Spans
 from steropes.designs.case_series.event_dependent_observation import CensorModel
-from steropes.designs.case_series.exposure_contrast import contrast_columns, require_contrast
+from steropes.designs.case_series.exposure_variation_check import contrast_columns, require_contrast
 from steropes.designs.case_series.interval_splitting import (
     ModelRows,
     TimeIntervals,
@@ -34,7 +28,13 @@ from steropes.designs.case_series.interval_splitting import (
 )
 from steropes.designs.case_series.model_settings import SeriesModelSettings
 from steropes.designs.case_series.row_accumulator import RowAccumulator
-from steropes.designs.case_series.spans import Spans
+from steropes.designs.case_series.series_covariates import (
+    CONTROL,
+    GROUP,
+    Column,
+    distinct_names,
+    require_windows,
+)
 from steropes.designs.case_series.spline_columns import SplineColumns
 
 __all__ = ["PROBE", "Intervals", "make_intervals"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...backends.array_namespace import array_namespace, to_host
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ...backends.row_blocks import map_rows
 from ...backends.tall_reductions import column_all, column_max, column_sum, columns
 from ..data_term import DataTerm, Trial
@@ -16,8 +16,8 @@ from ..elastic_net_penalty import ElasticNetPenalty
 from ..quasi_newton.bfgs import BfgsPairs
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..subproblem import LowRank, QuadraticModel
+from .current_iterates import Iterate
 from .damping import Damping
-from .iterate import Iterate
 from .line_search import backtrack, rounding_slack
 
 __all__ = ["Curvatures", "Proposal", "commit", "minima", "propose", "search"]

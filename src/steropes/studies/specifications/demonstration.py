@@ -80,7 +80,11 @@ def demo_grid(min_cell: int | None = None) -> Any:
     from steropes.studies.cohorts.study_population import TimeAtRisk
     from steropes.studies.comparative.cohort_method_presets import cohort_method_demo
     from steropes.studies.comparative.grid_questions_and_analyses import Outcome, Question
-    from steropes.studies.specifications.specification import CohortSources, ControlSet, GridSpec
+    from steropes.studies.specifications.grid_specification import (
+        CohortSources,
+        ControlSet,
+        GridSpec,
+    )
 
     drugs = (DEMO["target"], DEMO["comparator"])
     at_risk = TimeAtRisk(start=1, end=1095, end_anchor="cohort start", look_back=365)
@@ -120,8 +124,12 @@ def demo_controls(min_cell: int | None = None) -> Any:
     """
     from steropes.studies.cohorts.cohort_builders import ConceptSet
     from steropes.studies.comparative.grid_questions_and_analyses import Outcome, Question
+    from steropes.studies.specifications.grid_specification import (
+        CohortSources,
+        ControlSet,
+        GridSpec,
+    )
     from steropes.studies.specifications.positive_controls import PositiveControls
-    from steropes.studies.specifications.specification import CohortSources, ControlSet, GridSpec
 
     drugs = (DEMO["target"], DEMO["comparator"])
     return GridSpec(
@@ -147,7 +155,7 @@ def _both_models(competing: int) -> tuple[Any, ...]:
     from steropes.designs.propensity.score_matching import Match
     from steropes.designs.propensity.score_strata import Stratify
     from steropes.designs.propensity.score_trimming import Trim
-    from steropes.studies.cohorts.comparison import ComparisonRules
+    from steropes.studies.cohorts.cohort_comparison import ComparisonRules
     from steropes.studies.cohorts.study_population import TimeAtRisk
     from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 

@@ -6,7 +6,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
+from ..backends.backend_interface import Array, Backend
 from ..fit import Problem
 from ..likelihoods import CoxLikelihood
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from steropes.data.html_representations import FieldsInHtml
 from steropes.data.result_tables import drawn_by
-from steropes.designs.values.ratios import ratio_of
+from steropes.designs.values.ratios_from_logarithms import ratio_of
 
 __all__ = ["DrawnEffect"]
 

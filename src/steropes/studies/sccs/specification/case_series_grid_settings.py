@@ -22,16 +22,16 @@ from steropes.designs.settings.validated_types import (
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.result_files.hashed_ids import hashed_id
-from steropes.studies.sccs.specification.sccs_cohorts import cohort_settings
-from steropes.studies.sccs.specification.sccs_presets import analysis_fields, case_series_settings
-from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
-from steropes.studies.sccs.specification.settings import (
+from steropes.studies.sccs.specification.case_series_settings import (
     Anchor,
     CaseRules,
     CaseSeriesSettings,
     ExposureWindow,
     Spline,
 )
+from steropes.studies.sccs.specification.sccs_cohorts import cohort_settings
+from steropes.studies.sccs.specification.sccs_presets import analysis_fields, case_series_settings
+from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 from steropes.studies.settings.concept_ids import ConceptId
 
 __all__ = [

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...backends.array_namespace import to_host
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ...backends.tall_reductions import column_max, row_any
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import GroupPenalty, Prior
@@ -25,17 +25,17 @@ from ..data_term import DataTerm
 from ..elastic_net_penalty import ElasticNetPenalty, continuation_factors
 from ..fit_result import Fit, fits
 from ..fit_trace import FitTrace
-from ..optimality.certificate import violations_in_units
+from ..optimality.optimality_certificate import violations_in_units
 from ..optimality.violations_outside_working_set import outside_violations
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..solver_constants import SolverPolicy
+from .current_iterates import Iterate
 from .descent_state import ColumnCheck, DescentEnd, DescentState, Violations
 from .hessian_updates import Hessians
-from .iterate import Iterate
 from .joining_columns import most_urgent
+from .optimality_violation_units import local_score_variances, smaller_variances
 from .path_derivative import Response
-from .step import commit, propose, search
-from .violation_units import local_score_variances, smaller_variances
+from .step_phases import commit, propose, search
 
 __all__ = ["Batch"]
 
@@ -173,7 +173,8 @@ class Batch:
         Parameters
         ----------
         tol : float
-            Largest KKT violation, in the units of `steropes.solve.optimality.certificate`.
+            Largest KKT violation, in the units of
+            `steropes.solve.optimality.optimality_certificate`.
         max_iter : int
             Largest number of Newton steps.
         callback : callable, optional

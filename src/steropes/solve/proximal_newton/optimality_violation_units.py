@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.array_namespace import array_namespace
-from ...backends.protocols import Array
+from ...backends.backend_interface import Array
 from ..data_term import DataTerm
-from ..optimality.certificate import floored_curvature
+from ..optimality.optimality_certificate import floored_curvature
 
 __all__ = ["local_score_variances", "smaller_variances"]
 

@@ -66,8 +66,8 @@ class SparseLines(Protocol):
 class ModelMinimiser(Protocol):
     """Minimisation of quadratic models with one symmetric matrix G (k, k) on a device.
 
-    The models are those of `steropes.solve.subproblem.minimise.ModelBatch`. Their arrays (k, B) and
-    (M, k, B) are all on the host or all on the device, and so are the results.
+    The models are those of `steropes.solve.subproblem.model_minimisation.ModelBatch`. Their arrays
+    (k, B) and (M, k, B) are all on the host or all on the device, and so are the results.
     """
 
     def times(self, x: Array) -> Array:
