@@ -44,6 +44,7 @@ MODULES = (
     "steropes.models",
     "steropes.plots",
     "steropes.studies",
+    "steropes.studies.case_only",
     "steropes.studies.cohorts",
     "steropes.studies.comparative",
     "steropes.studies.covariates",

@@ -34,8 +34,7 @@ class Attrition:
         """Add a rule with the people of the events that remain; refuse a rule that leaves none."""
         self.rows.append((rule, len(np.unique(person)), len(person)))
         if not len(person):
-            before = f" of {self.rows[-2][2]:,}" if len(self.rows) > 1 else ""
-            raise DataError(f"None{before} of the events remains after the rule {rule!r}.")
+            raise DataError(f"No event remains after the rule {rule!r}.")
 
     def table(self) -> pd.DataFrame:
         """Return the rules as a table."""

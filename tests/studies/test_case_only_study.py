@@ -1,0 +1,155 @@
+"""Case-only and case–control designs in an OMOP database: tables, results, disclosure control."""
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.studies.conftest import OUTCOME, START, TARGET, TinyOmop
+
+from steropes.designs.case_only import case_crossover, nested_case_control
+from steropes.errors import DataError
+from steropes.studies.case_only import OmopCaseOnly, case_only_study, case_only_tables
+from steropes.studies.cohorts import CohortSources, ConceptSet
+from steropes.studies.database.omop import OmopDatabase
+
+WOMAN = 8532
+SOURCES = CohortSources(drugs={1: ConceptSet((TARGET,))}, conditions={3: ConceptSet((OUTCOME,))})
+DESIGNS = [
+    "case-crossover", "case-case-time-control", "nested case-control", "risk interval",
+    "self-controlled cohort",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def people():
+    """The histories of 400 people, in days from the start of the study."""
+    rng, made = np.random.default_rng(1), []
+    for _ in range(400):
+        first = int(rng.integers(-400, 0))
+        eras, at = [], first - 20
+        for _ in range(int(rng.integers(1, 4))):
+            at += int(rng.integers(10, 250))
+            eras.append((at, at + int(rng.integers(1, 25))))
+            at = eras[-1][1]
+        made.append({
+            "observed": (first, int(first + rng.integers(300, 700))), "eras": eras,
+            "outcome": int(rng.integers(0, 300)) if rng.random() < 0.7 else None,
+            "sex": int(rng.choice([8507, WOMAN])), "born": int(rng.integers(1940, 1960)),
+        })  # fmt: skip
+    return made
+
+
+@pytest.fixture(scope="module")
+def db(people, tmp_path_factory):
+    omop = TinyOmop(tmp_path_factory.mktemp("omop"))
+    for one in people:
+        person = omop.person(observed=None, born=one["born"], sex=one["sex"])
+        omop.observed(person, *one["observed"])
+        for era in one["eras"]:
+            omop.drug(person, TARGET, *era)
+        if one["outcome"] is not None:
+            omop.condition(person, OUTCOME, one["outcome"])
+    with OmopDatabase(omop.write()) as opened:
+        yield opened
+
+
+def question(design, **settings):
+    return OmopCaseOnly(SOURCES, (1,), 3, design, **settings)
+
+
+def date(day):
+    return pd.Timestamp(START + dt.timedelta(days=int(day)))
+
+
+def test_tables_have_the_histories_of_people(db, people):
+    cut = {"study_start": START, "study_end": START + dt.timedelta(days=200), "sexes": (WOMAN,)}
+    tables = case_only_tables(db, question("nested case-control", **cut))
+    rows = [
+        (date(max(p["observed"][0], 0)), date(min(p["observed"][1], 200)), p["sex"])
+        for p in people
+        if p["sex"] == WOMAN and p["observed"][1] >= 0
+    ]
+    table = tables.observation
+    found = zip(table["start"], table["end"], table["sex"], strict=True)
+    assert sorted(found) == sorted(rows)
+    women = [p for p in people if p["sex"] == WOMAN and p["observed"][1] >= 0]
+    assert len(tables.exposures) == sum(len(p["eras"]) for p in women)
+    assert set(tables.events["day"]) <= {date(p["outcome"]) for p in women if p["outcome"]}
+    assert "rows of people are not printed" in repr(tables.events)
+    cases = case_only_tables(db, question("case-crossover"))
+    assert len(cases.observation) == sum(p["outcome"] is not None for p in people)
+
+
+def test_results_are_those_of_the_design_on_the_tables(db):
+    own = question("case-crossover", window=(-20, 0), references=(-60, -90), washout_days=100)
+    study = case_only_study(db, own, disclosure="none")
+    table = case_crossover(
+        *case_only_tables(db, own), exposure="exposure", window=(-20, 0), references=[-60, -90],
+        washout=100,
+    ).estimates  # fmt: skip
+    pd.testing.assert_frame_equal(pd.DataFrame(study.result.estimates), pd.DataFrame(table))
+    own = question("nested case-control", controls_per_case=2, birth_days=None, seed=5)
+    study = case_only_study(db, own, disclosure="none")
+    table = nested_case_control(
+        *case_only_tables(db, own), exposure="exposure", controls_per_case=2, match=["sex"], seed=5
+    ).estimates
+    pd.testing.assert_frame_equal(pd.DataFrame(study.result.estimates), pd.DataFrame(table))
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_released_tables_have_no_small_counts(db, design, tmp_path):
+    study = case_only_study(db, question(design), disclosure="ohdsi")
+    paths = study.write(tmp_path)
+    assert {p.name for p in paths} == {
+        "case_only_estimates.csv", "case_only_attrition.csv", "report.html",
+    }  # fmt: skip
+    table = pd.read_csv(tmp_path / "release" / "case_only_estimates.csv")
+    for name in table.columns.intersection(["exposed_cases", "discordant_sets", "events"]):
+        numbers = pd.to_numeric(table[name], errors="coerce").dropna()
+        assert not ((numbers > 0) & (numbers < 5)).any()
+    open_ = case_only_study(db, question(design), disclosure="none")
+    assert open_.release["case_only_estimates"]["ratio"].notna().all()
+    assert open_.release["case_only_attrition"]["events"].tolist() == [
+        str(n) for n in open_.result.attrition["events"]
+    ]
+
+
+@pytest.mark.parametrize("few", [3, 9])
+def test_a_ratio_that_tells_a_small_count_is_withheld(tmp_path, few):
+    omop = TinyOmop(tmp_path)
+    for k in range(40):
+        person = omop.person(observed=(-400, 300))
+        omop.condition(person, OUTCOME, 100)
+        omop.drug(person, TARGET, 95 if k < few else 30 if k < 20 else -200, None)
+    with OmopDatabase(omop.write()) as db:
+        exact = case_only_study(db, question("case-crossover"), disclosure="none")
+        shown = case_only_study(db, question("case-crossover"), disclosure="ohdsi")
+    assert exact.result.estimates["ratio"].item() == pytest.approx(few / (20 - few))
+    line = shown.release["case_only_estimates"].iloc[0]
+    if few < 5:
+        assert np.isnan(line["ratio"])
+        assert "not released" in line["note"]
+        assert line["exposed_cases"] == ""
+        assert f"{few / (20 - few):.3f}"[:5] not in repr(shown)
+    else:
+        assert line["ratio"] == pytest.approx(few / (20 - few))
+        assert line["exposed_cases"] == "9"
+
+
+def test_wrong_specifications(db):
+    wrong = [
+        ({"design": "risk interval", "window": (-10, 0)}, "window has no effect in the design"),
+        ({"design": "case-crossover", "seed": 2}, "seed has no effect in the design"),
+        ({"design": "case-crossover", "window": (-10,)}, "window must be the first and last day"),
+        ({"design": "case-crossover", "exposures": ()}, "exposures"),
+        ({"design": "case-crossover", "outcome": 1}, "cohort 1 has two roles"),
+        ({"design": "cohort"}, "design"),
+    ]
+    for settings, message in wrong:
+        with pytest.raises(DataError, match=message):
+            OmopCaseOnly(**{"cohorts": SOURCES, "exposures": (1,), "outcome": 3, **settings})
+    with pytest.raises(DataError, match="nobody is observed in the study"):
+        case_only_tables(db, question("case-crossover", study_start=dt.date(2100, 1, 1)))
+    with pytest.raises(DataError, match="reference window at -60 overlaps"):
+        case_only_study(db, question("case-crossover", window=(-100, 0)))
