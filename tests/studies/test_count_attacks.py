@@ -27,6 +27,7 @@ from tests.studies.prediction_attacks import (
     random_prediction,
     released_prediction,
 )
+from tests.studies.question_attacks import attack_question, exact_question, released_question
 from tests.studies.test_series_release_attacks import regular_series
 
 from steropes.studies import StudySettings, case_series, case_series_settings, comparative_study
@@ -58,6 +59,7 @@ ATTACKS = {
     "baseline": (exact_baseline, released_baseline, attack_baseline, 20),
     "times": (exact_times, released_times, attack_times, 2),
     "grid": (exact_grid, released_grid, attack_grid, 2),
+    "question": (exact_question, released_question, attack_question, 2),
     "prediction": (random_prediction, released_prediction, attack_prediction, 3),
 }
 

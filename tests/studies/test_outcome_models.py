@@ -112,6 +112,20 @@ def log_likelihood(kind, people, log_rr):
     return -optimize.minimize_scalar(lost, bounds=(-60, 40), options={"xatol": 1e-10}).fun
 
 
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_outcomes_of_one_arm_alone_are_infinite_with_weights_whose_sums_are_rounded(ties):
+    """Before, the estimate was the end of the search, and its error divided by zero."""
+    for seed in range(40):
+        rng, n = np.random.default_rng(seed), 60
+        treated = (rng.random(n) < 0.6).astype(int)
+        event = (treated == 1) & (rng.random(n) < 0.2)
+        event[np.flatnonzero(treated)[0]] = True
+        time = np.where(event, rng.integers(1, 6, n), 30.0)
+        weights = rng.choice([0.71304348, 0.59326981, 1.25085064, 0.34386013], n)
+        for arm, best in ((treated, math.inf), (1 - treated, -math.inf)):
+            assert TwoGroupCox.of(time, event, arm, weights, None, ties).maximum() == best
+
+
 @pytest.mark.parametrize("kind", ["logistic", "poisson"])
 @pytest.mark.parametrize("arm", ["target", "comparator"])
 def test_the_limit_of_an_arm_without_outcomes_is_where_the_likelihood_has_fallen(kind, arm):

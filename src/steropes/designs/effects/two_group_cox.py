@@ -27,6 +27,7 @@ Ties = Literal["efron", "breslow"]
 LOG_OF_NOBODY = math.log(1e-300)  # The finite logarithm of an empty arm.
 FARTHEST = 40.0  # The range around zero in which log hazard ratios are searched.
 NEAR = 1e-9  # Gradient, as a share of the target's events, at which a search has arrived.
+ROUNDING = 1e-12  # Relative error of sums of weights.
 
 
 @dataclass(frozen=True)
@@ -179,8 +180,9 @@ class TwoGroupCox:
         if not both.any():
             return math.nan
         low, high = (float(self.gradient(b)[0]) for b in (-FARTHEST, FARTHEST))
-        if high >= 0 or low <= 0:  # One arm has no event while both are at risk.
-            return math.inf if high >= 0 else -math.inf
+        rounding = ROUNDING * float(self.events.sum())  # Sums of weights are not exact.
+        if high >= -rounding or low <= rounding:  # One arm has no event while both are at risk.
+            return math.inf if high >= -rounding else -math.inf
         from scipy.optimize import brentq
 
         start = brentq(lambda b: float(self.gradient(b)[0]), -FARTHEST, FARTHEST, xtol=1e-6)
