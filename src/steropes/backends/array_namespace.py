@@ -1,4 +1,4 @@
-"""The functions and transfers that fit an array, which may be on the host or on a device.
+"""NumPy's or PyTorch's functions, by where an array is: on the host or on a device.
 
 Arrays of coefficients and replicates, (k, B), are NumPy's on the CPU. With many replicates they
 are on the device of the data. Formulas that serve both take their functions from here.

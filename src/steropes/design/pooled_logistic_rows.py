@@ -1,4 +1,4 @@
-"""The working columns of a `ChannelDesign`, stored by rows for the solver."""
+"""Columns of pooled logistic models that a fit works on, stored by rows for the solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base class of designs in which rows of η are rows of X, with the conversions between centres."""
+"""Base class of designs with one linear predictor for each row of X, centred or not."""
 
 from __future__ import annotations
 

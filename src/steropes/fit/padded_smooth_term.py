@@ -1,4 +1,4 @@
-"""A prior's smooth term, extended to the leading columns to which no prior applies."""
+"""A prior's smooth term in a problem whose first columns have no prior."""
 
 from __future__ import annotations
 

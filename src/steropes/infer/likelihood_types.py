@@ -1,4 +1,4 @@
-"""Narrower types of a problem's likelihood, with the methods that some inference requires."""
+"""Types of likelihoods with the methods that some kinds of inference need, for type checkers."""
 
 from __future__ import annotations
 

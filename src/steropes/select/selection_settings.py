@@ -1,4 +1,4 @@
-"""Settings of a selection, as paths and folds read them."""
+"""Interface of the settings of cross-validation and information criteria."""
 
 from __future__ import annotations
 

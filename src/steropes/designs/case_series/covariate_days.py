@@ -1,4 +1,4 @@
-"""The days on which the covariates of a case series are one."""
+"""Days on which each covariate of a case series, such as an exposure window, applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from a doubly robust fit: other bounds, joint intervals, modifiers of the effect."""
+"""Results of a doubly robust fit: bounds of scores, joint intervals, modifiers of the effect."""
 
 from __future__ import annotations
 

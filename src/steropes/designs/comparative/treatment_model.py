@@ -1,4 +1,4 @@
-"""Propensity scores by a model of the treatment, of this package or of the user."""
+"""Propensity scores by a given model of the treatment, from this package or from the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts by node of a hierarchy, checked, as models of tree scans."""
+"""Counts of a tree scan at the nodes of the hierarchy, with checks."""
 
 from __future__ import annotations
 

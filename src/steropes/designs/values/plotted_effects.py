@@ -1,4 +1,4 @@
-"""Effects on the log scale that draw their ratio."""
+"""Results on the log scale, such as log ratios, with a method that plots the ratio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratios from their logarithms."""
+"""Ratios from their logarithms, infinite where the exponential would overflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocols through which the solver sees models and data.
+"""Interfaces through which the solver sees models and data.
 
 A data term is B replicates of a loss L_b(β) over the same p columns, each at its own point. The
 solver moves the points along directions and requests losses, gradients and Hessians over a

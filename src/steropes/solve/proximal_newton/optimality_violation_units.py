@@ -1,4 +1,4 @@
-"""Units of violations at the replicates' own points instead of the shared Hessian's point.
+"""Units in which violations of the optimality conditions are measured, for each replicate.
 
 Without λ, a violation is counted in standard errors of the score. A replicate held back only by a
 weak ridge can be far from the others and have much less curvature. In the others' unit it would

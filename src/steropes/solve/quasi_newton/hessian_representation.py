@@ -1,4 +1,4 @@
-"""Rules for the rows, the precision and the representation of a Hessian."""
+"""The choice of rows, precision and storage of a Hessian."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems that the checks of separation can fit again."""
+"""Interface of problems that the checks of separation can fit again."""
 
 from __future__ import annotations
 

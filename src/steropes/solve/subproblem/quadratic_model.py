@@ -1,4 +1,4 @@
-"""Quadratic models of several fits of one X with a shared Hessian, and their minima."""
+"""Quadratic models of several fits that share X and a Hessian, and their minimisation."""
 
 from __future__ import annotations
 

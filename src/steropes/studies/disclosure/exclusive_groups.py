@@ -1,4 +1,4 @@
-"""Withholding of further shares where groups that make up an arm reveal a hidden one."""
+"""Suppression of shares of groups of people from which a suppressed share would follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weighted Gram matrices of sparse lines, and of sums over groups of lines.
+"""Weighted Gram matrices X'VX of sparse rows or columns, and of sums over groups of them.
 
 Most pairs of entries in a row belong to a few frequent columns. For these, a dense single-precision
 product is about thirty times cheaper per entry than additions at indirect addresses. Pairs of a

@@ -1,4 +1,4 @@
-"""Products of sparse lines, and of their transpose, with one, four, eight or twelve replicates."""
+"""Products of a sparse matrix, or its transpose, with one, four, eight or twelve vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse matrices by rows or columns in the format of the kernels."""
+"""Sparse matrices as lines, which are rows or columns, in the format of the kernels."""
 
 from __future__ import annotations
 

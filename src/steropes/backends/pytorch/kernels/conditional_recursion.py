@@ -1,4 +1,4 @@
-"""The exact conditional likelihood of matched sets, as kernel 5 of the backend.
+"""The exact conditional likelihood of matched sets on a GPU (kernel 5 of the backend).
 
 With e_d the elementary symmetric polynomial, a set of n rows with d cases has the likelihood
 Π_cases e^η / e_d(e^η) (Gail, Lubin and Rubinstein 1981). Rows are tilted by θ to independent draws

@@ -1,4 +1,4 @@
-"""Products of sparse lines with B vectors, as kernel 1 of the backend.
+"""Products of sparse rows or columns with several vectors on a GPU (kernel 1 of the backend).
 
 Lines are those of `steropes.backends.backend_interface.SparseLines`, cut into pieces. Each program
 multiplies a few pieces: 32 with one replicate, two with ten, and one with a hundred.

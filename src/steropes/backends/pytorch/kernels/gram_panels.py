@@ -1,4 +1,4 @@
-"""Weighted Gram matrices from dense panels of rows, as kernel 4 of the backend.
+"""Weighted Gram matrices X'VX on a GPU, from dense panels of rows (kernel 4 of the backend).
 
 A panel Z holds some rows of X as a dense array, and diag(v) Z beside it; matrix products of the
 two run on tensor cores. With 0/1 columns and bfloat16, Z is exact and only v is rounded, so that

@@ -1,4 +1,4 @@
-"""Triton, where it is installed, and the choice between a kernel and its twin."""
+"""The choice between a Triton kernel and its twin in PyTorch, where Triton is not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses and slopes of logistic models in one pass over the rows, as kernel 6 of the backend.
+"""Losses and slopes of logistic models on a GPU, in one pass (kernel 6 of the backend).
 
 The kernel reads linear predictors, weights and outcomes once, writes the slopes, and writes one sum
 of losses for each chunk of rows.

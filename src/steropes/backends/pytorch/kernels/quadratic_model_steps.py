@@ -1,4 +1,4 @@
-"""Steps of quadratic models with ℓ1 terms, each to the least value along it, as kernel 8.
+"""Steps that minimise quadratic models with ℓ1 terms on a GPU (kernel 8 of the backend).
 
 A step would be some 30 small operations of PyTorch after its product. One kernel takes their place,
 with one program for each replicate or a few of them, as in `conjugate_gradient_updates`.

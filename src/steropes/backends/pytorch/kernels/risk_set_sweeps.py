@@ -1,4 +1,4 @@
-"""Sweeps of Cox's likelihood over the rows, as kernel 2 of the backend.
+"""Sums over the risk sets of Cox's likelihood on a GPU (kernel 2 of the backend).
 
 Rows are those of `likelihoods.risk_sets.RiskSets` without entry times: sorted by stratum and from
 late to early. One sweep computes r = w e^η, its running sums at the event times and the event term

@@ -1,4 +1,4 @@
-"""Sums, maxima and softmax of consecutive rows, as kernel 3 of the backend.
+"""Sums, maxima and softmax of consecutive rows on a GPU (kernel 3 of the backend).
 
 The caller reduces long segments in pieces, and then the results of the pieces in their order.
 """

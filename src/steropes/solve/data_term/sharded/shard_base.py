@@ -1,4 +1,4 @@
-"""The common part of shards in this process: columns by rows, and answers to each question."""
+"""Base class of blocks of rows in this process, which answer the questions of a solver."""
 
 from __future__ import annotations
 
