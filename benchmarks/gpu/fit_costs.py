@@ -20,8 +20,8 @@ __all__ = ["COUNTED", "FitCosts"]
 
 # Calls that are counted, under their names in the record: functions of steropes, as module:name.
 COUNTED = {
-    "solve.proximal_newton.batch:Batch._step": "steps",
-    "solve.proximal_newton.batch:Batch._look": "looks at all columns",
+    "solve.proximal_newton.newton_batch:Batch._step": "steps",
+    "solve.proximal_newton.newton_batch:Batch._look": "looks at all columns",
     "solve.quasi_newton.shared_hessian:SharedHessian.compute": "Hessians",
     "solve.proximal_newton.hessian_updates:Hessians._own_model": "Hessians of one replicate",
     "solve.subproblem.quadratic_model:QuadraticModel.minimize": "models",
@@ -30,7 +30,7 @@ COUNTED = {
     "backends.pytorch.quadratic_minimiser:DenseProducts.scaled_times": "products",
     "backends.pytorch.quadratic_minimiser:OperatorProducts.scaled_times": "products",
     "backends.pytorch.kernels.conjugate_gradient_updates:update": "iterations",
-    "backends.pytorch.kernels.triton_or_twin:launch": "Triton launches",
+    "backends.pytorch.kernels.kernel_or_twin_choice:launch": "Triton launches",
 }
 # Functions whose time is taken apart, without that of others in this table inside them.
 PHASES = {
@@ -43,11 +43,11 @@ PHASES = {
     "solve.quasi_newton.shared_hessian:SharedHessian.compute": "Hessians",
     "solve.quasi_newton.shared_hessian:SharedHessian.follow": "Hessians",
     "solve.proximal_newton.hessian_updates:Hessians._own_model": "Hessians",
-    "solve.proximal_newton.step:minima": "minimisation",
-    "solve.proximal_newton.step:search": "evaluation",
-    "solve.proximal_newton.step:commit": "evaluation",
-    "solve.proximal_newton.batch:Batch._look": "evaluation",
-    "solve.proximal_newton.batch:Batch.solve": "other work of the solver",
+    "solve.proximal_newton.step_phases:minima": "minimisation",
+    "solve.proximal_newton.step_phases:search": "evaluation",
+    "solve.proximal_newton.step_phases:commit": "evaluation",
+    "solve.proximal_newton.newton_batch:Batch._look": "evaluation",
+    "solve.proximal_newton.newton_batch:Batch.solve": "other work of the solver",
     "fit.problem:Problem.batch": "start of batches",
     "select.cross_validated_path:choose": "selection",
     "infer.bootstrap:fit_draws": "draws",

@@ -105,12 +105,12 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         },
         "solve.hessian.grouped_hessian": {"MAX_GROUP_SUMS": 100},
         "solve.hessian.multi_predictor_hessian": {"PEOPLE_AT_ONCE": 7},
-        "solve.optimality.certificate": {"MAX_COLUMNS": 3, "MAX_ENTRIES": 64},
+        "solve.optimality.optimality_certificate": {"MAX_COLUMNS": 3, "MAX_ENTRIES": 64},
         "likelihoods.pooled_logistic_likelihood": {"CHUNK_SIZES.people": 11},
         "likelihoods.nuisance_hessian": {"CHUNK_SIZES.right_hand_sides": 3},
     }),
     (0.5, {"fit.outcome_batches": {"OUTCOMES.min_near_columns": 1}}),
-    (0.5, {"design.compressed_row_numbers": {
+    (0.5, {"design.private_array_copies": {
         "STORAGE.min_packed_entries": 1, "STORAGE.max_band_share": 10.0,
         "STORAGE.packed_at_once": 7,
     }}),

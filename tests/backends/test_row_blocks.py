@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from steropes.backends import row_blocks
-from steropes.backends.row_blocks import map_rows
+from steropes.backends import elementwise_row_blocks as row_blocks
+from steropes.backends.elementwise_row_blocks import map_rows
 from steropes.backends.thread_pool import ThreadPool
 
 

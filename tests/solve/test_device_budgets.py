@@ -28,7 +28,7 @@ from steropes.backends.pytorch.quadratic_minimiser import (
 from steropes.infer.bootstrap_draws import Draws
 from steropes.select.folds import TrainingRows, WithAllRows, cut
 from steropes.solve.data_term import weights_of_rows
-from steropes.solve.proximal_newton.damping import Damping
+from steropes.solve.proximal_newton.hessian_damping import Damping
 from steropes.solve.proximal_newton.newton_batch import Batch
 from steropes.solve.proximal_newton.step_phases import propose
 from steropes.solve.quasi_newton.shared_hessian import SharedHessian

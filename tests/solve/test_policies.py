@@ -10,8 +10,8 @@ from steropes.likelihoods import LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.elastic_net_penalty import ElasticNetPenalty
-from steropes.solve.proximal_newton.damping import Damping
 from steropes.solve.proximal_newton.descent_state import DescentState
+from steropes.solve.proximal_newton.hessian_damping import Damping
 from steropes.solve.proximal_newton.hessian_updates import Hessians
 from steropes.solve.proximal_newton.joining_columns import most_urgent
 from steropes.solve.quasi_newton.bfgs import BfgsPairs

@@ -33,7 +33,7 @@ from tests.studies.test_series_release_attacks import regular_series
 from steropes.studies import StudySettings, case_series, case_series_settings, comparative_study
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.complementary_suppression import part_split, withheld_counts
-from steropes.studies.release.strategus_tables import (
+from steropes.studies.release.strategus_release import (
     released_baseline,
     released_challenges,
     released_rates,

@@ -9,7 +9,7 @@ from steropes.errors import DataError
 from steropes.studies import OmopDatabase, demo_database
 from steropes.studies.cohorts import CohortTable, drug_era_cohorts
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.release.strategus_tables import released_baseline, released_times
+from steropes.studies.release.strategus_release import released_baseline, released_times
 from steropes.studies.strategus.target_baseline import baseline_tables
 from steropes.studies.strategus.time_to_event import times_to_events
 from steropes.studies.strategus_plans.characterization_plan import characterization_plan

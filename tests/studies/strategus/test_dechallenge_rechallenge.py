@@ -8,7 +8,7 @@ from tests.studies.conftest import START, TinyOmop
 from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import CohortTable
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.release.strategus_tables import released_challenges
+from steropes.studies.release.strategus_release import released_challenges
 from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
 from steropes.studies.strategus_plans.characterization_plan import Challenge, characterization_plan
 from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts

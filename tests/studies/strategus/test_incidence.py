@@ -13,7 +13,7 @@ from steropes.errors import DataError
 from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import CohortTable
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.release.strategus_tables import released_rates
+from steropes.studies.release.strategus_release import released_rates
 from steropes.studies.strategus.incidence_rates import incidence_tables
 from steropes.studies.strategus_plans.incidence_plan import incidence_plan
 from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts

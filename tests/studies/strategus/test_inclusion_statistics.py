@@ -9,7 +9,7 @@ import pytest
 from steropes.studies import OmopDatabase, demo_database
 from steropes.studies.cohorts.circe import cohorts_with_statistics
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.release.strategus_tables import released_statistics
+from steropes.studies.release.strategus_release import released_statistics
 from steropes.studies.strategus.cohort_generation import generate_cohorts
 from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts
 

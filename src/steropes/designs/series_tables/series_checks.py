@@ -11,7 +11,7 @@ from steropes.designs.case_series.detectable_ratio import minimal_detectable_rat
 from steropes.designs.case_series.event_timing import Exposures, monthly_rates, time_to_event
 from steropes.designs.case_series.interval_rows import PROBE
 from steropes.designs.case_series.rate_stability import fitted_effects, time_stability
-from steropes.designs.series_tables.period_spans import PeriodSpans
+from steropes.designs.series_tables.risk_period_days import PeriodSpans
 from steropes.designs.series_tables.series_data import SeriesData
 from steropes.designs.series_tables.series_design import FittedSeries
 

@@ -29,7 +29,7 @@ from steropes.designs.case_series.series_covariates import (
     require_windows,
 )
 from steropes.designs.case_series.window_days import join_eras
-from steropes.designs.series_tables.period_spans import PeriodSpans, period_spans
+from steropes.designs.series_tables.risk_period_days import PeriodSpans, period_spans
 from steropes.designs.series_tables.risk_periods import RiskPeriod
 from steropes.designs.series_tables.series_data import SeriesData
 from steropes.designs.series_tables.time_groups import (

@@ -15,7 +15,7 @@ from ...errors import DataError, SeparationError
 from ...fit.shards import ShardedDesign
 from ...priors import Prior
 from ...select.cross_validated_path import FoldsPath
-from ...select.shared_variance import SharedPath, check_shared
+from ...select.variance_for_several_outcomes import SharedPath, check_shared
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.prior_variance_choice import chooser_of
 from ..fitting.progress_messages import Progress

@@ -15,7 +15,7 @@ from ...backends.backend_interface import Array
 from ..elastic_net_penalty import ElasticNetPenalty
 from ..quasi_newton.convergence_rate import Rates
 from ..solver_constants import DEFAULT, SolverPolicy
-from .damping import Damping
+from .hessian_damping import Damping
 
 __all__ = ["ColumnCheck", "DescentEnd", "DescentState", "Violations"]
 

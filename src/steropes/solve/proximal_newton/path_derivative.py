@@ -15,13 +15,13 @@ import numpy as np
 
 from ...backends.array_namespace import array_namespace
 from ...backends.backend_interface import Array
-from ...backends.row_blocks import map_rows
+from ...backends.elementwise_row_blocks import map_rows
 from ...backends.tall_reductions import column_max, column_sum
 from ..data_term import DataTerm
 from ..elastic_net_penalty import ElasticNetPenalty
 from ..solver_constants import DEFAULT, StepPolicy
 from .current_iterates import Iterate
-from .damping import Damping
+from .hessian_damping import Damping
 from .step_phases import Curvatures, minima
 
 __all__ = ["Response"]

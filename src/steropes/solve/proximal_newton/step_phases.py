@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backends.array_namespace import array_namespace, to_host
 from ...backends.backend_interface import Array
-from ...backends.row_blocks import map_rows
+from ...backends.elementwise_row_blocks import map_rows
 from ...backends.tall_reductions import column_all, column_max, column_sum, columns
 from ..data_term import DataTerm, Trial
 from ..elastic_net_penalty import ElasticNetPenalty
@@ -17,7 +17,7 @@ from ..quasi_newton.bfgs import BfgsPairs
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..subproblem import LowRank, QuadraticModel
 from .current_iterates import Iterate
-from .damping import Damping
+from .hessian_damping import Damping
 from .line_search import backtrack, rounding_slack
 
 __all__ = ["Curvatures", "Proposal", "commit", "minima", "propose", "search"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...backends.array_namespace import array_namespace, to_host
 from ...backends.backend_interface import Array
-from ...backends.row_blocks import map_rows
+from ...backends.elementwise_row_blocks import map_rows
 from ...backends.tall_reductions import column_sum
 from ...backends.thread_pool import ThreadPool
 from ..solver_constants import DEFAULT, HessianPolicy

@@ -17,7 +17,7 @@ from steropes.studies.cohort_diagnostics.diagnostic_tables import CohortDiagnost
 from steropes.studies.cohort_diagnostics.yearly_incidence import STRATA
 from steropes.studies.disclosure.complementary_suppression import limit_of_part, withheld_counts
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.release.strategus_tables import (
+from steropes.studies.release.strategus_release import (
     beside_everybody,
     released_cohort_counts,
     released_count,

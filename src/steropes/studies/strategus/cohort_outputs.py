@@ -9,7 +9,7 @@ import pandas as pd
 
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.release.strategus_tables import released_cohort_counts
+from steropes.studies.release.strategus_release import released_cohort_counts
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 
 __all__ = ["cohort_tables"]

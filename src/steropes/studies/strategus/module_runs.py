@@ -16,7 +16,7 @@ from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.grids.sccs_grid import run_case_series_grid
 from steropes.studies.prediction.prediction_models import predicted_designs
-from steropes.studies.release.strategus_tables import (
+from steropes.studies.release.strategus_release import (
     released_baseline,
     released_challenges,
     released_rates,

@@ -21,7 +21,7 @@ from steropes.studies.disclosure.counts_in_text import released_text
 from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.disclosure.release_folder import RELEASE, write_release
 from steropes.studies.formatting.plain_text import csv_text
-from steropes.studies.release.strategus_tables import (
+from steropes.studies.release.strategus_release import (
     released_statistics,
 )
 from steropes.studies.strategus.cohort_generation import generate_cohorts, write_cohort_table

@@ -17,7 +17,7 @@ from steropes.studies.covariates.feature_extraction import extract_features
 from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.release.strategus_tables import PERCENTILES
+from steropes.studies.release.strategus_release import PERCENTILES
 from steropes.studies.strategus_plans.case_plan import AFTER_INDEX, Baseline
 from steropes.studies.strategus_plans.characterization_plan import CharacterizationPlan
 

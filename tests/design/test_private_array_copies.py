@@ -8,9 +8,9 @@ from scipy import sparse
 
 from steropes import Laplace, LogisticRegression
 from steropes.design import as_design, copy_shared_arrays
-from steropes.design import compressed_row_numbers as module
+from steropes.design import private_array_copies as module
 from steropes.design.column_storage import SparseBlock
-from steropes.design.compressed_row_numbers import BAND, PackedBlock
+from steropes.design.private_array_copies import BAND, PackedBlock
 from tuning import tune
 
 
