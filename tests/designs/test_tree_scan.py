@@ -259,6 +259,29 @@ def test_results_are_drawn_and_printed():
     assert len(axes.patches) == 5
 
 
+def test_looks_are_drawn():
+    both = pd.concat([COUNTS.assign(look=1), COUNTS.assign(look=2)])
+    found = sequential_tree_scan(both, TREE, looks=4, replicates=99)
+    axes = found.plot(look=1, most=3)
+    assert next(label.get_text() for label in axes.get_yticklabels()) == "Leaf9"
+    with pytest.raises(DataError, match="look must be between 1 and 2"):
+        found.plot(look=3)
+
+
+def test_nodes_may_be_numbers_or_categories():
+    numbers = {name: k for k, name in enumerate([*TREE["node"], "Root"])}
+    expected = by_node(tree_scan(COUNTS, TREE, replicates=9)).rename(index=numbers)
+    # A missing parent makes floats of the others.
+    tree = TREE.apply(lambda column: column.map(numbers))
+    tree = pd.concat([tree, pd.DataFrame({"node": [numbers["Root"]], "parent": [np.nan]})])
+    found = tree_scan(COUNTS.assign(node=COUNTS["node"].map(numbers)), tree, replicates=9)
+    assert found.table["node"].dtype == np.int64
+    pd.testing.assert_frame_equal(by_node(found), expected, check_names=False)
+    given = COUNTS.astype({"node": "category"}), TREE.astype("category")
+    again = by_node(tree_scan(*given, replicates=9)).rename(index=numbers)
+    pd.testing.assert_frame_equal(again, expected, check_names=False)
+
+
 def test_the_input_is_unchanged():
     counts, tree, times = COUNTS.copy(), TREE.copy(), TIMES.copy()
     tree_scan(counts, tree, replicates=9)

@@ -79,8 +79,9 @@ def read_hierarchy(tree: pd.DataFrame) -> Hierarchy:
     if not len(tree):
         raise DataError("tree has no rows.")
     linked = above.notna().to_numpy()
-    nodes = pd.Index(pd.unique(pd.concat([below, above[linked]], ignore_index=True)))
-    rows, columns = nodes.get_indexer(above[linked]), nodes.get_indexer(below[linked])
+    below, above = _alike(below), _alike(above[linked])
+    nodes = pd.Index(pd.unique(pd.concat([below, above], ignore_index=True)))
+    rows, columns = nodes.get_indexer(pd.Index(above)), nodes.get_indexer(pd.Index(below[linked]))
     own = np.arange(len(nodes))
     rows, columns = np.append(rows, own), np.append(columns, own)
     step = sparse.csr_array(
@@ -94,6 +95,14 @@ def read_hierarchy(tree: pd.DataFrame) -> Hierarchy:
             "remove a link of the circle."
         )
     return Hierarchy(nodes, reach)
+
+
+def _alike(nodes: pd.Series) -> pd.Series:
+    """Return nodes without categories, and as whole numbers if they are floats only for a gap."""
+    plain = pd.Series(np.asarray(nodes), index=nodes.index)
+    if plain.dtype.kind == "f" and (plain == np.round(plain)).all():
+        return plain.astype(np.int64)
+    return plain
 
 
 def _closed(step: sparse.csr_array) -> sparse.csr_array:

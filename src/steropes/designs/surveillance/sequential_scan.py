@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from steropes.data.html_representations import FieldsInHtml
+from steropes.data.result_tables import drawn_by
 from steropes.designs.surveillance.hierarchies import Hierarchy, chosen_cuts, read_hierarchy
 from steropes.designs.surveillance.scan_models import (
     BernoulliScan,
@@ -88,6 +89,36 @@ class SequentialTreeScan(FieldsInHtml):
         own = self.table[self.table["signal"]].drop_duplicates("node")
         order = own.sort_values(["look", "statistic"], ascending=[True, False], kind="stable")
         return pd.DataFrame(order.reset_index(drop=True))
+
+    def plot(self, *, look: int | None = None, most: int = 20, **options: Any) -> Any:
+        """Draw the cuts with the largest statistics at a look, and the bound.
+
+        Parameters
+        ----------
+        look : int, optional
+            The look. Default: the last one.
+        most : int, default 20
+            Number of cuts.
+        **options
+            ``ax``, Matplotlib axes to draw on.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+
+        Raises
+        ------
+        DataError
+            There is no such look.
+        """
+        at = len(self.bounds) if look is None else look
+        if at not in self.bounds.index:
+            raise DataError(f"look must be between 1 and {len(self.bounds)}, not {look!r}.")
+        own = self.table[self.table["look"] == at].sort_values("statistic", ascending=False)
+        bound = float(self.bounds.loc[at, "bound"])
+        given = {"bound": bound if np.isfinite(bound) else None, "most": most, **options}
+        return drawn_by("tree_scan", own, **given)
 
 
 def sequential_tree_scan(
