@@ -187,6 +187,27 @@ def test_excluded_columns_are_not_penalised_and_outcomes_without_events_have_a_r
     assert_allclose(kept[0, 1], alone.coef_[0], atol=1e-7)
 
 
+def test_far_offsets_and_separated_outcomes_are_those_of_single_fits(
+    simulated: tuple[np.ndarray, dict[str, np.ndarray]],
+) -> None:
+    X, outcomes = simulated
+    offset = np.random.default_rng(0).normal(60, 10, len(X))
+    y = {k: outcomes[k] for k in ("often", "rare")}
+    search = CrossValidation(3, search=[1e-3, 1e-2], random_state=1)
+    table = steropes.fit_many(
+        PoissonRegression(prior=JointNormal(mean_variance=0.3), cv=search), X, y, offset=offset
+    )
+    assert table["converged"].all()
+    weak = JointNormal(variance=100.0, mean_variance=100.0)
+    found = steropes.fit_many(PoissonRegression(prior=weak), X, y, offset=offset)
+    alone = PoissonRegression(prior=steropes.Normal(200.0)).fit(X, y["rare"], offset=offset)
+    assert_allclose(coefficients(found)[1], alone.coef_, rtol=1e-2)
+    separated = {"apart": (X[:, 0] > 0).astype(int), **y}
+    free = JointNormal(exclude=["x0"])
+    with pytest.raises(steropes.SeparationError, match=r"Outcome 'apart'.*'x0'"):
+        steropes.fit_many(LogisticRegression(prior=free), X, separated)
+
+
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [

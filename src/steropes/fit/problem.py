@@ -284,15 +284,20 @@ class Problem:
         """The initial intercepts of classes with offsets far from zero, (n_constant,).
 
         They cancel the median of the offsets of a class relative to the class without intercept.
-        Other models, and offsets close to zero, have zeros.
+        Outcomes with an intercept each start at their levels. Other models, and offsets close to
+        zero, have zeros.
         """
         out, design = np.zeros(self.n_constant), self.design
-        if self.offset is None or not self.n_constant or not isinstance(design, ClassDesign):
+        if not self.n_constant or not isinstance(design, ClassDesign):
+            return out
+        own = design.channel[: self.n_constant]
+        if len(own) == design.C:
+            offset = np.zeros(design.n_eta) if self.offset is None else self.offset
+            eta = self.likelihood.backend.asarray(self.start + offset[:, None])
+            return self.likelihood.intercept_levels(eta, bound_weights(self), own)
+        if self.offset is None:
             return out
         by_class = self.offset.reshape(-1, len(self.weights))[:, self.weights > 0]
-        own = design.channel[: self.n_constant]
-        if len(own) == len(by_class):  # of separate outcomes, none of which is a reference
-            return out
         (reference,) = np.setdiff1d(np.arange(len(by_class)), own)
         middle = np.median(by_class[own] - by_class[reference], axis=1)
         return np.where(np.abs(middle) < REPLICATES.far_offset, out, -middle)

@@ -160,6 +160,15 @@ class Likelihood(ABC):
         """
         return 0.0
 
+    def intercept_levels(self, eta: Array, weights: Bound, intercepts: np.ndarray) -> np.ndarray:
+        """Return constants by which several intercepts move η closer to the outcome, (k,).
+
+        Intercepts of most families add up to one constant, so that the first takes it all.
+        """
+        out = np.zeros(len(intercepts))
+        out[:1] = self.level(eta, weights)
+        return out
+
     def weigh(self, w: Array) -> Bound:
         """Bind row weights (n, B), in the model's order, for use by the other methods."""
         return w

@@ -60,6 +60,12 @@ class OutcomeChannelsLikelihood(Likelihood):
             used = used & (weights > 0)
         return float(np.where(used, h, 0.0).max(initial=0.0))
 
+    def intercept_levels(self, eta: Array, weights: Array, intercepts: np.ndarray) -> np.ndarray:
+        """See `Likelihood.intercept_levels`; each outcome has an intercept of its own."""
+        return np.array([
+            self.each[c].level(self._eta(eta, c), self._weights(weights, c)) for c in intercepts
+        ])  # fmt: skip
+
     def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
         loss, slopes = self.backend.xp.zeros(eta.shape[1]), []

@@ -51,7 +51,8 @@ class JointLaplace(JointPrior):
     Notes
     -----
     A model of one outcome has `Laplace` with the same variance. scikit-learn's ``MultiTaskLasso``
-    with the penalty α has λ = n α for n rows.
+    with the penalty α has λ = n α for n rows. The norm combines outcomes, so that linear outcomes
+    should have similar units.
 
     References
     ----------
@@ -162,7 +163,8 @@ class JointNormal(JointPrior):
 
     Notes
     -----
-    A model of one outcome has a normal prior with the variance s² + t².
+    A model of one outcome has a normal prior with the variance s² + t². Linear outcomes should have
+    similar units, because their coefficients share a mean.
 
     References
     ----------

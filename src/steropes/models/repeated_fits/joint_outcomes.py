@@ -33,7 +33,6 @@ from ...select.crossvalidation import LIKELIHOOD_SCORES
 from ...solve import Fit
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.coefficient_tables import coefficient_table
-from ..fitting.covariances import why_no_covariance
 from ..fitting.default_standard_errors import has_fractions
 from ..fitting.prior_variance_choice import choose_variance, chooser_of
 from ..fitting.progress_messages import Progress
@@ -104,12 +103,9 @@ def fit_jointly(
     joint = _joint_problem(model, design, problems)
     with single_threaded_blas(), Progress(model.verbose) as progress:
         prior, start = choose_variance(model, joint, progress)
-        if start is None:
-            start = _starts(joint, list(problems.values()))
         joint = replace(joint, prior=prior)
         fit, joint, _ = fit_by_newton(joint, start, model.tol, model.max_iter, progress.step)
-        l1, l2 = joint.penalties(prior)
-        refuse_separated(joint, fit.beta, l1, l2, fit.eta)
+        _refuse_separated(joint, problems, fit)
     assert prior is not None
     tables, note = _tables(model, joint, fit, list(problems), design.names, level)
     found: dict[str, pd.DataFrame | None] = {name: tables.get(name) for name in own}
@@ -242,12 +238,22 @@ def _fold_label(parts: list[Problem]) -> np.ndarray | None:
     return np.where(events.any(axis=1), 1 + events[:, by].argmax(axis=1), 0)
 
 
-def _starts(joint: Problem, parts: list[Problem]) -> np.ndarray:
-    """Return initial coefficients: the intercepts at which the problems start."""
-    start = np.zeros(joint.design.p)
-    for c in range(joint.n_free):
-        start[c] = joint.design.scale[c] * parts[c].start
-    return start
+def _refuse_separated(joint: Problem, problems: dict[str, Problem], fit: Fit) -> None:
+    """Refuse outcomes that unpenalised columns separate.
+
+    Those of one outcome have no effect on others, so that each outcome is examined alone.
+    """
+    l1, l2 = joint.penalties(joint.prior)
+    beta = joint.design.uncentered_coefficients(fit.beta)
+    free, C = joint.n_free, len(problems)
+    p = (joint.design.p - free) // C
+    for c, (name, part) in enumerate(problems.items()):
+        at = np.arange(free + c * p, free + (c + 1) * p)
+        at = np.concatenate([[c], at]) if free else at
+        try:
+            refuse_separated(part.uncentered(), beta[at], l1[at], l2[at])
+        except SeparationError as error:
+            raise SeparationError(f"Outcome {name!r}: {error}", error.columns) from None
 
 
 def _tables(
@@ -275,7 +281,7 @@ def _errors(joint: Problem, fit: Fit) -> tuple[np.ndarray, str]:
     l1, l2 = joint.penalties(joint.prior)
     none = np.full(joint.design.p, np.nan)
     if (l1 > 0).any():
-        return none, why_no_covariance(joint.prior)
+        return none, "Under a Laplace prior there are no standard errors."
     if likelihood.quadratic:
         return none, "Linear models of several outcomes together have no standard errors."
     if has_fractions(likelihood.backend.to_host(likelihood.own)):

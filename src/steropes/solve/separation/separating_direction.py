@@ -190,7 +190,8 @@ def _start(
         constant = free < problem.n_constant  # Some of them may be fixed.
         start[constant] = problem.design.scale[free[constant]] * problem.start
         if constant[0]:
-            start[0] += loss.likelihood.level(loss.eta(start), loss.weights)
+            eta = loss.eta(start)
+            start[constant] += loss.likelihood.intercept_levels(eta, loss.weights, free[constant])
     if 0 < lead < len(free):
         null = UnpenalisedLoss(problem, loss.base, free[:lead])
         start[:lead], runs = _follow_newton_steps(null, start[:lead])
