@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 from steropes.data.html_representations import FieldsInHtml
 from steropes.data.vector_checks import check_level
+from steropes.designs.evidence.quadrature import mixture_quantiles
 from steropes.errors import DataError
 
 __all__ = ["ErrorPosterior", "error_posterior", "expected_absolute"]
@@ -122,7 +123,7 @@ def error_posterior(log_rr: ArrayLike, se: ArrayLike, *, level: float = 0.95) ->
     tails = ((1 - level) / 2, 0.5, (1 + level) / 2)
     e_low, e_mid, e_high = _ease_quantiles(sd, centre, error, mass, tails)
     s_low, s_mid, s_high = _quantiles(sd, mass, tails)
-    m_low, m_high = _normal_quantiles(centre, error, mass, (tails[0], tails[2]))
+    m_low, m_high = mixture_quantiles(centre, error, mass, (tails[0], tails[2]))
     return ErrorPosterior(
         float(mass @ centre), m_low, m_high, s_mid, s_low, s_high, e_mid, e_low, e_high, len(y),
     )  # fmt: skip
@@ -169,18 +170,3 @@ def _ease_quantiles(
 
     top = float(np.abs(centre).max() + 12 * error.max() + 2 * sd[mass > 1e-15].max())
     return [float(brentq(lambda x, p=p: below(x) - p, 0.0, top, xtol=1e-10)) for p in at]
-
-
-def _normal_quantiles(
-    centre: NDArray, error: NDArray, mass: NDArray, at: tuple[float, ...]
-) -> list[float]:
-    """Return quantiles of a mixture of normal distributions."""
-    from scipy.optimize import brentq
-
-    kept = mass > 1e-12 * mass.max()
-    centre, error, mass = centre[kept], error[kept], mass[kept] / mass[kept].sum()
-    low, high = float((centre - 12 * error).min()), float((centre + 12 * error).max())
-    return [
-        float(brentq(lambda x, p=p: float(mass @ ndtr((x - centre) / error)) - p, low, high))
-        for p in at
-    ]

@@ -1,5 +1,9 @@
 """Evidence synthesis over databases: fixed and random effects."""
 
+from steropes.designs.evidence.hierarchical_synthesis import (
+    HierarchicalSynthesis,
+    hierarchical_synthesis,
+)
 from steropes.designs.evidence.meta_analysis import (
     Combined,
     Profile,
@@ -10,9 +14,11 @@ from steropes.designs.evidence.random_effects import RandomEffects, random_effec
 
 __all__ = [
     "Combined",
+    "HierarchicalSynthesis",
     "Profile",
     "RandomEffects",
     "combine_normal",
     "combine_profiles",
+    "hierarchical_synthesis",
     "random_effects",
 ]

@@ -20,6 +20,7 @@ __all__ = [
     "heavy_cdf",
     "likely_range",
     "means_grid",
+    "mixture_quantiles",
     "spreads_grid",
     "trapezoid_weights",
 ]
@@ -197,6 +198,22 @@ def heavy_cdf(x: NDArray) -> NDArray:
     """Compute the distribution function of a t distribution with four degrees of freedom."""
     square = x**2
     return np.asarray(0.5 + 0.5 * x * (square + 6) / (square + 4) ** 1.5)
+
+
+def mixture_quantiles(
+    centre: NDArray, spread: NDArray, mass: NDArray, at: Sequence[float]
+) -> list[float]:
+    """Compute quantiles of a mixture of normal distributions with the given masses."""
+    from scipy.optimize import brentq
+    from scipy.special import ndtr
+
+    kept = mass > 1e-12 * mass.max()
+    centre, spread, mass = centre[kept], spread[kept], mass[kept] / mass[kept].sum()
+    low, high = float((centre - 12 * spread).min()), float((centre + 12 * spread).max())
+    return [
+        float(brentq(lambda x, p=p: float(mass @ ndtr((x - centre) / spread)) - p, low, high))
+        for p in at
+    ]
 
 
 def likely_range(
