@@ -1,38 +1,42 @@
 """Bias and coverage of doubly robust estimates when one model, or both, are misspecified.
 
-    python -W ignore -m benchmarks.double_robustness [--n 1000 --repeats 300]
+    python -W ignore -m benchmarks.double_robustness [--n 1000 --covariates 5 --repeats 300]
 
-draws five covariates, a treatment and an outcome that depend on the first two and on the square of
-the second. A right model has this square as a column, and a wrong one has not. Beside AIPW and
+draws covariates, a treatment and an outcome that depend on the first two covariates and on the
+square of the second. A right model has this square as a column, and a wrong one has not. With more
+than five covariates the models are lassos whose variance is chosen by five folds. Beside AIPW and
 TMLE with five folds are the estimates that rely on one model alone: weights of the score, and
-means of the outcome models. Repeat i is drawn from the seed i.
+means of the outcome models. Repeat i is drawn from the seed i; all cases of a repeat share fits.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 import steropes
 from steropes.designs import DoublyRobust
+from steropes.models.repeated_fits.cross_fitting import cross_fit
+from steropes.select.folds import make_folds
 
-COVARIATES = 5
+FEW = 5  # Covariates up to which models are fitted by maximum likelihood.
+FOLDS = 5
 PEOPLE = 400_000  # for the true risk difference
 CASES = {"both right": (), "score wrong": ("score",), "outcome wrong": ("outcome",),
          "both wrong": ("score", "outcome")}  # fmt: skip
 
 
-def draw(rng: np.random.Generator, n: int, kind: str) -> tuple[NDArray, NDArray, NDArray, float]:
+def draw(
+    rng: np.random.Generator, n: int, kind: str, p: int
+) -> tuple[NDArray, NDArray, NDArray, float]:
     """Draw covariates with the square last, treatment and outcome; return also the true effect."""
-    X = rng.standard_normal((n, COVARIATES))
+    X = rng.standard_normal((n, p))
     curve = X[:, 1] ** 2 - 1
     a = (rng.random(n) < expit(0.5 * X[:, 0] + 0.6 * curve)).astype(int)
     eta = X[:, 0] + curve
@@ -44,61 +48,69 @@ def draw(rng: np.random.Generator, n: int, kind: str) -> tuple[NDArray, NDArray,
     return X, a, y, float((both[1] - both[0]).mean())
 
 
-def without_square(X: NDArray) -> NDArray:
-    """Leave out the square."""
-    return X[:, :-1]
+def model_of(kind: str, p: int) -> Any:
+    """Return a model by maximum likelihood, or a lasso for many covariates."""
+    lasso = {} if p <= FEW else {"prior": steropes.Laplace(), "cv": FOLDS, "random_state": 0}
+    own = steropes.LinearRegression if kind == "number" else steropes.LogisticRegression
+    return own(**lasso)
 
 
-def model_of(kind: str, wrong: bool) -> object:
-    """Return a model by maximum likelihood, with the square or without."""
-    own = steropes.LinearRegression() if kind == "number" else steropes.LogisticRegression()
-    return make_pipeline(FunctionTransformer(without_square), own) if wrong else own
+def nuisances(
+    X: NDArray, a: NDArray, y: NDArray, kind: str, fold: NDArray
+) -> tuple[NDArray, NDArray]:
+    """Cross-fit scores and means of both treatments."""
+    p, n = X.shape[1] - 1, len(a)
+    everybody = np.ones(n, dtype=bool)
+    score = cross_fit(model_of("event", p), X, a * 1.0, everybody, fold, "score").means[:, 0]
+    means = [
+        cross_fit(model_of(kind, p), X, y, a == t, fold, "outcome").means[:, 0] for t in (1, 0)
+    ]
+    return score, np.column_stack(means)
 
 
 def estimates(
-    rng: np.random.Generator, n: int, kind: str, wrong: tuple[str, ...]
-) -> Iterator[tuple[str, float, float]]:
-    """Yield the method, its estimate and its error for one draw."""
-    X, a, y, _ = draw(rng, n, kind)
-    tmle = DoublyRobust(
-        treatment_model=model_of("event", "score" in wrong),
-        outcome_model=model_of(kind, "outcome" in wrong),
-    ).fit(X, a, y)
-    given = {"score": tmle.score_, "means": tmle.means_}
-    aipw = DoublyRobust(method="aipw").fit(X, a, y, **given)
-    for name, found in (("TMLE", tmle), ("AIPW", aipw)):
-        row = found.effects_.iloc[0]
-        yield name, row["estimate"], row["se"]
-    w, both = tmle.weights_, tmle.means_
-    own = [float(np.average(y[a == t], weights=w[a == t])) for t in (1, 0)]
-    yield "weights alone", own[0] - own[1], np.nan
-    yield "outcome model alone", float((both[:, 0] - both[:, 1]).mean()), np.nan
+    rng: np.random.Generator, n: int, kind: str, p: int
+) -> Iterator[tuple[str, str, float, float]]:
+    """Yield the case, the method, its estimate and its error for one draw."""
+    X, a, y, _ = draw(rng, n, kind, p)
+    fold = make_folds(FOLDS, 1, a, None, n, 0)
+    right, wrong = nuisances(X, a, y, kind, fold), nuisances(X[:, :-1], a, y, kind, fold)
+    for case, parts in CASES.items():
+        score = (wrong if "score" in parts else right)[0]
+        means = (wrong if "outcome" in parts else right)[1]
+        for name in ("tmle", "aipw"):
+            found = DoublyRobust(method=name).fit(X[:, :2], a, y, score=score, means=means)
+            row = found.effects_.iloc[0]
+            yield case, name.upper(), row["estimate"], row["se"]
+        w = found.weights_
+        own = [float(np.average(y[a == t], weights=w[a == t])) for t in (1, 0)]
+        yield case, "weights alone", own[0] - own[1], np.nan
+        yield case, "outcome model alone", float((means[:, 0] - means[:, 1]).mean()), np.nan
 
 
 def main() -> None:
-    """Print bias in standard deviations, and coverage of 95 % intervals."""
+    """Print bias, spread, mean error and the coverage of 95 % intervals."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=1000)
+    parser.add_argument("--covariates", type=int, default=FEW)
     parser.add_argument("--repeats", type=int, default=300)
     settings = parser.parse_args()
-    rows = []
     for kind in ("number", "event"):
-        truth = draw(np.random.default_rng(2**32), PEOPLE, kind)[3]
-        for case, wrong in CASES.items():
-            one = partial(estimates, n=settings.n, kind=kind, wrong=wrong)
-            found = pd.DataFrame(
-                [row for k in range(settings.repeats) for row in one(np.random.default_rng(k))],
-                columns=["method", "estimate", "se"],
-            )
-            for method, own in found.groupby("method", sort=False):
-                value, se = own["estimate"], own["se"]
-                inside = (value - truth).abs() <= 1.959964 * se
-                rows.append({
-                    "outcome": kind, "models": case, "method": method,
-                    "bias": value.mean() - truth, "sd": value.std(), "mean se": se.mean(),
-                    "coverage": inside.mean() if se.notna().any() else np.nan,
-                })  # fmt: skip
-            print(pd.DataFrame(rows[-4:]).round(4).to_string(index=False), flush=True)
+        truth = draw(np.random.default_rng(2**32), PEOPLE, kind, 2)[3]
+        rows: list[tuple[str, str, float, float]] = []
+        for k in range(settings.repeats):
+            rows += estimates(np.random.default_rng(k), settings.n, kind, settings.covariates)
+        found = pd.DataFrame(rows, columns=["models", "method", "estimate", "se"])
+        table = []
+        for (case, method), own in found.groupby(["models", "method"], sort=False):
+            value, se = own["estimate"], own["se"]
+            inside = (value - truth).abs() <= 1.959964 * se
+            table.append({
+                "outcome": kind, "models": case, "method": method, "bias": value.mean() - truth,
+                "sd": value.std(), "mean se": se.mean(),
+                "coverage": inside.mean() if se.notna().any() else np.nan,
+            })  # fmt: skip
+        print(pd.DataFrame(table).round(4).to_string(index=False), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression as SkLinear
 from sklearn.linear_model import LogisticRegression as SkLogistic
 
 import steropes
-from steropes.designs import DoublyRobust, OutcomeAdaptiveLasso
+from steropes.designs import DoublyRobust, OutcomeAdaptiveLasso, balance_table
 from steropes.designs.comparative.doubly_robust_rows import median_rule
 from steropes.models.repeated_fits.cross_fitting import cross_fit
 
@@ -179,6 +179,73 @@ def test_modifiers_of_the_effect_are_found():
     assert table.loc["b", "lower"] < 2 < table.loc["b", "upper"]
     assert table.attrs["joint_p"] < 1e-6
     assert table.loc["c", "p"] > 1e-3
+
+
+def test_subgroups_have_the_effects_of_regressions_on_them():
+    y = A * (1 + (X[:, 1] > 0)) + X[:, 0] + rng.standard_normal(N)
+    old, sex = (X[:, 1] > 0).astype(int), np.where(np.arange(N) % 3 == 0, "f", "m")
+    found = DoublyRobust(method="aipw", folds=2).fit(X, A, y)
+    table = found.subgroups({"old": old, "sex": sex}, X=X).set_index(["column", "level"])
+    line = found.modification(pd.DataFrame({"old": old}))
+    assert table.loc[("old", 0), "estimate"] == pytest.approx(line.loc["intercept", "coef"])
+    assert table.loc[("old", 1), "difference"] == pytest.approx(line.loc["old", "coef"])
+    assert table.loc[("old", 1), "difference_se"] == pytest.approx(line.loc["old", "se"], rel=0.02)
+    parts = table.loc["old"]
+    sizes = parts["target"] + parts["comparator"]
+    whole = np.average(parts["estimate"], weights=sizes)
+    assert whole == pytest.approx(found.effects_["estimate"].iloc[0])
+    assert (table["joint_lower"] < table["lower"]).all()
+    assert (table["p_adjusted"] >= table["p"] - 0.01).all()
+    assert table.loc[("old", 1), "p_adjusted"] < 0.01
+    assert (table.loc["sex", "p_adjusted"] > 0.05).all()
+    inside = np.flatnonzero(old == 1)
+    alone = balance_table(X[inside], A[inside], found.weights_[inside])
+    assert table.loc[("old", 1), "largest_smd"] == pytest.approx(alone["smd_after"].abs().max())
+    families = found.fit(X, A, y, clusters=np.arange(N) // 2).subgroups({"old": old})
+    assert np.isfinite(families["difference_se"]).all()
+
+
+def test_strata_of_baseline_risk_are_those_of_cross_fitted_means():
+    found = DoublyRobust(folds=2).fit(X, A, {"b": B, "c": COUNT})
+    groups = found.baseline_risk_groups(5, outcome="b")
+    assert np.bincount(groups).tolist() == [0, *[N // 5] * 5]
+    order = np.argsort(found.means_["b"][:, 1])
+    assert (np.diff(groups[order]) >= 0).all()
+    table = found.subgroups({"risk": groups}, outcome="b")
+    assert table["level"].tolist() == [1, 2, 3, 4, 5]
+    with pytest.raises(steropes.DataError, match="number must be a whole number of 2"):
+        found.baseline_risk_groups(1)
+
+
+def test_many_modifiers_have_debiased_coefficients():
+    noise = np.random.default_rng(4).standard_normal((N, 30))
+    y = A * (1 + 2 * X[:, 1]) + np.random.default_rng(5).standard_normal(N)
+    found = DoublyRobust(method="aipw", folds=2).fit(X, A, y)
+    names = ["b", *(f"x{k}" for k in range(30))]
+    columns = pd.DataFrame(np.column_stack([X[:, 1], noise]), columns=names)
+    table = found.modification(columns, prior=steropes.Laplace())
+    assert table.index.tolist() == names
+    assert table.loc["b", "lower"] < 2 < table.loc["b", "upper"]
+    assert table.loc["b", "p_adjusted"] < 1e-3
+    assert (table["p_adjusted"].iloc[1:] > 0.01).all()
+    assert (table["p_adjusted"] >= table["p"]).all()
+    assert table.attrs["joint_p"] == table["p_adjusted"].min()
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ({}, "must be a data frame or a mapping"),
+        ({"a": np.ones(N)}, "'a' has one level only"),
+        ({"a": np.arange(3)}, "'a' has 3 rows and the fit"),
+        ({"a": np.where(np.arange(N) == 7, np.nan, A)}, "'a' is missing in row 7"),
+        ({"a": A}, "the subgroup 0 has people of one group only"),
+    ],
+)
+def test_subgroups_that_cannot_be_used_are_refused(groups, words):
+    found = DoublyRobust(method="aipw").fit(X, A, Y, score=E, means=M)
+    with pytest.raises(steropes.DataError, match=words):
+        found.subgroups(groups)
 
 
 def test_missing_outcomes_need_a_model():

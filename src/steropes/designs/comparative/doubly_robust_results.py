@@ -10,6 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from steropes.designs.comparative.balance_table import balance_table
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.doubly_robust_inputs import Settings
 from steropes.designs.comparative.doubly_robust_rows import (
     Repeats,
@@ -20,8 +22,11 @@ from steropes.designs.comparative.doubly_robust_rows import (
 from steropes.designs.comparative.effect_rows import EffectRow
 from steropes.designs.doubly_robust.joint_intervals import joint_quantile
 from steropes.designs.doubly_robust.modifiers import effect_modification
+from steropes.designs.doubly_robust.subgroup_effects import read_subgroups, subgroup_effects
+from steropes.designs.values.argument_checks import check_whole
 from steropes.errors import DataError, listed
 from steropes.models.fitting.sklearn_base import BaseEstimator
+from steropes.priors import Prior
 
 __all__ = ["DoublyRobustResults"]
 
@@ -36,6 +41,7 @@ class DoublyRobustResults(BaseEstimator):
     bound_: float
     influence_: pd.DataFrame
     contributions_: pd.DataFrame
+    weights_: NDArray
     _settings: Settings
     _repeats: Mapping[str, Repeats]
     _clusters: NDArray | None
@@ -149,7 +155,9 @@ class DoublyRobustResults(BaseEstimator):
             "p": (1 + (largest[:, None] >= z).sum(axis=0)) / (1 + len(largest)),
         })  # fmt: skip
 
-    def modification(self, modifiers: Any, *, outcome: str | None = None) -> pd.DataFrame:
+    def modification(
+        self, modifiers: Any, *, outcome: str | None = None, prior: Prior | None = None
+    ) -> pd.DataFrame:
         """Regress the pseudo-outcomes D₁ − D₀ on modifiers of the effect.
 
         Parameters
@@ -158,6 +166,9 @@ class DoublyRobustResults(BaseEstimator):
             Columns measured before the treatment, such as subgroups. Labels have indicators.
         outcome : str, optional
             Name of the outcome, if there are several. Default: the first.
+        prior : Laplace, optional
+            Prior of the coefficients, for many modifiers: its variance is chosen by ten folds, and
+            coefficients are those of the debiased lasso, with robust errors.
 
         Returns
         -------
@@ -165,11 +176,13 @@ class DoublyRobustResults(BaseEstimator):
             A row per coefficient: ``coef`` (the change of the difference for an increase by one),
             ``se``, ``lower``, ``upper``, ``p``; ``attrs["joint_p"]`` is of the test that no
             modifier changes the effect. The row "intercept" is the difference where all modifiers
-            are zero.
+            are zero. With a prior there is no such row, and ``p_adjusted`` (Holm) accounts for all
+            modifiers, of which the smallest is the joint p-value.
 
         References
         ----------
-        Semenova and Chernozhukov (2021), Econometrics Journal 24:264–289.
+        Semenova and Chernozhukov (2021), Econometrics Journal 24:264–289. Van de Geer, Bühlmann,
+        Ritov and Dezeure (2014), Annals of Statistics 42:1166–1202 (debiased lasso).
 
         Examples
         --------
@@ -185,15 +198,126 @@ class DoublyRobustResults(BaseEstimator):
         [0.0, 1.0]
         """
         check_is_fitted(self)
-        if self._settings.estimand != "ate":
-            raise DataError("modification needs estimand='ATE', whose pseudo-outcomes are means.")
+        people = next(iter(self._repeats.values())).people
+        return effect_modification(
+            self._pseudo("modification", outcome), modifiers, people.weights, self._clusters,
+            self.level, prior,
+        )  # fmt: skip
+
+    def baseline_risk_groups(self, number: int = 4, *, outcome: str | None = None) -> NDArray:
+        """Divide people by their predicted outcome under the comparator's treatment.
+
+        Predictions are cross-fitted, so that nobody's own outcome decides the group, which would
+        bias the effects within groups.
+
+        Parameters
+        ----------
+        number : int, default 4
+            Number of groups of about equal size.
+        outcome : str, optional
+            Name of the outcome, if there are several. Default: the first.
+
+        Returns
+        -------
+        ndarray of int, shape (n,)
+            Groups from 1, the lowest risk, for `subgroups`.
+
+        References
+        ----------
+        Rekkas and others (2023), JAMIA Open 6:ooad026.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from steropes.designs import DoublyRobust
+        >>> rng = np.random.default_rng(0)
+        >>> X, treatment = rng.standard_normal((400, 1)), np.arange(400) % 2
+        >>> found = DoublyRobust().fit(X, treatment, X[:, 0] + rng.standard_normal(400))
+        >>> np.bincount(found.baseline_risk_groups()).tolist()
+        [0, 100, 100, 100, 100]
+        """
+        check_is_fitted(self)
+        check_whole("number", number, 2)
+        name = self._name_of(outcome)
+        nuisances = self._repeats["" if name not in self._repeats else name].nuisances
+        risk = np.mean([each.means[:, 1] for each in nuisances], axis=0)
+        edges = np.quantile(risk, np.arange(1, number) / number)
+        return np.asarray(np.searchsorted(edges, risk, side="left") + 1)
+
+    def subgroups(
+        self, groups: Any, *, X: Any = None, outcome: str | None = None, draws: int = 1000,
+        random_state: int = 0,
+    ) -> pd.DataFrame:  # fmt: skip
+        """Estimate the difference within each level of columns, and whether it differs there.
+
+        Parameters
+        ----------
+        groups : data frame or mapping of labels by column
+            Columns measured before the treatment, such as sex, or `baseline_risk_groups`.
+        X : data frame, array, sparse matrix or Design, shape (n, p), optional
+            Covariates whose balance is checked in each subgroup.
+        outcome : str, optional
+            Name of the outcome, if there are several. Default: the first.
+        draws : int, default 1000
+            Number of draws of multipliers, by which tests and intervals account for all subgroups.
+        random_state : int, default 0
+            Seed of the draws.
+
+        Returns
+        -------
+        DataFrame
+            A row per subgroup: ``column``, ``level``, people of the ``target`` and of the
+            ``comparator``, ``estimate`` (the difference), ``se``, ``lower``, ``upper``,
+            ``joint_lower`` and ``joint_upper`` (which hold for all rows together), ``difference``
+            (from the effect in everybody else) with ``difference_se``, ``p`` and ``p_adjusted``
+            (for all rows), and with X ``largest_smd``, the largest standardised difference of a
+            covariate after weighting.
+
+        References
+        ----------
+        Semenova and Chernozhukov (2021), Econometrics Journal 24:264–289. Chernozhukov,
+        Chetverikov and Kato (2013), Annals of Statistics 41:2786–2819.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from steropes.designs import DoublyRobust
+        >>> rng = np.random.default_rng(0)
+        >>> X, treatment = rng.standard_normal((400, 1)), np.arange(400) % 2
+        >>> old = (X[:, 0] > 0).astype(int)
+        >>> found = DoublyRobust().fit(X, treatment, treatment * old + rng.standard_normal(400))
+        >>> table = found.subgroups({"old": old})
+        >>> table["level"].tolist(), bool((table["p_adjusted"] < 0.05).all())
+        ([0, 1], True)
+        """
+        check_is_fitted(self)
+        people = next(iter(self._repeats.values())).people
+        pseudo = self._pseudo("subgroups", outcome)
+        known = read_subgroups(groups, len(pseudo))
+        table = subgroup_effects(
+            pseudo, people.weights, people.target, known, self._clusters, self.level, draws,
+            random_state,
+        )  # fmt: skip
+        if X is None:
+            return table
+        columns, arms = CovariateColumns.of(X), people.target.astype(int)
+        sizes = [
+            balance_table(columns, arms, self.weights_ * inside, before=people.weights * inside)
+            for inside in known.values()
+        ]
+        return table.assign(largest_smd=[float(b["smd_after"].abs().max()) for b in sizes])
+
+    def _name_of(self, outcome: str | None) -> str:
+        """Return the name of an outcome in the tables of influences."""
         name = next(iter(self.contributions_)) if outcome is None else outcome
         if name not in self.contributions_:
             raise DataError(
                 f"outcome must be one of {listed(list(self.contributions_))}, not {name!r}."
             )
-        people = next(iter(self._repeats.values())).people
-        return effect_modification(
-            self.contributions_[name].to_numpy(), modifiers, people.weights, self._clusters,
-            self.level,
-        )  # fmt: skip
+        return str(name)
+
+    def _pseudo(self, what: str, outcome: str | None) -> NDArray:
+        """Return the pseudo-outcomes of an outcome, (n,)."""
+        if self._settings.estimand != "ate":
+            raise DataError(f"{what} needs estimand='ATE', whose pseudo-outcomes are means.")
+        return self.contributions_[self._name_of(outcome)].to_numpy()
