@@ -85,6 +85,7 @@ def test_findings_name_what_does_not_run_and_who_is_lost(output):
     assert "specimen" in found[2][0].lower()
     counts = pd.read_csv(release / "cd_cohort_count.csv").set_index("cohort_id")
     assert counts.loc[17, "cohort_subjects"] > 0
+    assert counts.loc[1, "cohort_subjects"] == 0
     stats = pd.read_csv(release / "cd_cohort_inc_stats.csv").query("mode_id == 1")
     assert stats[["cohort_id", "person_count"]].to_numpy().tolist() == [[1, 0]]
 

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from steropes.studies import demo_database
+from steropes.studies.strategus.results_model import results_model
 from steropes.studies.strategus.specification_run import run_specification
 from steropes.studies.strategus_plans.specification_plan import read_specification_plan
 
@@ -67,3 +69,38 @@ def test_atlas_flags_win_over_arguments():
     assert by_id[2].match is None
     assert by_id[2].stratify.strata == 5
     assert "DemographicsPostObservationTime" in " ".join(v.reason for v in found.verdicts)
+
+
+# Modules that fit models have slow tests of their own.
+FITS = ("CohortMethodModule", "SelfControlledCaseSeriesModule", "PatientLevelPredictionModule")
+# Parts of the published specifications that do not run on the demonstration database, by what
+# their verdicts say. The page of specifications lists them.
+KNOWN = (
+    "treatment pathways are R's TreatmentPatterns",
+    "one id has one cohort",
+    "has no entries",
+    "cohorts have no entries",
+    "cannot be run on",
+    "it combines the results of several databases",
+    "depends on another one",
+    "the specification has no",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_descriptions_of_published_specifications_run_or_say_why_not(path, tmp_path):
+    found = read_specification_plan(path)
+    some = replace(found, comparative=None, series=None, prediction=None)
+    results = run_specification(demo_database(), some, tmp_path)
+    for verdict in results.verdicts:
+        if verdict.module not in FITS and verdict.reason:
+            assert any(why in verdict.reason for why in KNOWN), verdict.line()
+    model = results_model()
+    for (module, name), columns in model.groupby(["module", "table_name"], sort=False):
+        file = results.folder / module / f"{name}.csv"
+        if file.exists():
+            table = pd.read_csv(file, dtype=str, keep_default_na=False)
+            assert [*table] == columns["column_name"].tolist()
+            key = columns.loc[columns["primary_key"] == "Yes", "column_name"].tolist()
+            assert not (key and table.duplicated(key).any()), name

@@ -460,6 +460,15 @@ def test_all_modules_are_on_the_page_of_results(new):
     found = {view.name: view.table for view in views}
     assert {"estimates", "series-estimates", "incidence", "cohorts", "balance"} <= {*found}
     assert {"cohort-characteristics", "cohort-comparison", "cohort-overlap"} <= {*found}
+    assert {"characteristics", "times-to-events", "challenges"} <= {*found}
+    assert {"target", "cases, at the target"} <= {*found["characteristics-sizes"]["group"]}
+    # Bleeding is hidden, so that no count of it is shown.
+    of_cases = found["characteristics"].query("outcome == 'Bleeding'")
+    assert len(of_cases)
+    assert of_cases[["sum_value", "average_value"]].isna().all(axis=None)
+    assert found["challenges"]["num_cases"].isna().all()
+    of_targets = found["characteristics"].query("group == 'target'")
+    assert of_targets["sum_value"].notna().any()
     pair = found["cohort-comparison"]
     spread = (pair["mean"] * (1 - pair["mean"]) + pair["other_mean"] * (1 - pair["other_mean"])) / 2
     differences = (pair["mean"] - pair["other_mean"]) / np.sqrt(spread)

@@ -132,4 +132,11 @@ def cohort_diagnostics(
         say("characteristics by time windows")
         names = {d.id: d.name for d in definitions}
         windows = summarise_windows(db, chosen, asked.windows, names)
-    return CohortDiagnostics(chosen.counts(), tables, sets, windows)
+    return CohortDiagnostics(_counts(chosen, definitions), tables, sets, windows)
+
+
+def _counts(cohorts: CohortTable, definitions: Sequence[CohortDefinition]) -> pd.DataFrame:
+    """Count entries and people of all cohorts, of which some may have none."""
+    found = cohorts.counts().set_index("cohort_definition_id")
+    ids = pd.Index([d.id for d in definitions], name=found.index.name)
+    return found.reindex(ids, fill_value=0).astype("int64").reset_index()

@@ -29,6 +29,22 @@ OF_INCIDENCE = (
 # Diagnostics of cohorts with covariates of windows, and the first of the people that cohorts share.
 OF_WINDOWS = ("cd_temporal_covariate_value", "cd_temporal_covariate_value_dist")
 OF_OVERLAP = ("both_subjects", "before_subjects", "same_day_subjects", "after_subjects")
+# Tables of characterizations with the outcomes of a target: ids of both cohorts, and columns that
+# identify rows. Groups of people without an outcome have outcome 0.
+OF_OUTCOMES = {
+    "c_time_to_event": (
+        "target_cohort_definition_id", "outcome_cohort_definition_id", ("time_to_event",),
+    ),
+    "c_dechallenge_rechallenge": (
+        "target_cohort_definition_id", "outcome_cohort_definition_id",
+        ("dechallenge_stop_interval", "dechallenge_evaluation_window"),
+    ),
+    "c_covariates": (
+        "target_cohort_id", "outcome_cohort_id", ("covariate_id", "min_characterization_mean"),
+    ),
+    "c_covariates_continuous": ("target_cohort_id", "outcome_cohort_id", ("covariate_id",)),
+    "c_cohort_counts": ("target_cohort_id", "outcome_cohort_id", ()),
+}  # fmt: skip
 # Tables of prediction models whose rows depend on the number of people with the outcome.
 OF_RISKS = (
     "plp_threshold_summary", "plp_calibration_summary", "plp_prediction_distribution",
@@ -101,6 +117,14 @@ def without_hidden_risks(
         shown = rates[columns].astype(float).mask(hidden)
         found["ci_incidence_summary"] = rates.assign(**shown, **{HIDDEN: hidden})
     found |= _without_later_windows(tables, questions, roots)
+    for name, (target, outcome, keys) in OF_OUTCOMES.items():
+        if name in tables:
+            table = tables[name]
+            hidden = _is_hidden(table, table[target], table[outcome], questions, roots)
+            kept = [target, outcome, *keys]
+            numbers = table.select_dtypes("number").drop(columns=kept, errors="ignore")
+            shown = numbers.astype(float).mask(hidden)
+            found[name] = table.assign(**shown, **{HIDDEN: hidden})
     shared = tables.get("cohort_overlap")
     if shared is not None:
         both = shared["cohort_id"], shared["other_cohort_id"]

@@ -71,6 +71,16 @@ COUNTS = frozenset(
         "before_subjects",
         "same_day_subjects",
         "after_subjects",
+        "row_count",
+        "num_events",
+        "num_exposure_eras",
+        "num_persons_exposed",
+        "num_cases",
+        *(
+            f"{kind}challenge_{part}"
+            for kind in ("de", "re")
+            for part in ("attempt", "success", "fail")
+        ),
     )
 )
 _CLASSIFIED = (
@@ -89,6 +99,10 @@ TOTALS = (
         ("negative_count", "true_negative_count", "false_negative_count"),
     ),
     (("covariate_count", *_OF_OUTCOMES),),
+    (
+        ("dechallenge_attempt", "dechallenge_success", "dechallenge_fail"),
+        ("rechallenge_attempt", "rechallenge_success", "rechallenge_fail"),
+    ),
 )
 # Shares, rates, means and days with the counts of the same row that would follow from them.
 DERIVED: dict[str, tuple[str, ...]] = {
@@ -103,6 +117,17 @@ DERIVED: dict[str, tuple[str, ...]] = {
     "observed_days": ("outcome_subjects", "outcome_events", "outcome_observation_periods"),
     "mean_exposure_time": ("person_count",),
     "incidence_rate": ("cohort_count",),
+    **{
+        f"pct_{name}": (name, of)
+        for name, of in (
+            ("dechallenge_attempt", "num_cases"),
+            ("dechallenge_success", "dechallenge_attempt"),
+            ("dechallenge_fail", "dechallenge_attempt"),
+            ("rechallenge_attempt", "dechallenge_attempt"),
+            ("rechallenge_success", "rechallenge_attempt"),
+            ("rechallenge_fail", "rechallenge_attempt"),
+        )
+    },
     **dict.fromkeys(("mean", "sd", "average_value"), ("sum_value",)),
     "standardized_mean_diff": _OF_OUTCOMES,
     **{

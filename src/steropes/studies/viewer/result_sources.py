@@ -35,7 +35,7 @@ NOT_KNOWN = "not known"
 WHOLE = ("BIGINT", "int", "bigint")
 LARGEST = 2.0**63  # Whole numbers of the results model are smaller.
 NUMERIC = ("BIGINT", "DOUBLE", "int", "bigint", "float")
-PREFIXES = ("cm_", "sccs_", "es_", "cg_", "ci_", "plp_", "database_", "cd_")
+PREFIXES = ("cm_", "sccs_", "es_", "cg_", "ci_", "plp_", "database_", "cd_", "c_")
 IDS = (
     "target_comparator_id", "outcome_id", "analysis_id", "exposures_outcome_set_id", "cohort_id",
     "evidence_synthesis_analysis_id",

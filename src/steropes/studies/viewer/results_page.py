@@ -16,6 +16,7 @@ from steropes.errors import DataError
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.report.template_rendering import render
 from steropes.studies.result_files.atomic_files import write_files
+from steropes.studies.viewer.characterization_views import characterization_views
 from steropes.studies.viewer.cohort_views import cohort_views
 from steropes.studies.viewer.comparative_views import comparative_views
 from steropes.studies.viewer.database_views import PARTS, database_views, incidence_views
@@ -116,7 +117,8 @@ def results_views(
     if combine:
         say("combining databases")
     views += synthesis_views(tables, combine=combine, unblind=unblind)
-    views += [*incidence_views(tables), *prediction_views(tables), *cohort_views(tables)]
+    views += [*incidence_views(tables), *prediction_views(tables)]
+    views += [*characterization_views(tables), *cohort_views(tables)]
     of_databases = database_views(tables, [source.rules for source in sources])
     if not views and all(view.name != PARTS for view in of_databases):
         raise DataError("the results have no table that can be shown")
