@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
-from steropes.studies.diagnostics.hidden_questions import HIDDEN_RISK
+from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered, stacked
 from steropes.studies.viewer.views import View, column, ids, texts
