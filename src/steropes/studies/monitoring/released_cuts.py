@@ -21,8 +21,9 @@ def released_cuts(
     """Return the cuts of a scan without numbers from which small counts of people follow.
 
     Cuts contain each other, so that their counts can be subtracted: counts are rounded to
-    multiples of the smallest count. P-values and statistics are functions of exact counts, and
-    are replaced by whether a cut is a signal.
+    multiples of the smallest count, and cuts with few cases are left out, as those without are.
+    P-values and statistics are functions of exact counts, and are replaced by whether a cut is a
+    signal.
 
     Parameters
     ----------
@@ -36,10 +37,10 @@ def released_cuts(
     Returns
     -------
     DataFrame
-        A row per cut: ``node``, ``name`` (if there are names), ``cases`` and ``events`` (a small
-        count is the smallest one, negative), ``expected`` and ``ratio`` (nan with small counts),
-        or ``first`` and ``last`` of windows, and ``signal``. Signals come first. Rules that
-        suppress nothing keep the table of the scan.
+        A row per cut: ``node``, ``name`` (if there are names), ``cases`` and ``events`` (the
+        smallest count, negative, if there are few controls), ``expected`` and ``ratio`` (nan with
+        few controls), or ``first`` and ``last`` of windows, and ``signal``. Signals come first.
+        Rules that suppress nothing keep the table of the scan.
     """
     rules = site_rules() if disclosure is None else disclosure
     exact = pd.DataFrame(scan.table)
@@ -48,20 +49,21 @@ def released_cuts(
         return exact.assign(signal=signal)
     found = exact[[name for name in ("node", "name") if name in exact]].copy()
     found["cases"] = [rules.coarse(n) for n in exact["cases"]]
+    # A cut that is known to have cases, few as they are, would narrow the counts of others.
     known = found["cases"].ge(0).to_numpy()
+    found, exact, signal = found[known], exact[known], signal[known]
     if "first" in exact:
         # Expected cases are a share of those of all times, which would follow.
-        times = {name: exact[name].astype("Int64").where(known) for name in ("first", "last")}
-        found = found.assign(**times, ratio=np.nan)
+        found = found.assign(first=exact["first"], last=exact["last"], ratio=np.nan)
     elif "events" in exact:
         controls = np.array([rules.coarse(n) for n in exact["events"] - exact["cases"]])
-        both = known & (controls >= 0)
-        found["events"] = np.where(both, found["cases"] + controls, -rules.least)
         share = (exact["expected"] / exact["events"]).round(DIGITS)
-        found = _with_ratio(found, found["events"] * share, both)
+        events = found["cases"] + controls
+        found["events"] = events.where(controls >= 0, -rules.least)
+        found = _with_ratio(found, (events * share).where(controls >= 0))
     else:
-        found = _with_ratio(found, exact["expected"], known)
-    found["signal"] = signal & known
+        found = _with_ratio(found, exact["expected"])
+    found["signal"] = signal
     # The order of exact statistics would tell them apart; names break ties instead.
     found = found.assign(text=found["node"].astype(str)).sort_values(
         ["signal", "ratio", "text"], ascending=[False, False, True]
@@ -70,10 +72,10 @@ def released_cuts(
     return pd.DataFrame(found.drop(columns=unused).reset_index(drop=True))
 
 
-def _with_ratio(found: pd.DataFrame, expected: pd.Series, known: np.ndarray) -> pd.DataFrame:
-    """Add expected cases and the ratio, where counts are known."""
-    ratio = (found["cases"] / expected).where(known & (expected > 0))
+def _with_ratio(found: pd.DataFrame, expected: pd.Series) -> pd.DataFrame:
+    """Add expected cases, where they are known, and the ratio."""
+    ratio = (found["cases"] / expected).where(expected > 0)
     return found.assign(
-        expected=to_digits(expected.where(known).to_numpy(dtype=float), DIGITS),
+        expected=to_digits(expected.to_numpy(dtype=float), DIGITS),
         ratio=to_digits(ratio.to_numpy(dtype=float), DIGITS),
     )
