@@ -161,7 +161,7 @@ def compared(table: pd.DataFrame, estimand: str, kinds: list[str]) -> tuple[list
 
 def _people(table: pd.DataFrame, kind: str) -> ComparisonTable:
     """Return the people with one of the outcomes."""
-    nothing = dict.fromkeys(["entry", "target", "id"])
+    nothing = dict.fromkeys(["entry", "target", "id", "cluster"])
     time = kind == "time"
     return people_to_compare(
         table, treatment="drug", covariates=COVARIATES, missing="error",

@@ -6,8 +6,10 @@ draws one table of people and compares its groups by pairs of the score ("matchi
 the score ("weights") and both models ("aipw") with steropes and every peer that is installed, each
 in a process of its own that repeats the comparison after a first one of 500 people. ``--python``
 is the interpreter that has the Python peers; R's MatchIt is called by ``Rscript``. A peer that is
-absent, fails or passes the limit of seconds is named with the reason. steropes does the whole
-comparison each time: Table 1, balance, diagnostics and all effects with their errors.
+absent, fails or passes the limit of seconds is named with the reason. "steropes" makes the whole
+comparison (Table 1, balance, diagnostics, all effects with their errors), "parts" only the weights
+or pairs with their balance and the difference with its error. Of the peers MatchIt computes the
+balance, and zEpid an error.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ import numpy as np
 import pandas as pd
 
 PROGRAMS = {
-    "matching": ["steropes", "MatchIt", "psmpy", "dowhy"],
-    "weights": ["steropes", "causallib", "zepid", "dowhy"],
-    "aipw": ["steropes", "causallib", "zepid"],
+    "matching": ["steropes", "parts", "MatchIt", "psmpy", "dowhy"],
+    "weights": ["steropes", "parts", "causallib", "zepid", "dowhy"],
+    "aipw": ["steropes", "parts", "causallib", "zepid"],
 }
 ABSENT = 3  # exit status
 FIRST = 500  # people of a first comparison, which imports and compiles
@@ -54,7 +56,7 @@ def people(n: int, p: int, seed: int = 0) -> pd.DataFrame:
 
 
 def steropes(task: str, table: pd.DataFrame, names: list[str]) -> float:
-    """The whole comparison, with errors that include the score."""
+    """Make the whole comparison, with errors that include the score."""
     from steropes import compare_groups
 
     estimand = "att" if task == "matching" else "ate"
@@ -64,6 +66,23 @@ def steropes(task: str, table: pd.DataFrame, names: list[str]) -> float:
     return float(found.effects["estimate"].iloc[-1])
 
 
+def parts(task: str, table: pd.DataFrame, names: list[str]) -> float:
+    """The objects of steropes alone."""
+    from steropes.designs import DoublyRobust, Matching, PropensityWeights, compare_means
+
+    X, a, y = table[names], table["drug"], table["y"]
+    if task == "aipw":
+        model = DoublyRobust(method="aipw", folds=1).fit(X, a, y)
+        return float(model.effects_["estimate"].iloc[0])
+    if task == "matching":
+        model = Matching(caliper=None).fit(X, a)
+        found = compare_means(y, a, model.weights_, cluster=model.sets_)
+    else:
+        model = PropensityWeights(estimand="ate").fit(X, a)
+        found = compare_means(y, a, model.weights_, weight_model=model)
+    return float(found["estimate"].iloc[2])
+
+
 def psmpy(task: str, table: pd.DataFrame, names: list[str]) -> float:
     """Pairs without replacement on the logit of the score."""
     from psmpy import PsmPy
@@ -71,7 +90,7 @@ def psmpy(task: str, table: pd.DataFrame, names: list[str]) -> float:
     table = table.assign(id=np.arange(len(table)))
     found = PsmPy(table, treatment="drug", indx="id", exclude=["y"])
     found.logistic_ps(balance=False)
-    found.knn_matched(matcher="propensity_logit", replacement=False, drop_unmatched=True)
+    found.kdtree_matched(matcher="propensity_logit", replacement=False, drop_unmatched=True)
     matched = found.df_matched.merge(table[["id", "y"]], on="id")
     means = matched.groupby("drug")["y"].mean()
     return float(means[1] - means[0])
@@ -128,12 +147,13 @@ def dowhy(task: str, table: pd.DataFrame, names: list[str]) -> float:
 def work(name: str, task: str, folder: Path) -> None:
     """Compare in this process and print the estimate, seconds and memory as JSON."""
     sys.path.remove(str(Path(__file__).parent))  # has modules with common names
+    package = {"parts": "steropes"}.get(name, name)
     try:
-        importlib.import_module(name)
+        importlib.import_module(package)
     except ModuleNotFoundError:
         sys.exit(ABSENT)
     warnings.simplefilter("ignore")
-    compare = {f.__name__: f for f in (steropes, psmpy, causallib, zepid, dowhy)}[name]
+    compare = {f.__name__: f for f in (steropes, parts, psmpy, causallib, zepid, dowhy)}[name]
     with np.load(folder / "people.npz") as columns:
         table = pd.DataFrame({column: columns[column] for column in columns.files}, copy=False)
     names = [column for column in table if column.startswith("x")]
@@ -143,7 +163,7 @@ def work(name: str, task: str, folder: Path) -> None:
     wall, spent = time.perf_counter() - wall, time.process_time() - spent
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     found = {"estimate": estimate, "seconds": wall, "processor": spent, "memory": memory}
-    print(json.dumps(found | {"version": version(name)}))
+    print(json.dumps(found | {"version": version(package)}))
 
 
 # -- the run ---------------------------------------------------------------------------------------
@@ -157,7 +177,7 @@ def called(name: str, task: str, folder: Path, given: argparse.Namespace) -> dic
         script = Path(__file__).with_suffix(".R")
         command = ["Rscript", str(script), str(folder / "people.csv"), str(folder / "first.csv")]
     else:
-        python = sys.executable if name == "steropes" else given.python
+        python = sys.executable if name in ("steropes", "parts") else given.python
         command = [python, __file__, "--work", name, "--task", task, "--folder", str(folder)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=given.limit)

@@ -243,7 +243,7 @@ def test_draws_as_replicates_of_one_problem_are_those_of_single_fits(lalonde, st
         time=np.ceil(rng.exponential(20, len(lalonde))), event=rng.integers(0, 3, len(lalonde))
     )
     parts = {"outcome": "re78"} if outcome == "number" else {"time": "time", "event": "event"}
-    none = dict.fromkeys(["outcome", "time", "event", "entry", "target", "id"])
+    none = dict.fromkeys(["outcome", "time", "event", "entry", "target", "id", "cluster"])
     table = people_to_compare(
         people, treatment="treat", covariates=COVARIATES, missing="error", **{**none, **parts}
     )
@@ -264,7 +264,7 @@ def test_draws_as_replicates_of_one_problem_are_those_of_single_fits(lalonde, st
 @pytest.mark.parametrize("outcome", ["re78", "employed"])
 def test_draws_of_an_outcome_model_are_those_of_single_fits(lalonde, outcome, interactions):
     people = lalonde.assign(employed=(lalonde.re78 > 0) * 1)
-    none = dict.fromkeys(["time", "event", "entry", "target", "id"])
+    none = dict.fromkeys(["time", "event", "entry", "target", "id", "cluster"])
     table = people_to_compare(
         people, treatment="treat", covariates=["age", "married", "re75"], missing="error",
         outcome=outcome, **none,

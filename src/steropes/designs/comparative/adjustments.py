@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -213,9 +213,45 @@ def _name_of(step: Step) -> str:
     return "weights" if isinstance(step, PropensityWeights) else "entropy"
 
 
-def unadjusted(n: int) -> Adjustment:
+def unadjusted(table: ComparisonTable) -> Adjustment:
     """Return everybody with a weight of one."""
-    return Adjustment("unadjusted", np.ones(n), None, None, None, "robust (HC0)")
+    return _clustered(
+        table, Adjustment("unadjusted", np.ones(table.n), None, None, None, "robust (HC0)")
+    )
+
+
+def _clustered(table: ComparisonTable, made: Adjustment) -> Adjustment:
+    """Take errors by clusters of people, within which matched sets must lie."""
+    codes, how = table.clusters, f"clustered by {table.cluster!r}"
+    if codes is None:
+        return made
+    if isinstance(made.step, Matching) and made.step.method != "strata":
+        return replace(made, clusters=_of_sets(table, made.method, made.step, codes), errors=how)
+    return replace(made, clusters=codes, errors=f"{made.errors.replace(' (HC0)', '')}, {how}")
+
+
+def _of_sets(table: ComparisonTable, method: str, step: Matching, codes: NDArray) -> NDArray:
+    """Return the clusters of matched people, and −1 for others; refuse sets across clusters."""
+    name = table.cluster
+    if step.replace:
+        raise DataError(
+            f"{method}: errors by clusters are not known after matching with replacement; leave "
+            "out replace or cluster, or take 'weights'."
+        )
+    inside = step.sets_ >= 0
+    sets, own = step.sets_[inside], codes[inside]
+    if len(np.unique(np.column_stack([sets, own]), axis=0)) > len(np.unique(sets)):
+        raise DataError(
+            f"{method}: people of a matched set are in several clusters of {name!r}. Name it in "
+            f"covariates as labels and match within clusters, Matching(exact=[{name!r}]), or take "
+            "'weights'."
+        )
+    if len(np.unique(own)) < 2:
+        raise DataError(
+            f"{method}: all matched people are in one cluster of {name!r}, and errors by clusters "
+            "need two or more; leave cluster out."
+        )
+    return np.where(inside, codes, -1)
 
 
 def adjust_groups(
@@ -249,9 +285,14 @@ def adjust_groups(
     except DataError as error:
         raise DataError(f"{method}: {error}") from error
     if isinstance(step, Matching):
-        return _of_matching(method, step)
+        return _clustered(table, _of_matching(method, step))
     if isinstance(step, BothModels):
         return Adjustment(method, step.weights_, step, None, None, "influence function")
+    return _clustered(table, _of_weights(method, step))
+
+
+def _of_weights(method: str, step: PropensityWeights | EntropyBalancing) -> Adjustment:
+    """Return weights with their errors."""
     reason = step.estimation_left_out
     kept = None if reason else step
     how = (
@@ -277,7 +318,7 @@ def _fit_doubly_robust(table: ComparisonTable, step: DoublyRobust) -> None:
     if table.long and step.treatment_model is None:
         model = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
         step.set_params(treatment_model=model)
-    step.fit(table.columns, table.target, table.outcome.y)
+    step.fit(table.columns, table.target, table.outcome.y, clusters=table.clusters)
 
 
 def _fit_doubly_robust_survival(
@@ -300,7 +341,7 @@ def _fit_doubly_robust_survival(
             treated = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
             step.set_params(treatment_model=treated)
     step.set_params(times=[horizon])
-    step.fit(table.columns, table.target, Surv(table.outcome.y, event))
+    step.fit(table.columns, table.target, Surv(table.outcome.y, event), clusters=table.clusters)
 
 
 def _of_matching(method: str, step: Matching) -> Adjustment:

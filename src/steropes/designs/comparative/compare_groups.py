@@ -66,6 +66,7 @@ def compare_groups(
     adjust: Adjust = "weights",
     target: object = None,
     id: str | None = None,
+    cluster: str | None = None,
     missing: Missing = "error",
     model: Any = None,
     interactions: bool | Sequence[str] | None = None,
@@ -113,6 +114,9 @@ def compare_groups(
     id : str, optional
         Column of ids of people, which are checked to be unique; for a long table and for the
         order of tied matches.
+    cluster : str, optional
+        Column of clusters whose people may be alike, such as hospitals or families. Errors are
+        then by clusters, and a bootstrap draws clusters. Matched sets must lie within clusters.
     missing : {"error", "indicator"}, default "error"
         Missing covariates are an error; or take the median with an indicator column, and for
         labels a level of their own.
@@ -188,7 +192,7 @@ def compare_groups(
     code = check_estimand(estimand)
     table = people_to_compare(
         data, treatment=treatment, covariates=covariates, outcome=outcome, time=time, event=event,
-        entry=entry, target=target, id=id, missing=missing,
+        entry=entry, target=target, id=id, cluster=cluster, missing=missing,
     )  # fmt: skip
     settings = _Settings(code, interactions, ties, bootstrap, random_state, level)
     settings.check(table, horizon)
@@ -198,9 +202,9 @@ def compare_groups(
     call = {
         "treatment": treatment, "outcome": outcome, "time": time, "event": event, "entry": entry,
         "covariates": covariates, "estimand": estimand, "adjust": adjust, "target": target,
-        "id": id, "missing": missing, "model": model, "interactions": interactions,
-        "horizon": horizon, "ties": ties, "bootstrap": bootstrap, "level": level,
-        "random_state": random_state,
+        "id": id, "cluster": cluster, "missing": missing, "model": model,
+        "interactions": interactions, "horizon": horizon, "ties": ties, "bootstrap": bootstrap,
+        "level": level, "random_state": random_state,
     }  # fmt: skip
     defaults = compare_groups.__kwdefaults__ or {}
     call = {name: value for name, value in call.items() if value is not defaults.get(name, call)}
@@ -285,7 +289,7 @@ class _Settings:
         call: Mapping[str, Any],
     ) -> GroupComparison:
         """Adjust the groups by each method and estimate the effects."""
-        plain = unadjusted(table.n)
+        plain = unadjusted(table)
         made = {
             name: adjust_groups(table, name, step, horizon)
             for name, step in steps.items()
@@ -315,7 +319,7 @@ class _Settings:
         """Estimate the effects without adjustment, in people with an observed outcome."""
         if not table.outcome.observed.all():
             table = table.take(np.flatnonzero(table.outcome.observed))
-            plain = unadjusted(table.n)
+            plain = unadjusted(table)
         rows = marginal_effects(table, plain, at, self.ties, self.level)
         if not self.bootstrap:
             return rows
@@ -324,7 +328,7 @@ class _Settings:
             (drawn, np.ones(len(drawn)))
             for drawn in (copies(draws, k) for k in range(self.bootstrap))
         )
-        return self._with_errors(rows, self._effects_of(table, parts, rows, at), "people")
+        return self._with_errors(rows, self._effects_of(table, parts, rows, at), _units(table))
 
     def _adjusted(
         self, table: ComparisonTable, adjustment: Adjustment, at: float | None
@@ -344,16 +348,17 @@ class _Settings:
                 return marginal_effects(some, refitted, at, self.ties, self.level)
 
             drawn_people = self._draws_of_people(table)
-            return self._with_errors(rows, refitted_values(table, again, drawn_people), "people")
+            values = refitted_values(table, again, drawn_people)
+            return self._with_errors(rows, values, _units(table))
         parts: Iterator[tuple[NDArray, NDArray] | None]
         if isinstance(step, Matching) and step.method != "strata":
             draws = draws_of_sets(adjustment, self.bootstrap, self.random_state)
             drawn = (copies(draws, k) for k in range(self.bootstrap))
             parts = ((some, adjustment.weights[some]) for some in drawn)
-            units = "matched sets"
+            units = "matched sets" if table.clusters is None else _units(table)
         else:
             parts = resampled_weights(table, adjustment, self._draws_of_people(table))
-            units = "people"
+            units = _units(table)
         return self._with_errors(rows, self._effects_of(table, parts, rows, at), units)
 
     def _model(self, table: ComparisonTable, at: float | None) -> list[EffectRow]:
@@ -370,12 +375,12 @@ class _Settings:
         draws = self._draws_of_people(table)
         if table.outcome.event is None:
             model = StandardizedModel(table, self.estimand, self.interactions)
-            return self._with_errors(rows, model.values_of_draws(draws), "people")
-        return self._with_errors(rows, refitted_values(table, again, draws), "people")
+            return self._with_errors(rows, model.values_of_draws(draws), _units(table))
+        return self._with_errors(rows, refitted_values(table, again, draws), _units(table))
 
     def _draws_of_people(self, table: ComparisonTable) -> SeededDraws:
-        """Draw people with replacement."""
-        return draws_of_people(table.n, self.bootstrap, self.random_state)
+        """Draw people with replacement, or clusters of them."""
+        return draws_of_people(table.n, self.bootstrap, self.random_state, table.clusters)
 
     def _effects_of(
         self,
@@ -404,3 +409,8 @@ class _Settings:
     ) -> list[EffectRow]:
         """Replace the errors by those of a bootstrap."""
         return with_bootstrap_errors(rows, values, units, self.level)
+
+
+def _units(table: ComparisonTable) -> str:
+    """Return what a bootstrap draws."""
+    return "people" if table.clusters is None else "clusters of people"

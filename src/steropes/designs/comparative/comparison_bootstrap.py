@@ -55,9 +55,9 @@ class SeededDraws(Draws):
         self.seed = seed
 
 
-def draws_of_people(n: int, count: int, seed: int) -> SeededDraws:
-    """Draw n people with replacement."""
-    return SeededDraws(np.ones(n), None, count, seed)
+def draws_of_people(n: int, count: int, seed: int, clusters: NDArray | None = None) -> SeededDraws:
+    """Draw n people with replacement, or as many clusters as there are."""
+    return SeededDraws(np.ones(n), clusters, count, seed)
 
 
 def draws_of_sets(adjustment: Adjustment, count: int, seed: int) -> SeededDraws:

@@ -83,6 +83,10 @@ class ComparisonTable:
         Ids of people.
     described : DataFrame or None
         Columns of covariates for Table 1, with missing values.
+    clusters : ndarray of int, shape (n,), or None
+        Codes of clusters of people.
+    cluster : str
+        The column of the clusters.
     """
 
     X: pd.DataFrame | Design
@@ -91,6 +95,8 @@ class ComparisonTable:
     outcome: Outcome
     ids: NDArray | None = None
     described: pd.DataFrame | None = None
+    clusters: NDArray | None = None
+    cluster: str = ""
 
     @cached_property
     def columns(self) -> CovariateColumns:
@@ -116,7 +122,13 @@ class ComparisonTable:
             parts = [x[rows] for _, x in columns.chunks()]
             drawn = sp.hstack([sp.csc_array(x) for x in parts], format="csc")
             X = Design(blocks_of_sparse(drawn, columns.names), columns.names)
-        return ComparisonTable(X, self.target[rows], self.names, self.outcome.take(rows))
+        codes = (
+            None if self.clusters is None else np.unique(self.clusters[rows], return_inverse=True)
+        )
+        return ComparisonTable(
+            X, self.target[rows], self.names, self.outcome.take(rows), cluster=self.cluster,
+            clusters=None if codes is None else codes[1],
+        )  # fmt: skip
 
 
 def people_to_compare(
@@ -130,19 +142,21 @@ def people_to_compare(
     entry: str | None,
     target: object,
     id: str | None,
+    cluster: str | None,
     missing: Missing,
 ) -> ComparisonTable:
     """Read and check the columns of a comparison; see `compare_groups`."""
     if missing not in ("error", "indicator"):
         raise DataError(f"missing must be 'error' or 'indicator', not {missing!r}.")
     given = {"treatment": treatment, "outcome": outcome, "time": time, "event": event,
-             "entry": entry, "id": id}  # fmt: skip
+             "entry": entry, "id": id, "cluster": cluster}  # fmt: skip
     for argument, name in given.items():
         if name is not None and not isinstance(name, str):
             raise DataError(f"{argument} must be the name of a column, not {name!r}.")
     parts = _columns_of_outcome(outcome, time, event, entry)
     wide = _wide_names(covariates, treatment, parts, id)
-    names = dict.fromkeys([treatment, *parts.values(), *(wide or ()), *([id] if id else [])])
+    others = [name for name in (id, cluster) if name is not None]
+    names = dict.fromkeys([treatment, *parts.values(), *(wide or ()), *others])
     frame = read_columns(data, list(names), "data")
     if not len(frame):
         raise DataError("data has no rows.")
@@ -178,7 +192,8 @@ def people_to_compare(
         refuse_indicators_of_one_group(X[indicators], code)
         if repeated := repeated_columns(X[indicators]):
             X = X.drop(columns=repeated)
-    table = ComparisonTable(X, code, groups, found, ids, described)
+    codes = None if cluster is None else _clusters(frame[cluster], cluster, treatment)
+    table = ComparisonTable(X, code, groups, found, ids, described, codes, cluster or "")
     _refuse_copies(table, treatment, next(iter(parts.values())))
     return table
 
@@ -310,6 +325,17 @@ def _outcome(frame: pd.DataFrame, parts: dict[str, str]) -> Outcome:
     if not (event == 1).any():
         raise DataError(f"event {parts['event']!r} has no 1, so nobody had the event.")
     return Outcome("time", time, event.astype(np.int64), entry)
+
+
+def _clusters(column: pd.Series, name: str, treatment: str) -> NDArray:
+    """Return codes of clusters; refuse missing ones, and fewer than two."""
+    if name == treatment:
+        raise DataError(f"cluster {name!r} is the treatment itself; name a column of clusters.")
+    refuse_missing(column, f"cluster {name!r}")
+    codes = pd.factorize(column)[0].astype(np.int64)
+    if codes.max() < 1:
+        raise DataError(f"cluster {name!r} has one value; errors by clusters need two or more.")
+    return codes
 
 
 def _ids(column: pd.Series, name: str) -> NDArray:

@@ -12,6 +12,7 @@ from steropes.designs.comparative.abadie_imbens import matching_estimate
 from steropes.designs.comparative.adjustments import Adjustment, BothModels
 from steropes.designs.comparative.comparison_table import ComparisonTable, Outcome
 from steropes.designs.comparative.effect_rows import EffectRow, Values, contrasts
+from steropes.designs.comparative.group_means import small_sample_factor
 from steropes.designs.comparative.group_statistics import group_statistics
 from steropes.designs.comparative.matching import Matching
 from steropes.designs.effects.two_group_cox import Ties, TwoGroupCox
@@ -124,10 +125,15 @@ def _hazard_ratio(
     used = w > 0 if model is None else np.ones(table.n, dtype=bool)
     fit = _cox(outcome.take(used), table.target[used], w[used], ties)
     labels = None if clusters is None else clusters[used]
-    kind: Literal["robust", "HC1"] = "robust" if clusters is None else "HC1"
-    V = fit.vcov(kind, labels, weight_model=model) if model else fit.vcov(kind, labels)
+    if model is not None:
+        variance = float(fit.vcov("robust", labels, weight_model=model).iloc[0, 0])
+        if labels is not None:
+            variance *= small_sample_factor(len(labels), len(np.unique(labels)))
+    else:
+        kind: Literal["robust", "HC1"] = "robust" if clusters is None else "HC1"
+        variance = float(fit.vcov(kind, labels).iloc[0, 0])
     return EffectRow.of(
-        adjustment.method, "hazard ratio", float(fit.coef_[0]), float(np.sqrt(V.iloc[0, 0])),
+        adjustment.method, "hazard ratio", float(fit.coef_[0]), float(np.sqrt(variance)),
         adjustment.errors, level,
     )  # fmt: skip
 

@@ -29,6 +29,7 @@ from steropes.designs.values.argument_checks import check_flag, check_real
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.designs.values.input_checks import require_numbers
 from steropes.errors import DataError, listed
+from steropes.models.cumulative.cumulative_probability_model import CumulativeProbabilityModel
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.fitting.sklearn_base import BaseEstimator
 from steropes.models.multinomial.multinomial_logistic_regression import (
@@ -61,7 +62,8 @@ class PropensityWeights(BaseEstimator):
     model : estimator, optional
         Unfitted model of the treatment with ``predict_proba``, which is cloned, such as
         ``LogisticRegression(prior=Laplace(), cv=10)``. Default: `LogisticRegression` or, for
-        several groups, `MultinomialLogisticRegression`, both by maximum likelihood.
+        several groups, `MultinomialLogisticRegression`, both by maximum likelihood. Probit scores
+        of two groups are those of ``CumulativeProbabilityModel(link="probit")``.
     stabilized : bool, default False
         Multiply the weights of each group by its share of the people; under "ate", "att" and
         "atc". Means of groups do not change, but weighted hazard ratios do.
@@ -247,7 +249,8 @@ class PropensityWeights(BaseEstimator):
         if model is None:
             return None, "the scores were given"
         known = isinstance(model, LogisticRegression | MultinomialLogisticRegression)
-        if not known:
+        probit = isinstance(model, CumulativeProbabilityModel) and model.link == "probit"
+        if not (known or probit):
             return None, f"{type(model).__name__} has no score contributions"
         if model.prior_ is not None:
             return None, "the model has a prior"

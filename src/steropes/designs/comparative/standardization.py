@@ -92,6 +92,7 @@ class StandardizedModel:
     ) -> None:
         self.binary = table.outcome.kind == "binary"
         self.target, self.y = table.target == 1, table.outcome.y
+        self.clusters, self.errors = table.clusters, _clustered(STACKED, table)
         self.population = population_of(self.target, estimand)
         self.X, names = _coded(table)
         self.products = _products(table, names, interactions)
@@ -139,17 +140,19 @@ class StandardizedModel:
                 [slope.sum() * np.array([1.0, treated]), along, treated * along[self.products]]
             )
             on_means[:, k] = q * (there - values[k]) + influence @ gradient
-        V = GroupStatistics(self.statistic, values, on_means).covariance()
+        V = GroupStatistics(self.statistic, values, on_means).covariance(self.clusters)
         rows = [
-            EffectRow.of(METHOD, measure, value, se, STACKED, level, groups=(values[0], values[1]))
+            EffectRow.of(METHOD, measure, value, se, self.errors, level,
+                         groups=(values[0], values[1]))
             for measure, value, se in contrasts(self.statistic, values, V)
-        ]
+        ]  # fmt: skip
         if self.conditional:
-            se = float(np.sqrt((influence[:, 1] ** 2).sum()))
+            own = GroupStatistics("", self.beta[:2], influence[:, :2]).covariance(self.clusters)
             measure, scale = self.conditional
+            how = "robust (HC0)" if self.clusters is None else self.errors
             rows.append(
-                EffectRow.of(METHOD, measure, float(self.beta[1]), se, "robust (HC0)", level,
-                             scale=scale)
+                EffectRow.of(METHOD, measure, float(self.beta[1]), float(np.sqrt(own[1, 1])), how,
+                             level, scale=scale)
             )  # fmt: skip
         return rows
 
@@ -185,6 +188,11 @@ class StandardizedModel:
     def _slope(self, mean: NDArray) -> NDArray:
         """Return the derivative of means in the linear predictor."""
         return mean * (1 - mean) if self.binary else np.ones(len(mean))
+
+
+def _clustered(how: str, table: ComparisonTable) -> str:
+    """Add the clusters to the name of errors."""
+    return how if table.clusters is None else f"{how}, clustered by {table.cluster!r}"
 
 
 def _name_of_treatment(names: list[str]) -> str:
@@ -255,18 +263,18 @@ def _of_times(
     name = _name_of_treatment(list(table.X))
     people = table.X.assign(**{name: table.target.astype(float)})
     model = CoxRegression(ties=ties).fit(people, Surv(outcome.y, outcome.event, outcome.entry))
-    found = model.summary(kind="robust").loc[name]
+    found = model.summary(kind="robust", cluster=table.clusters).loc[name]
     rows = [
-        EffectRow.of(METHOD, "hazard ratio", float(found["coef"]), float(found["se"]), "robust",
-                     level, scale="conditional")
+        EffectRow.of(METHOD, "hazard ratio", float(found["coef"]), float(found["se"]),
+                     _clustered("robust", table), level, scale="conditional")
     ]  # fmt: skip
     if horizon is None:
         return rows
     inside = population_of(table.target == 1, estimand) > 0
     curves = model.curves.standardized_survival(
-        people[inside], times=[horizon], by=name, kind="robust"
+        people[inside], times=[horizon], by=name, kind="robust", cluster=table.clusters
     )
-    how = "robust, given the covariates"
+    how = _clustered("robust, given the covariates", table)
     survival = curves.survival["survival"].to_numpy()[::-1]
     means = curves.restricted_means["mean"].to_numpy()[::-1]
     assert curves.differences is not None

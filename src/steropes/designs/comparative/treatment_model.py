@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.errors import DataError, SeparationError, listed
+from steropes.models.cumulative.cumulative_probability_model import CumulativeProbabilityModel
 from steropes.models.estimators.penalized_model import PenalizedModel
 
 __all__ = ["fit_treatment_model", "refuse_model_beside_scores"]
@@ -48,7 +50,7 @@ def fit_treatment_model(
     SeparationError
         A model of this package has no maximum.
     """
-    kind = type(model).__name__
+    kind, groups = type(model).__name__, len(np.unique(treatment))
     try:
         model = clone(model)
     except TypeError as error:
@@ -57,6 +59,8 @@ def fit_treatment_model(
         ) from error
     data = columns.coded if isinstance(model, PenalizedModel) else columns.source
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    if isinstance(model, CumulativeProbabilityModel):  # has probabilities of categories only
+        treatment = pd.Categorical(treatment, ordered=True)
     try:
         model.fit(data, treatment, **weights)
         score = np.asarray(model.predict_proba(data), dtype=float)
@@ -64,7 +68,7 @@ def fit_treatment_model(
         raise
     except (AttributeError, TypeError, ValueError) as error:
         raise DataError(f"The model {kind} cannot be used: {_reason(columns, weights)}") from error
-    expected = (columns.n, len(np.unique(treatment)))
+    expected = (columns.n, groups)
     if score.shape != expected:
         raise DataError(
             f"predict_proba of the model {kind} has the shape {score.shape}, not {expected}."

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from steropes.data.html_representations import TextInHtml
 from steropes.designs.propensity.balancing_weights import log_weight_slopes
+from steropes.designs.propensity.probit_scores import ProbitScores
 from steropes.designs.propensity.propensity_weights import STABILISED, focal_arm, weights_of_arms
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.errors import DataError
@@ -15,12 +20,15 @@ from steropes.fit import Problem
 from steropes.infer.baseline_hazard import fitted_state
 from steropes.infer.estimated_weights import influence_through_predictor
 from steropes.infer.independent_row_scores import outcome_and_predictor
+from steropes.models.cumulative.cumulative_probability_model import CumulativeProbabilityModel
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.multinomial.multinomial_logistic_regression import (
     MultinomialLogisticRegression,
 )
 
 __all__ = ["EstimatedWeights"]
+
+MODELS = (LogisticRegression, MultinomialLogisticRegression, CumulativeProbabilityModel)
 
 
 class EstimatedWeights(TextInHtml):
@@ -33,9 +41,10 @@ class EstimatedWeights(TextInHtml):
 
     Parameters
     ----------
-    model : LogisticRegression or MultinomialLogisticRegression
-        Propensity model of two or of several arms, fitted without a prior to all rows. Penalised
-        estimates have a bias of the order of their errors, which influences do not include.
+    model : LogisticRegression, MultinomialLogisticRegression or CumulativeProbabilityModel
+        Propensity model of two or of several arms, fitted without a prior to all rows; the last
+        one is for probit scores of two arms. Penalised estimates have a bias of the order of their
+        errors, which influences do not include.
     estimand : {"att", "ate", "atc", "ato", "atm", "entropy"}, default "att"
         As in `propensity_weights`. With several arms "ate", "att" (in the arm ``focal``), "ato"
         (Li and Li 2019), "atm" or "entropy".
@@ -85,7 +94,7 @@ class EstimatedWeights(TextInHtml):
 
     def __init__(
         self,
-        model: LogisticRegression | MultinomialLogisticRegression,
+        model: LogisticRegression | MultinomialLogisticRegression | CumulativeProbabilityModel,
         estimand: AnyEstimand = "att",
         *,
         stabilized: bool = True,
@@ -93,11 +102,10 @@ class EstimatedWeights(TextInHtml):
         focal: object = None,
     ) -> None:
         several = isinstance(model, MultinomialLogisticRegression)
-        known = several or isinstance(model, LogisticRegression)
-        if not known or not model.__sklearn_is_fitted__():
+        if not isinstance(model, MODELS) or not model.__sklearn_is_fitted__():
             raise DataError(
-                "The model of estimated weights must be a fitted LogisticRegression or "
-                "MultinomialLogisticRegression."
+                "The model of estimated weights must be a fitted LogisticRegression, "
+                "MultinomialLogisticRegression or CumulativeProbabilityModel."
             )
         if model.prior_ is not None:
             raise DataError(
@@ -105,18 +113,16 @@ class EstimatedWeights(TextInHtml):
                 "maximum likelihood. Fit it with prior=None and few columns, or take robust errors "
                 "with the weights as known: kind='robust'."
             )
-        self._problem = model._require_data("estimated weights")
-        self._beta = model._beta
-        scores, arm = _scores_and_arms(self._problem, self._beta)
+        labels, scores, arm, chain, self._through = _of_model(model)
         name = check_estimand(estimand)
-        code = focal_arm(name, list(model.classes_), focal)
+        code = focal_arm(name, labels, focal)
         self._values = weights_of_arms(
             scores, arm, name, stabilized=stabilized, largest=largest, focal=code
         )
         slopes = log_weight_slopes(scores, arm, name, code)
         constant = np.zeros(len(arm), bool) if largest is None else self._values >= largest
         # Derivatives of log weights in the rows of η: those of the one predictor or of each arm.
-        slopes = np.where(constant[:, None], 0.0, slopes)
+        slopes = np.where(constant[:, None], 0.0, slopes * chain)
         self._slopes = slopes if several else slopes[:, 1:]
         share = np.bincount(arm, minlength=scores.shape[1]) / len(arm)
         stabilised = stabilized and name in STABILISED
@@ -149,7 +155,20 @@ class EstimatedWeights(TextInHtml):
         """
         total = self._on_share @ (self._by_share.T @ outcome)
         along = np.concatenate([slope[:, None] * outcome for slope in self._slopes.T])
-        return np.asarray(total + influence_through_predictor(self._problem, self._beta, along))
+        return np.asarray(total + self._through(along))
+
+
+def _of_model(
+    model: LogisticRegression | MultinomialLogisticRegression | CumulativeProbabilityModel,
+) -> tuple[list[Any], NDArray, NDArray, NDArray, Callable[[NDArray], NDArray]]:
+    """Return labels of arms, scores, arms, d logits / dη and influences through η."""
+    if isinstance(model, CumulativeProbabilityModel):
+        probit = ProbitScores(model)
+        return [0, 1], probit.scores, probit.arm, probit.chain[:, None], probit.influences
+    problem = model._require_data("estimated weights")
+    scores, arm = _scores_and_arms(problem, model._beta)
+    through = partial(influence_through_predictor, problem, model._beta)
+    return list(model.classes_), scores, arm, np.ones((1, 1)), through
 
 
 def _scores_and_arms(problem: Problem, beta: NDArray) -> tuple[NDArray, NDArray]:
