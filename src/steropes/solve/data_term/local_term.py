@@ -25,12 +25,13 @@ from .data_term_interfaces import Accuracy, CurvatureAt, Trial
 from .device_columns import DeviceColumns
 from .row_subsampling import effective_rows, thinned
 from .row_weights import RowMultiples, weights_of_rows, weights_on_device
+from .term_without_nuisance import TermWithoutNuisance
 from .working_set import WorkingColumns
 
 __all__ = ["LocalTerm"]
 
 
-class LocalTerm:
+class LocalTerm(TermWithoutNuisance):
     """Replicates of one model: the same X and outcome with different row weights or offsets.
 
     Parameters
@@ -176,32 +177,9 @@ class LocalTerm:
         return self._loss
 
     @property
-    def data_loss(self) -> np.ndarray:
-        """See `DataTerm`."""
-        return self.loss
-
-    @property
     def dispersion(self) -> np.ndarray | float:
         """See `DataTerm.dispersion`."""
         return self.likelihood.dispersion(self.loss, self.total)
-
-    @property
-    def nuisance_decrement(self) -> np.ndarray:
-        """See `DataTerm`."""
-        return np.zeros(self.lanes)
-
-    @property
-    def nuisance_error(self) -> np.ndarray:
-        """See `DataTerm`."""
-        return np.zeros(self.lanes)
-
-    def nuisance(self, lane: int) -> Nuisance | None:
-        """See `DataTerm.nuisance`."""
-        return None
-
-    def readmit(self, tol: float) -> np.ndarray:
-        """See `DataTerm.readmit`."""
-        return np.zeros(self.lanes, bool)
 
     def place(self, beta: Array, like: Nuisance | None = None) -> None:
         """See `DataTerm.place`."""

@@ -19,6 +19,7 @@ from ....likelihoods.nuisance_parameters import Nuisance
 from ....likelihoods.shard_risk_sets import Hazards
 from ....priors import Prior
 from ..data_term_interfaces import Accuracy, CurvatureAt, Trial
+from ..term_without_nuisance import TermWithoutNuisance
 from ..working_set import WorkingSet
 from .shard_messages import (
     Answer,
@@ -78,7 +79,7 @@ class ShardedState:
     hazards: Hazards | None = None
 
 
-class ShardedTerm:
+class ShardedTerm(TermWithoutNuisance):
     """Replicates of one model with rows in shards.
 
     Parameters
@@ -195,32 +196,9 @@ class ShardedTerm:
         return self.totals_at_points.loss
 
     @property
-    def data_loss(self) -> np.ndarray:
-        """See `DataTerm`."""
-        return self.loss
-
-    @property
     def dispersion(self) -> np.ndarray | float:
         """See `DataTerm.dispersion`."""
         return self.family.dispersion(self.loss, self.total)
-
-    @property
-    def nuisance_decrement(self) -> np.ndarray:
-        """See `DataTerm`."""
-        return np.zeros(self.lanes)
-
-    @property
-    def nuisance_error(self) -> np.ndarray:
-        """See `DataTerm`."""
-        return np.zeros(self.lanes)
-
-    def nuisance(self, lane: int) -> Nuisance | None:
-        """See `DataTerm.nuisance`."""
-        return None
-
-    def readmit(self, tol: float) -> np.ndarray:
-        """See `DataTerm.readmit`."""
-        return np.zeros(self.lanes, bool)
 
     def evaluate_at(self, at: At) -> ShardedState:
         """Request losses at a point, with gradients, because most trial points are accepted."""
