@@ -16,6 +16,9 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
+
+from steropes.studies import OmopDatabase
 
 PASSWORD = "pa/ss@w:rd 7"  # with all that a URL must not hold as it is
 
@@ -79,3 +82,20 @@ def _user() -> str | None:
         return None
     known = {account.pw_name for account in pwd.getpwall()}
     return "postgres" if "postgres" in known else "nobody"
+
+
+def address(host: str, password: str | None = None, schema: str = "") -> str:
+    """Return the URL of the server at a socket."""
+    secret = f":{quote(password, safe='')}" if password else ""
+    return f"postgresql://site{secret}@/postgres?host={host}" + (schema and f"&schema={schema}")
+
+
+def tables_of(url: str, schema: str) -> set[str]:
+    """Return the names of the tables in a schema."""
+    with OmopDatabase(url) as db:
+        return {
+            name
+            for (name,) in db._source._cache.rows(
+                f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}'"
+            )
+        }

@@ -11,10 +11,9 @@ import traceback
 from dataclasses import replace
 from urllib.parse import quote
 
-import duckdb
 import pandas as pd
-import postgres_server
 import pytest
+from postgres_server import PASSWORD, address, tables_of
 from test_circe import NEW_USERS
 
 from steropes.errors import DataError
@@ -33,8 +32,6 @@ from steropes.studies import (
 from steropes.studies.cli.command_line import run
 from steropes.studies.cohorts import (
     circe_cohorts,
-    condition_cohorts,
-    drug_era_cohorts,
     read_cohorts,
 )
 from steropes.studies.covariates.feature_extraction import FeatureRules, extract_features
@@ -42,53 +39,7 @@ from steropes.studies.database.omop import RecordsOf
 from steropes.studies.database.result_upload import write_results
 
 dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
-PASSWORD = postgres_server.PASSWORD
 QUICK = {"folds": 2, "tie_orders": 0}
-COHORTS = """
-CREATE TABLE results.cohort AS
-SELECT 1 AS cohort_definition_id, person_id AS subject_id, drug_era_start_date AS cohort_start_date,
-       drug_era_end_date AS cohort_end_date FROM cdm.drug_era WHERE drug_concept_id = 1118084
-UNION ALL SELECT 2, person_id, drug_era_start_date, drug_era_end_date
-FROM cdm.drug_era WHERE drug_concept_id = 1124300
-UNION ALL SELECT 3, person_id, condition_start_date, condition_start_date
-FROM cdm.condition_occurrence WHERE condition_concept_id = 192671
-"""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """The demonstration's database in schema cdm, cohorts in schema results; gives the socket."""
-    if postgres_server.programs() is None:
-        pytest.skip("there is no PostgreSQL server to start")
-    with postgres_server.server(tmp_path_factory.mktemp("pg")) as host:
-        with (
-            duckdb.connect(str(demo_database()), read_only=True) as con,
-            contextlib.closing(dbapi.connect(address(host, PASSWORD))) as to,
-            to.cursor() as cursor,
-        ):
-            cursor.execute("CREATE SCHEMA cdm")
-            cursor.execute("CREATE SCHEMA results")
-            cursor.execute("CREATE SCHEMA mine")
-            cursor.execute("CREATE SCHEMA whole")
-            for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
-                rows = con.sql(f"FROM {name}").to_arrow_table()
-                rows = rows.rename_columns([c.lower() for c in rows.column_names])
-                if rows.num_rows or name in ("device_exposure", "note"):
-                    cursor.adbc_ingest(name, rows, mode="create", db_schema_name="cdm")
-            cursor.execute(COHORTS)
-            to.commit()
-        yield host
-
-
-def address(host, password=None, schema=""):
-    secret = f":{quote(password, safe='')}" if password else ""
-    return f"postgresql://site{secret}@/postgres?host={host}" + (schema and f"&schema={schema}")
-
-
-@pytest.fixture
-def url(server, monkeypatch):
-    monkeypatch.setenv("STEROPES_DATABASE_PASSWORD", PASSWORD)
-    return address(server, schema="cdm")
 
 
 def test_a_study_is_the_same_to_the_last_digit(url, tmp_path, capsys):
@@ -160,16 +111,6 @@ def test_a_grid_writes_its_results_to_a_schema_where_asked(url, tmp_path):
     command = ["grid", str(tmp_path / "grid.json"), "--database", url, f"--output={tmp_path}"]
     assert run([*command, "--results-schema=whole"]) == 0
     assert {"cm_result", "cm_attrition", "cohort"} <= tables_of(url, "whole")
-
-
-def tables_of(url, schema):
-    with OmopDatabase(url) as db:
-        return {
-            name
-            for (name,) in db._source._cache.rows(
-                f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}'"
-            )
-        }
 
 
 def test_results_go_to_no_database_that_is_not_a_server(capsys):
@@ -359,14 +300,6 @@ def test_nothing_that_goes_wrong_tells_the_password(server, change, said, capsys
         assert not any(secret in text for text in shown)
 
 
-def test_a_query_that_fails_is_told_without_rows_or_password(url):
-    with OmopDatabase(url) as db:
-        db._source._cache.server.connection.close()
-        with pytest.raises(DataError, match="postgres: cannot read the table concept") as caught:
-            db.concept_name(1118084)
-        assert PASSWORD not in str(caught.value)
-
-
 def test_credentials_come_from_a_file(server, monkeypatch, tmp_path):
     path = tmp_path / "credentials.toml"
     path.write_text(f'user = "site"\npassword = "{PASSWORD}"\n')
@@ -378,168 +311,6 @@ def test_credentials_come_from_a_file(server, monkeypatch, tmp_path):
 
 
 # -- dates and ids that are stored in other types ----------------------------------------------
-
-SMALL = """
-CREATE TABLE {s}.person AS SELECT i AS person_id, 8532 AS gender_concept_id, 1960 AS year_of_birth
-FROM generate_series(1, 6) i;
-CREATE TABLE {s}.observation_period AS SELECT i AS person_id,
-  date '2009-01-01' AS observation_period_start_date,
-  date '2011-12-31' AS observation_period_end_date FROM generate_series(1, 6) i;
-CREATE TABLE {s}.drug_era AS SELECT i AS person_id, 1 AS drug_concept_id,
-  date '2010-06-14' + i AS drug_era_start_date, date '2010-07-14' + i AS drug_era_end_date
-FROM generate_series(1, 6) i;
-CREATE TABLE {s}.condition_occurrence AS SELECT i AS person_id, 3 AS condition_concept_id,
-  date '2010-08-01' + i AS condition_start_date FROM generate_series(1, 6) i;
-CREATE TABLE {s}.concept AS SELECT i AS concept_id, 'c' AS concept_name
-FROM generate_series(1, 3) i;
-"""
-
-
-@pytest.fixture
-def small(server, monkeypatch):
-    """A small CDM in a schema of its own: a function that runs SQL in it, and its URL."""
-    monkeypatch.setenv("STEROPES_DATABASE_PASSWORD", PASSWORD)
-    with (
-        contextlib.closing(dbapi.connect(address(server, PASSWORD))) as to,
-        to.cursor() as cursor,
-    ):
-
-        def sql(*statements):
-            for statement in statements:
-                cursor.execute(statement)
-            to.commit()
-
-        sql("CREATE SCHEMA small", *SMALL.format(s="small").split(";")[:-1])
-        yield sql, address(server, schema="small")
-        sql("DROP SCHEMA small CASCADE", "ALTER DATABASE postgres RESET timezone")
-
-
-def eras_and_outcomes(url, **options):
-    with OmopDatabase(url, **options) as db:
-        made = drug_era_cohorts(db, {1: 1}) + condition_cohorts(db, {3: 3})
-    return [made.subject.tolist(), *(d.astype(str).tolist() for d in (made.start, made.end))]
-
-
-def test_instants_are_read_in_the_stated_time_zone_whatever_the_session_has(small, monkeypatch):
-    sql, url = small
-    expected = eras_and_outcomes(url)
-    change = "ALTER TABLE small.{0} ALTER {1} TYPE {2} USING {3}"
-    for column in ("drug_era_start_date", "drug_era_end_date"):
-        sql(change.format("drug_era", column, "timestamptz", f"{column} AT TIME ZONE 'UTC'"))
-        sql(f"UPDATE small.drug_era SET {column} = {column}::date::timestamp AT TIME ZONE 'UTC'")
-    late = "condition_start_date + interval '23 hours'"
-    sql(change.format("condition_occurrence", "condition_start_date", "timestamp", late))
-    assert eras_and_outcomes(url) == expected
-    sql("ALTER DATABASE postgres SET timezone = 'America/New_York'")
-    assert eras_and_outcomes(url) == expected
-    monkeypatch.setenv("PGTZ", "Pacific/Kiritimati")
-    assert eras_and_outcomes(url) == expected
-    assert eras_and_outcomes(url, time_zone="America/New_York") != expected
-    host = url.split("host=")[1].split("&")[0]
-    with contextlib.closing(dbapi.connect(address(host, PASSWORD))) as c:
-        assert eras_and_outcomes(c, schema="small") == expected
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "said"),
-    [
-        ("drug_era_start_date", "1987-02-30", "drug_era: drug_era_start_date has values that"),
-        ("drug_era_end_date", "", "drug_era: drug_era_end_date has values that"),
-        ("person_id", "P17", "drug_era: person_id has values that"),
-        ("person_id", "3.5", "drug_era: person_id has values that"),
-        ("drug_concept_id", "1", "drug_era: drug_concept_id is declared as text"),
-    ],
-)
-def test_text_in_the_place_of_dates_and_ids_is_read_or_refused_without_the_value(
-    small, column, value, said
-):
-    sql, url = small
-    expected = eras_and_outcomes(url)
-    sql(f"ALTER TABLE small.drug_era ALTER {column} TYPE text")
-    if column != "drug_concept_id":
-        assert eras_and_outcomes(url) == expected
-    sql(f"UPDATE small.drug_era SET {column} = '{value}' WHERE drug_era_end_date::text LIKE '%-18'")
-    with pytest.raises(DataError, match=said) as refused:
-        eras_and_outcomes(url)
-    assert len(value) < 2 or value not in str(refused.value)
-
-
-def test_numbers_that_are_no_ids_are_refused_and_large_ids_are_not_rounded(small):
-    sql, url = small
-    large = 2**53 + 1
-    sql("ALTER TABLE small.drug_era ALTER person_id TYPE numeric")
-    sql(f"UPDATE small.drug_era SET person_id = {large} WHERE person_id = 3")
-    assert large in eras_and_outcomes(url)[0]
-    sql("UPDATE small.drug_era SET person_id = 2.5 WHERE person_id = 2")
-    with pytest.raises(DataError, match="drug_era: person_id has values that"):
-        eras_and_outcomes(url)
-    sql("ALTER TABLE small.drug_era ALTER person_id TYPE double precision")
-    with pytest.raises(DataError, match="drug_era: person_id has values of type DOUBLE"):
-        eras_and_outcomes(url)
-
-
-def test_infinite_dates_are_refused(small):
-    sql, url = small
-    sql("UPDATE small.drug_era SET drug_era_end_date = 'infinity'")
-    with pytest.raises(DataError, match=r"drug_era: drug_era_end_date is .* in 6 rows"):
-        eras_and_outcomes(url)
-
-
-@pytest.mark.parametrize(
-    ("value", "condition"),
-    [
-        ("'Anna K.'", "date '2010-08-01' + nullif(note, 'x')::int"),
-        ("'1954-02-30'", "note::date"),
-        ("'987654321987'", "date '2010-08-01' + note::int"),
-        ("'Anna K.'", "small.refuses(note)"),
-    ],
-)
-def test_errors_of_the_server_do_not_quote_the_values_of_people(small, value, condition, capsys):
-    """A view computes dates from text, and the server's message holds the text that is no date."""
-    sql, url = small
-    sql(
-        "ALTER TABLE small.condition_occurrence RENAME TO written",
-        "CREATE FUNCTION small.refuses(note text) RETURNS date AS $$ BEGIN "
-        "RAISE EXCEPTION 'of % there is no date', note; END $$ LANGUAGE plpgsql",
-        "CREATE VIEW small.condition_occurrence AS SELECT person_id, condition_concept_id, "
-        f"{condition} AS condition_start_date "
-        f"FROM (SELECT *, {value} AS note FROM small.written) AS noted",
-    )
-    with pytest.raises(DataError, match="cannot read the table condition_occurrence") as caught:
-        eras_and_outcomes(url)
-    assert run(["sccs", url, "--exposure", "1", "--outcome", "3", "--output", "none"]) == 2
-    shown = ["".join(traceback.format_exception(caught.value)), *capsys.readouterr()]
-    assert "the server's message is not shown" in shown[0]
-    assert not any(value.strip("'") in text for text in shown)
-
-
-@pytest.mark.parametrize("at", ["table", "end"])
-def test_errors_of_a_server_that_results_are_written_to_quote_no_values(small, at):
-    """A site's triggers may raise any text, at each table or at the end of the transaction."""
-    sql, url = small
-    sql(
-        "CREATE TABLE small.tables (name text)",
-        "CREATE FUNCTION small.refuses() RETURNS trigger AS $$ BEGIN "
-        "RAISE EXCEPTION 'person 4711 of % is odd', NEW.name; END $$ LANGUAGE plpgsql",
-        "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON small.tables DEFERRABLE INITIALLY "
-        f"{'DEFERRED' if at == 'end' else 'IMMEDIATE'} "
-        "FOR EACH ROW EXECUTE FUNCTION small.refuses()",
-        "CREATE FUNCTION small.notes() RETURNS event_trigger AS $$ BEGIN "
-        "INSERT INTO small.tables VALUES ('it'); END $$ LANGUAGE plpgsql",
-        "CREATE EVENT TRIGGER noting ON ddl_command_end WHEN TAG IN ('CREATE TABLE') "
-        "EXECUTE FUNCTION small.notes()",
-    )
-    some = pd.DataFrame({"n": [3, 4]})
-    said = "cannot write the table small.new," if at == "table" else "cannot write the tables of"
-    try:
-        with pytest.raises(DataError, match=said) as caught:
-            write_results(url, "small", {"new": some})
-    finally:
-        sql("DROP EVENT TRIGGER noting")
-    shown = "".join(traceback.format_exception(caught.value))
-    assert "the server's message is not shown" in shown
-    assert "4711" not in shown
-    assert "new" not in tables_of(url, "small")
 
 
 def test_errors_about_names_are_shown(url):
