@@ -10,13 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.ensemble import RandomForestClassifier
 
 import steropes
 from steropes.designs import (
     Covariates,
     HighDimensionalPropensityScore,
+    Matching,
     PropensityRules,
     PropensityWeights,
+    balance_table,
     compare_selections,
     fit_scores,
 )
@@ -184,7 +187,14 @@ def test_selected_columns_are_covariates_of_comparisons_and_weights(
     chosen = HighDimensionalPropensityScore(k=4).fit(counts, people["drug"], people["stroke"])
     columns = chosen.covariates().beside(pd.DataFrame({"age": np.arange(4000) % 50}))
     model = steropes.LogisticRegression()
-    weights = PropensityWeights(model=model).fit(columns.design(), people["drug"])
+    weights = PropensityWeights(model=model).fit(columns, people["drug"])
+    same = PropensityWeights(model=model).fit(columns.design(), people["drug"])
+    np.testing.assert_array_equal(weights.weights_, same.weights_)
+    other = PropensityWeights(model=RandomForestClassifier(5, min_samples_leaf=100, random_state=0))
+    assert np.isfinite(other.fit(columns, people["drug"]).score_).all()
+    assert Matching(model=model).fit(columns, people["drug"]).weights_.sum() > 0
+    balance = balance_table(columns, people["drug"], weights.weights_)
+    assert balance["smd_after"].abs().max() < 0.01
     found = steropes.compare_groups(
         people, treatment="drug", outcome="stroke", covariates=columns, model=model,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from steropes.design import Design, as_design
 from steropes.design.column_storage import Block, DenseBlock, SparseBlock
+from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.covariates.weighted_moments import Moments, sparse_chunks
 
 __all__ = ["CovariateColumns"]
@@ -51,7 +52,7 @@ class CovariateColumns:
 
     Parameters
     ----------
-    X : array, sparse matrix, data frame or Design, shape (n, p)
+    X : array, sparse matrix, data frame, Design or Covariates, shape (n, p)
         As in `steropes.as_design`, which checks it.
 
     Attributes
@@ -73,7 +74,10 @@ class CovariateColumns:
     """
 
     def __init__(self, X: Any) -> None:
-        self.source, self.coded = X, as_design(X)
+        if isinstance(X, Covariates):
+            self.source, self.coded = X.matrix(), X.design()
+        else:
+            self.source, self.coded = X, as_design(X)
         self.design, self.factors = _with_all_levels(self.coded)
         self.n, self.names = self.design.n, self.design.names
         self._parts: list[_Part] = []

@@ -225,8 +225,8 @@ class HighDimensionalPropensityScore(BaseEstimator):
         Returns
         -------
         Covariates
-            The columns in the order of ``levels_``, for `compare_groups` and, by their ``design``,
-            for `PropensityWeights`, `Matching` and models.
+            The columns in the order of ``levels_``, for `compare_groups`, `PropensityWeights`,
+            `Matching` and other methods and, by their ``design``, for models.
 
         Raises
         ------

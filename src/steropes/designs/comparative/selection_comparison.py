@@ -16,7 +16,6 @@ from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.group_means import compare_means
 from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.controls.empirical_calibration import fit_systematic_error
-from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.propensity.propensity_weights import propensity_weights
 from steropes.designs.values.estimands import check_estimand
 from steropes.designs.values.input_checks import require_arms, require_numbers
@@ -121,7 +120,7 @@ def compare_selections(
         raise DataError("selections and controls need one entry or more.")
     if model is None:
         model = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
-    audited = None if balance is None else _matrix(balance)
+    audited = None if balance is None else CovariateColumns.of(balance)
     step = PropensityWeights(estimand=estimand, model=model)
     rows, estimates = [], []
     for name, given in selections.items():
@@ -168,7 +167,7 @@ def _weigh(given: Any, target: NDArray, step: PropensityWeights) -> _Weighted:
         if len(score) != len(target):
             raise DataError(f"{len(score)} propensity scores for {len(target)} people.")
         return _Weighted(propensity_weights(score, target, check_estimand(step.estimand)), np.nan)
-    columns = _matrix(given)
+    columns = CovariateColumns.of(given)
     return _Weighted(clone(step).fit(columns, target).weights_, float(columns.p))
 
 
@@ -185,11 +184,6 @@ def _facts(
         smd = balance_table(audited, target, weights=w)["smd_after"]
         facts["largest_smd"] = float(smd.abs().max())
     return facts
-
-
-def _matrix(X: Any) -> CovariateColumns:
-    """Return the columns of covariates."""
-    return CovariateColumns.of(X.design() if isinstance(X, Covariates) else X)
 
 
 def _estimate(control: pd.Series, target: NDArray, weights: NDArray) -> tuple[float, float]:

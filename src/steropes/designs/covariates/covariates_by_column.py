@@ -239,7 +239,10 @@ class Covariates(TextInHtml):
         from scipy.sparse import csc_array
 
         shape = (self.n, len(self.columns))
-        return csc_array((self.values.astype(float), self.rows, self.indptr), shape=shape)
+        # Packages with compiled code often need indices of 32 bits.
+        small = len(self.rows) <= np.iinfo(np.int32).max
+        indptr = self.indptr.astype(np.int32) if small else self.indptr
+        return csc_array((self.values.astype(float), self.rows, indptr), shape=shape)
 
     def design(self) -> Design:
         """Return the columns with their names, for models and methods of adjustment.
