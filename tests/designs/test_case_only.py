@@ -16,6 +16,7 @@ from steropes.designs.case_only import (
     case_crossover,
     case_time_control,
     nested_case_control,
+    sample_risk_sets,
     self_controlled_cohort,
     self_controlled_risk_interval,
 )
@@ -211,6 +212,20 @@ def test_sampled_controls_are_at_risk_match_and_lie_within_calipers():
         assert ((own["birth"] - person.loc[case["id"], "birth"]).abs() <= 2000).all()
         assert ((own["start"] + 30 <= case["day"]) & (own["end"] >= case["day"])).all()
         assert not (first.reindex(own.index) <= case["day"]).any()
+
+
+def test_sampled_sets_are_those_of_the_nested_study():
+    events, exposures, observation = drawn(6, people=200)
+    rules = {"controls_per_case": 2, "match": ["sex"], "washout": 30, "seed": 3}
+    made = nested_case_control(events, exposures, observation, exposure="drug", **rules)
+    sets = sample_risk_sets(events, observation, **rules)
+    pd.testing.assert_frame_equal(sets, made.sets[["set", "id", "case", "day"]])
+    controls = sets[sets["case"] == 0]
+    found = case_time_control(
+        events, controls, exposures, observation, exposure="drug", washout=30,
+        window=(-9, 0), references=-20,
+    )  # fmt: skip
+    assert set(found.estimates["kind"]) == {"cases against controls", "cases", "controls"}
 
 
 def test_samples_of_risk_sets_estimate_the_hazard_ratio_of_the_cohort():

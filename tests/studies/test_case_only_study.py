@@ -16,6 +16,7 @@ from steropes.studies.database.omop import OmopDatabase
 WOMAN = 8532
 SOURCES = CohortSources(drugs={1: ConceptSet((TARGET,))}, conditions={3: ConceptSet((OUTCOME,))})
 DESIGNS = [
+    "case-time-control",
     "case-crossover", "case-case-time-control", "nested case-control", "risk interval",
     "self-controlled cohort",
 ]  # fmt: skip
@@ -89,6 +90,8 @@ def test_results_are_those_of_the_design_on_the_tables(db):
         washout=100,
     ).estimates  # fmt: skip
     pd.testing.assert_frame_equal(pd.DataFrame(study.result.estimates), pd.DataFrame(table))
+    own = question("case-time-control", controls_per_case=2, birth_days=None, seed=5)
+    assert case_only_study(db, own, disclosure="none").result.estimates["ratio"].notna().all()
     own = question("nested case-control", controls_per_case=2, birth_days=None, seed=5)
     study = case_only_study(db, own, disclosure="none")
     table = nested_case_control(

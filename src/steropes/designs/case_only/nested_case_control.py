@@ -20,16 +20,10 @@ from steropes.designs.case_only.matched_odds_ratios import (
     fit_sets,
     ratio_rows,
 )
-from steropes.designs.case_only.risk_sets import (
-    Cohort,
-    SetRows,
-    numbers_of,
-    read_matching,
-    risk_set_rows,
-)
-from steropes.designs.series_tables.person_tables import ColumnNames, read_events
-from steropes.designs.values.argument_checks import check_names, check_real, check_whole
-from steropes.designs.values.table_reading import read_columns
+from steropes.designs.case_only.risk_set_samples import SamplingRules, sampled_sets, set_table
+from steropes.designs.case_only.risk_sets import SetRows
+from steropes.designs.series_tables.person_tables import ColumnNames
+from steropes.designs.values.argument_checks import check_names
 from steropes.errors import DataError
 
 __all__ = ["nested_case_control"]
@@ -120,6 +114,7 @@ def nested_case_control(
 
     See Also
     --------
+    sample_risk_sets : The sets alone, to collect data of few people.
     steropes.CoxRegression : The hazard ratios of the whole cohort.
 
     Notes
@@ -154,33 +149,14 @@ def nested_case_control(
     exposed   2.24   1.59   3.16
     """
     check_level(level)
-    check_whole("seed", seed, 0)
-    if controls_per_case is not None:
-        check_whole("controls_per_case", controls_per_case, 1)
-    check_whole("washout", washout, 0)
+    rules = SamplingRules.checked(controls_per_case, match, calipers, washout, time, seed)
     span = None if exposures is None else _window(window, washout)
-    if time not in ("calendar", "observed"):
-        raise DataError(f"time must be 'calendar' or 'observed', not {time!r}.")
-    match, covariates = check_names("match", match), check_names("covariates", covariates)
+    covariates = check_names("covariates", covariates)
     if exposures is None and not covariates:
         raise DataError("exposures is None, and there are no covariates to compare; give one.")
     names = ColumnNames(id, event_day, exposure, None, start, end, None, None)
     people, attrition = read_people(exposures, observation, names), Attrition()
-    widths = _widths(calipers)
-    wanted = list(dict.fromkeys([*match, *widths, *covariates]))
-    table = read_columns(observation, wanted, "observation") if wanted else pd.DataFrame()
-    person, day = read_events(events, names, people.days, people.observation.ids)
-    attrition.add("events", person)
-    first = np.flatnonzero(np.diff(person, prepend=-1))
-    person, day = person[first], day[first]
-    attrition.add("first of events of a person", person)
-    cases = people.observed(person, day, attrition, "events", washout)
-    order = people.observation.row
-    matching = read_matching(table, match, widths, order) if match or widths else None
-    cohort = _cohort(people, person, day, washout, time, matching)
-    rows = risk_set_rows(cases, cohort, people, controls_per_case, seed)
-    attrition.add("events with a control at risk", rows.person[rows.case])
-    numbers = numbers_of(table, covariates, order)[rows.period] if covariates else None
+    rows, numbers = sampled_sets(events, observation, people, attrition, rules, covariates)
     estimates, sets, model = _compare(rows, people, span, covariates, numbers, ties, level)
     call = {
         "controls_per_case": controls_per_case, "window": window, "match": match,
@@ -208,45 +184,6 @@ def _window(value: Any, washout: int) -> tuple[int | None, int]:
             "later, or with None at any earlier day."
         )
     return first, last
-
-
-def _widths(calipers: Any) -> dict[str, float]:
-    """Check the largest differences."""
-    if calipers is None:
-        return {}
-    if not isinstance(calipers, Mapping):
-        raise DataError(f"calipers must be a dict such as {{'birth': 730}}, not {calipers!r}.")
-    wanted = "a number of 0 or more"
-    check_names("calipers", list(calipers))
-    return {
-        name: check_real(f"calipers[{name!r}]", width, lambda x: x >= 0, wanted)
-        for name, width in calipers.items()
-    }
-
-
-def _cohort(
-    people: People,
-    person: NDArray,
-    day: NDArray,
-    washout: int,
-    time: str,
-    matching: tuple[NDArray, list[tuple[NDArray, float]]] | None,
-) -> Cohort:
-    """Return the time at risk, which ends with the first event of a person.
-
-    Parameters
-    ----------
-    person, day : (m,) int arrays
-        First events.
-    """
-    periods = people.observation
-    event = np.full(len(periods.ids), np.iinfo(np.int64).max)
-    event[person] = day
-    n = len(periods.first)
-    group, near = matching or (np.zeros(n, np.int64), [])
-    origin = periods.first if time == "observed" else np.zeros(n, np.int64)
-    leaves = np.minimum(periods.last, event[periods.person])
-    return Cohort(periods.first + washout, leaves, origin, group, near)
 
 
 def _compare(
@@ -285,12 +222,7 @@ def _compare(
     counts["discordant_sets"] = discordant_sets(X, rows.set)
     table = ratio_rows(model.coef_, error, names, level, "model").join(counts)
     table.insert(0, "kind", np.where(np.arange(len(names)) < k, "exposure", "covariate"))
-    sets = pd.DataFrame(
-        {
-            "set": rows.set,
-            "id": people.observation.ids.take(rows.person),
-            "case": rows.case.astype(np.int8),
-            "day": people.day_values(rows.day),
-        }
-    ).join(pd.DataFrame(X.astype(float), columns=names), rsuffix=" (covariate)")
+    sets = set_table(rows, people).join(
+        pd.DataFrame(X.astype(float), columns=names), rsuffix=" (covariate)"
+    )
     return table, sets, model

@@ -15,6 +15,7 @@ __all__ = ["Design", "OmopCaseOnly"]
 
 Design = Literal[
     "case-crossover",
+    "case-time-control",
     "case-case-time-control",
     "nested case-control",
     "risk interval",
@@ -23,6 +24,10 @@ Design = Literal[
 # The settings of each design, besides those of all.
 OWN: dict[str, tuple[str, ...]] = {
     "case-crossover": ("window", "references", "washout_days"),
+    "case-time-control": (
+        "window", "references", "washout_days", "controls_per_case", "match_sex", "birth_days",
+        "seed",
+    ),
     "case-case-time-control": (
         "window", "references", "washout_days", "controls_per_case", "future_gap", "seed",
     ),
@@ -45,9 +50,10 @@ class OmopCaseOnly(Settings):
         Ids of the cohorts of exposures, such as eras of drugs.
     outcome : int
         Id of the outcome's cohort; its first entry of a person counts.
-    design : {"case-crossover", "case-case-time-control", "nested case-control", "risk interval", \
-"self-controlled cohort"}
-        The design; see `steropes.designs.case_only`.
+    design : {"case-crossover", "case-time-control", "case-case-time-control", \
+"nested case-control", "risk interval", "self-controlled cohort"}
+        The design; see `steropes.designs.case_only`. Controls of "case-time-control" are sampled
+        from the risk sets of cases.
     nesting : int, optional
         Id of a cohort, such as an indication: observation begins with its first entry.
     study_start, study_end : date, optional

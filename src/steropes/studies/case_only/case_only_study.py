@@ -15,6 +15,7 @@ from steropes.designs.case_only import (
     case_crossover,
     case_time_control,
     nested_case_control,
+    sample_risk_sets,
     self_controlled_cohort,
     self_controlled_risk_interval,
 )
@@ -172,6 +173,19 @@ def _crossover(tables: CaseOnlyTables, own: dict[str, Any]) -> Result:
     return case_crossover(*tables, exposure="exposure", **_windows(own))
 
 
+def _sampled_controls(tables: CaseOnlyTables, own: dict[str, Any]) -> Result:
+    """Run a case–time–control with controls from the risk sets of cases."""
+    events, exposures, observation = tables
+    sets = sample_risk_sets(
+        events, observation, controls_per_case=own["controls_per_case"],
+        washout=own["washout_days"], seed=own["seed"], **_matching(own),
+    )  # fmt: skip
+    controls = sets.loc[sets["case"] == 0, ["id", "day"]]
+    return case_time_control(
+        events, controls, exposures, observation, exposure="exposure", **_windows(own)
+    )
+
+
 def _time_control(tables: CaseOnlyTables, own: dict[str, Any]) -> Result:
     """Run a case–case–time–control."""
     events, exposures, observation = tables
@@ -184,11 +198,9 @@ def _time_control(tables: CaseOnlyTables, own: dict[str, Any]) -> Result:
 
 def _nested(tables: CaseOnlyTables, own: dict[str, Any]) -> Result:
     """Run a nested case–control."""
-    born = own["birth_days"]
     return nested_case_control(
         *tables, exposure="exposure", window=own["window"], washout=own["washout_days"],
-        controls_per_case=own["controls_per_case"], match=["sex"] if own["match_sex"] else [],
-        calipers=None if born is None else {"birth": born}, seed=own["seed"],
+        controls_per_case=own["controls_per_case"], seed=own["seed"], **_matching(own),
     )  # fmt: skip
 
 
@@ -207,6 +219,15 @@ def _cohort(tables: CaseOnlyTables, own: dict[str, Any]) -> Result:
     )
 
 
+def _matching(own: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of matching by their names in designs."""
+    born = own["birth_days"]
+    return {
+        "match": ["sex"] if own["match_sex"] else [],
+        "calipers": None if born is None else {"birth": born},
+    }
+
+
 def _windows(own: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of windows by their names in designs."""
     return {
@@ -217,6 +238,7 @@ def _windows(own: dict[str, Any]) -> dict[str, Any]:
 
 DESIGNS: dict[str, Callable[[CaseOnlyTables, dict[str, Any]], Result]] = {
     "case-crossover": _crossover,
+    "case-time-control": _sampled_controls,
     "case-case-time-control": _time_control,
     "nested case-control": _nested,
     "risk interval": _interval,
