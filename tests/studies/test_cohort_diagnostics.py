@@ -216,6 +216,26 @@ def test_concept_sets_include_descendants_and_leave_out_excluded_ones(omop):
     assert of == {1: {C}, 2: {B, C}, 3: {B, C}}
 
 
+def test_a_vocabulary_without_links_leaves_out_characteristics_alone(omop):
+    omop.links = False
+    omop.concept(A, "asthma")
+    people = [omop.person() for _ in range(3)]
+    for person in people:
+        omop.rows["condition_era"].append((person, A, day(0), day(0)))
+    start = [np.datetime64(START)] * 3
+    asked = [definition(1, [item(A)])]
+    windows = WindowRules((1, 204), ((0, 0),), cohorts=True)
+    with OmopDatabase(omop.write(without=("concept_ancestor", "observation"))) as db:
+        cohorts = CohortTable([1] * 3, people, start, start)
+        options = AskedDiagnostics(windows=windows)
+        found = cohort_diagnostics(db, asked, cohorts, options, lambda _: None)
+    assert "204 (ConditionEraGroupOverlap) is derived from the links" in found.without_windows
+    assert found.windows.ones["covariate_id"].tolist() == [1173]
+    assert found.counts["entries"].tolist() == [3]
+    assert len(found.tables["incidence_rate"])
+    assert found.tables["visit_context"].empty
+
+
 @pytest.fixture(scope="module")
 def demo():
     """Exact diagnostics of two cohorts of the demonstration database."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from steropes.errors import DataError
 from steropes.studies.cohort_diagnostics.cohort_overlap import cohort_overlap
 from steropes.studies.cohort_diagnostics.definition_concepts import (
     CohortDefinition,
@@ -21,6 +22,7 @@ from steropes.studies.cohort_diagnostics.source_concepts import (
 )
 from steropes.studies.cohort_diagnostics.yearly_incidence import yearly_incidence
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.covariates.concept_selection import ConceptSelection
 from steropes.studies.covariates.window_summaries import (
     WindowRules,
     WindowSummaries,
@@ -72,12 +74,15 @@ class CohortDiagnostics:
         The concept sets of the definitions.
     windows : WindowSummaries or None
         Covariates of several windows.
+    without_windows : str
+        Why there are none although they were asked for; "" otherwise.
     """
 
     counts: pd.DataFrame
     tables: dict[str, pd.DataFrame]
     sets: Sequence[DefinitionSet]
     windows: WindowSummaries | None
+    without_windows: str = ""
 
 
 def cohort_diagnostics(
@@ -98,10 +103,11 @@ def cohort_diagnostics(
     say : callable
         Called with the description of each step.
 
-    Raises
-    ------
-    DataError
-        The vocabulary lacks the links that groups, scores or descendants need.
+    Returns
+    -------
+    CohortDiagnostics
+        If the vocabulary lacks the links that groups, scores or descendants need, covariates of
+        windows are missing, and the others are there.
     """
     chosen = cohorts.only(d.id for d in definitions)
     tables: dict[str, pd.DataFrame] = {}
@@ -127,12 +133,18 @@ def cohort_diagnostics(
         if asked.incidence:
             say("incidence by year, age and sex")
             tables["incidence_rate"] = yearly_incidence(db, work, ENTRIES, asked.washout)
-    windows = None
+    windows, why = None, ""
     if asked.windows is not None:
         say("characteristics by time windows")
         names = {d.id: d.name for d in definitions}
-        windows = summarise_windows(db, chosen, asked.windows, names)
-    return CohortDiagnostics(_counts(chosen, definitions), tables, sets, windows)
+        try:
+            windows = summarise_windows(db, chosen, asked.windows, names)
+        except DataError as error:
+            why = str(error)
+            if asked.windows.cohorts:  # Membership in other cohorts needs no vocabulary.
+                alone = replace(asked.windows, analyses=(), selection=ConceptSelection())
+                windows = summarise_windows(db, chosen, alone, names)
+    return CohortDiagnostics(_counts(chosen, definitions), tables, sets, windows, why)
 
 
 def _counts(cohorts: CohortTable, definitions: Sequence[CohortDefinition]) -> pd.DataFrame:

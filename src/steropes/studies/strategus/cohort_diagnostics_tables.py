@@ -20,7 +20,11 @@ from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.counts_in_text import released_text
 from steropes.studies.release.cohort_diagnostics_release import released_diagnostics
-from steropes.studies.strategus_plans.cohort_diagnostics_plan import CohortDiagnosticsPlan
+from steropes.studies.strategus_plans.cohort_diagnostics_plan import (
+    COHORT_DIAGNOSTICS,
+    WINDOWS,
+    CohortDiagnosticsPlan,
+)
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 
 __all__ = ["diagnostics_tables"]
@@ -37,6 +41,7 @@ def diagnostics_tables(
     counted: Mapping[str, pd.DataFrame],
     rules: DisclosureRules,
     database: pd.Series,
+    failed: dict[str, str],
     say: Callable[[str], None],
 ) -> Tables:
     """Compute and release the diagnostics of cohorts.
@@ -51,16 +56,20 @@ def diagnostics_tables(
         Exact inclusion statistics by Circe's names.
     database : Series
         The row of the table ``database_meta_data``.
+    failed : dict of str to str
+        Gets the reason if covariates of time windows could not be computed.
 
     Raises
     ------
     DataError
-        No cohort could be made, or the vocabulary lacks links that characteristics need.
+        No cohort could be made.
     """
     database_id = str(database["database_id"])
     left = plan.without(made.refused)
     cohorts = made.table if made.table is not None else _nobody(db)
     exact = cohort_diagnostics(db, left.definitions, cohorts, left.asked, say)
+    if exact.without_windows:
+        failed[f"{COHORT_DIAGNOSTICS}, {WINDOWS}"] = exact.without_windows
     own = _own_statistics(counted, left.cohorts) if plan.inclusion else {}
     found = released_diagnostics(exact, own, rules, database_id)
     where = {"database_id": database_id}

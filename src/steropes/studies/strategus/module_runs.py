@@ -111,16 +111,19 @@ class ModuleRuns:
             found["c_dechallenge_rechallenge"] = released_challenges(counts, *released)
         return found
 
-    def diagnostics(self, database: Tables, counted: Mapping[str, pd.DataFrame]) -> Tables | None:
-        """Run CohortDiagnosticsModule."""
+    def diagnostics(
+        self, database: Tables, counted: Mapping[str, pd.DataFrame], failed: dict[str, str]
+    ) -> Tables | None:
+        """Run CohortDiagnosticsModule; a part that cannot be computed is added to ``failed``."""
         plan = self.plan.diagnostics
         if plan is None:
             return None
         self.say(COHORT_DIAGNOSTICS)
         [source] = database["database_meta_data"].iloc
         found = diagnostics_tables(
-            self.db, plan, self.plan.cohorts, self.made, counted, self.rules, source, self.say
-        )
+            self.db, plan, self.plan.cohorts, self.made, counted, self.rules, source, failed,
+            self.say,
+        )  # fmt: skip
         if self.made.table is not None:
             found["data_note"] = self._notes(plan.cohorts, self.made.table)
         return found

@@ -190,7 +190,7 @@ def run_specification(
         on = ModuleRuns(db, plan, made, folder, database_id, schema, jobs, rules, say)
         for module, run in (
             (COHORT_METHOD, on.comparative),
-            (COHORT_DIAGNOSTICS, lambda: on.diagnostics(tables[DATABASE], counted)),
+            (COHORT_DIAGNOSTICS, lambda: on.diagnostics(tables[DATABASE], counted, failed)),
             (CHARACTERIZATION, on.characterization),
             (INCIDENCE, on.incidence),
             (CASE_SERIES, on.series),

@@ -26,9 +26,10 @@ from steropes.studies.strategus_plans.r_values import (
 from steropes.studies.strategus_plans.r_window_settings import DEFAULT_WINDOWS, window_rules
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 
-__all__ = ["COHORT_DIAGNOSTICS", "CohortDiagnosticsPlan", "cohort_diagnostics_plan"]
+__all__ = ["COHORT_DIAGNOSTICS", "WINDOWS", "CohortDiagnosticsPlan", "cohort_diagnostics_plan"]
 
 COHORT_DIAGNOSTICS = "CohortDiagnosticsModule"
+WINDOWS = "characteristics by time windows"  # The part of covariates of several windows.
 TIME_SERIES = "series by week, month and quarter are not computed; use the incidence by year"
 # Analyses that CohortDiagnostics has by default: all but records of drugs, their eras on a day,
 # groups of eras that begin, values as numbers and counts.
@@ -157,7 +158,7 @@ def _windows(read: _Settings, path: JsonPath, verdicts: list[PartVerdict]) -> Wi
     alone = WindowRules((), DEFAULT_WINDOWS, least_mean=least, cohorts=True) if related else None
     if not read.run_temporal_cohort_characterization:
         return alone
-    part, at = "characteristics by time windows", (*path, "temporalCovariateSettings")
+    part, at = WINDOWS, (*path, "temporalCovariateSettings")
     if read.temporal_covariate_settings is None:
         verdicts.append(runs(COHORT_DIAGNOSTICS, part))
         return WindowRules(DEFAULT_ANALYSES, DEFAULT_WINDOWS, least_mean=least, cohorts=related)
