@@ -38,6 +38,7 @@ def folder(tmp_path_factory):
     broken = json.loads(circe(BLEEDING, "ConditionOccurrence"))
     broken["PrimaryCriteria"]["CriteriaList"] = [{"Specimen": {"CodesetId": 0}}]
     (found / "specimen.json").write_text(json.dumps(broken))
+    (found / "99.json").write_text('{"name": "no cohort"}')
     return found
 
 
@@ -83,6 +84,7 @@ def test_findings_name_what_does_not_run_and_who_is_lost(output):
     assert "Nobody meets the criterion 'both sexes'" in found[1][1]
     assert found[2][0].startswith("The definition does not run: ")
     assert "specimen" in found[2][0].lower()
+    assert found[99][0].startswith("The definition does not run: the definition of cohort 99 ")
     counts = pd.read_csv(release / "cd_cohort_count.csv").set_index("cohort_id")
     assert counts.loc[17, "cohort_subjects"] > 0
     assert counts.loc[1, "cohort_subjects"] == 0

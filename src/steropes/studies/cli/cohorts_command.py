@@ -90,8 +90,9 @@ def _print_findings(tables: dict, quiet: bool) -> None:
         return
     names = of["cd_cohort"].set_index("cohort_id")["cohort_name"]
     for line in of["cohort_finding"].to_dict("records"):
-        name = names.get(line["cohort_id"], line["cohort_id"])
-        print(plain_text(f"cohort {line['cohort_id']} ({name}): {line['finding']}"))
+        name = names.get(line["cohort_id"])
+        cohort = f"cohort {line['cohort_id']}" + (f" ({name})" if name else "")
+        print(plain_text(f"{cohort}: {line['finding']}"))
 
 
 COMMANDS = (cohorts,)

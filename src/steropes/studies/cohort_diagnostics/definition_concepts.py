@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,14 +41,30 @@ class CohortDefinition:
         values = json.loads(self.json_text)
         return values.get("expression", values)
 
-    def entry_sets(self) -> list[tuple[str, int]]:
-        """List the kinds of the entry events with the concept sets that select them."""
-        listed = self.expression.get("PrimaryCriteria", {}).get("CriteriaList") or ()
+    @property
+    def entry_events(self) -> list[tuple[str, int | None]]:
+        """The kinds of the entry events with the concept sets that select them; None for all."""
+        primary = self.expression.get("PrimaryCriteria")
+        listed = primary.get("CriteriaList") if isinstance(primary, Mapping) else None
+        found: list[tuple[str, int | None]] = []
+        for criterion in listed if isinstance(listed, list) else ():
+            for kind, settings in criterion.items() if isinstance(criterion, Mapping) else ():
+                number = settings.get("CodesetId") if isinstance(settings, Mapping) else None
+                found.append((kind, number if isinstance(number, int) else None))
+        return found
+
+    @property
+    def concept_sets(self) -> list[tuple[int, str, Mapping[str, Any]]]:
+        """The number, name and expression of each concept set."""
+        listed = self.expression.get("ConceptSets")
         return [
-            (kind, int(settings["CodesetId"]))
-            for criterion in listed
-            for kind, settings in criterion.items()
-            if isinstance(settings, Mapping) and settings.get("CodesetId") is not None
+            (
+                each["id"],
+                str(each.get("name") or f"concept set {each['id']}"),
+                each["expression"] if isinstance(each.get("expression"), Mapping) else {},
+            )
+            for each in (listed if isinstance(listed, list) else ())
+            if isinstance(each, Mapping) and isinstance(each.get("id"), int)
         ]
 
 
@@ -87,25 +103,25 @@ def place_concept_sets(
     numbers: dict[str, int] = {}
     rows: list[tuple[int, int, bool, bool, bool]] = []
     for definition in definitions:
-        for each in definition.expression.get("ConceptSets") or ():
-            expression = each.get("expression") or {}
+        for number, name, expression in definition.concept_sets:
             text = json.dumps(expression, ensure_ascii=False)
             if text not in numbers:
                 numbers[text] = len(numbers)
-                rows += [
-                    (
-                        numbers[text],
-                        int(item["concept"]["CONCEPT_ID"]),
-                        bool(item.get("isExcluded")),
-                        bool(item.get("includeDescendants")),
-                        bool(item.get("includeMapped")),
-                    )
-                    for item in expression.get("items") or ()
-                ]
-            name = str(each.get("name") or f"concept set {each['id']}")
-            found.append(DefinitionSet(definition.id, int(each["id"]), name, text, numbers[text]))
+                rows += [(numbers[text], *item) for item in _items(expression)]
+            found.append(DefinitionSet(definition.id, number, name, text, numbers[text]))
     _place_members(db, work, rows)
     return found
+
+
+def _items(expression: Mapping[str, Any]) -> Iterator[tuple[int, bool, bool, bool]]:
+    """Yield the concepts of a set: excluded, with descendants, with mapped concepts."""
+    for item in expression.get("items") or ():
+        yield (
+            int(item["concept"]["CONCEPT_ID"]),
+            bool(item.get("isExcluded")),
+            bool(item.get("includeDescendants")),
+            bool(item.get("includeMapped")),
+        )
 
 
 def _place_members(

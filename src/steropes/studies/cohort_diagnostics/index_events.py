@@ -44,8 +44,8 @@ def index_events(
     rows = [
         (d.id, kind, unique[d.id, number])
         for d in definitions
-        for kind, number in d.entry_sets()
-        if (d.id, number) in unique
+        for kind, number in d.entry_events
+        if number is not None and (d.id, number) in unique
     ]
     given = pd.DataFrame(rows, columns=["cohort", "kind", "unique_set"]).drop_duplicates()
     work.connection.register("entry_given", given.astype({"cohort": "int64", "kind": str}))

@@ -96,8 +96,9 @@ def diagnostics_tables(
         "vocabulary_version": database["vocabulary_version"],
         "vocabulary_version_cdm": database["vocabulary_version"],
     }])  # fmt: skip
-    whys = {i: released_text(why, rules).rstrip(".") for i, why in made.refused.items()}
-    names = {d.id: d.name for d in plan.definitions}
+    refused = {**{i: why for i, _, why in plan.faults}, **made.refused}
+    whys = {i: released_text(why, rules).rstrip(".") for i, why in refused.items()}
+    names = {d.id: d.name for d in plan.definitions} | {i: name for i, name, _ in plan.faults}
     known = dict(zip(concepts["concept_id"], concepts["concept_name"], strict=True))
     found["cohort_finding"] = cohort_findings(found, names, whys, known).assign(**where)
     return found

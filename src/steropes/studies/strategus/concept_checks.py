@@ -71,14 +71,12 @@ def _unfilled(db: OmopDatabase, plan: SpecificationPlan) -> list[str]:
     kinds = {event.kind for event in EVENTS}
     lines = []
     for definition in definitions:
-        asked = definition.entry_sets()
-        known = [
-            (sets[definition.id, number], kind)
-            for kind, number in asked
-            if kind in kinds and (definition.id, number) in sets
-        ]
-        every = len(definition.expression["PrimaryCriteria"]["CriteriaList"])
-        if len(known) == len(asked) == every and not found & {*known}:
+        asked = {
+            (sets.get((definition.id, -1 if number is None else number)), kind)
+            for kind, number in definition.entry_events
+        }
+        known = all(unique is not None and kind in kinds for unique, kind in asked)
+        if asked and known and not found & asked:
             lines.append(
                 f"  cohort {definition.id} ({definition.name}): {db.name} has no record of its "
                 "entry events, so that nobody enters it"

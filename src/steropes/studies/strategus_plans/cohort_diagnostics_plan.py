@@ -50,6 +50,8 @@ class CohortDiagnosticsPlan:
         Whether to count how many meet the inclusion rules.
     asked : AskedDiagnostics
         The other diagnostics.
+    faults : tuple of (int, str, str)
+        Cohorts that cannot be made: id, name and reason.
     verdicts : tuple of PartVerdict
         Verdicts on the diagnostics.
     """
@@ -57,6 +59,7 @@ class CohortDiagnosticsPlan:
     definitions: tuple[CohortDefinition, ...]
     inclusion: bool
     asked: AskedDiagnostics
+    faults: tuple[tuple[int, str, str], ...]
     verdicts: tuple[PartVerdict, ...]
 
     @property
@@ -143,7 +146,10 @@ def cohort_diagnostics_plan(
         read.ir_washout_period,
         windows,
     )
-    return CohortDiagnosticsPlan(tuple(good), read.run_inclusion_statistics, asked, tuple(verdicts))
+    faults = tuple((i, cohorts.names.get(i, f"cohort {i}"), why) for i, why in whys.items())
+    return CohortDiagnosticsPlan(
+        tuple(good), read.run_inclusion_statistics, asked, faults, tuple(verdicts)
+    )
 
 
 RATES = (

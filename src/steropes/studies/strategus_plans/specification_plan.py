@@ -310,14 +310,9 @@ def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> N
 def _without_concepts(cohort: DefinedCohort) -> str:
     """Return a remark on a cohort whose entry events are of empty concept sets; "" for others."""
     definition = CohortDefinition(cohort.id, cohort.name, cohort.json_text)
-    asked = definition.entry_sets()
-    filled = {
-        int(each["id"])
-        for each in definition.expression.get("ConceptSets") or ()
-        if (each.get("expression") or {}).get("items")
-    }
-    every = len(definition.expression["PrimaryCriteria"]["CriteriaList"])
-    if not asked or len(asked) < every or filled & {number for _, number in asked}:
+    asked = {number for _, number in definition.entry_events}
+    filled = {number for number, _, of in definition.concept_sets if of.get("items")}
+    if not asked or asked & {None, *filled}:
         return ""
     return "the concept sets of its entry events are empty, so that nobody enters it"
 
