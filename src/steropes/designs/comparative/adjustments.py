@@ -26,6 +26,7 @@ from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.estimators.penalized_model import PenalizedModel
 from steropes.models.estimators.pooled_logistic_regression import PooledLogisticRegression
 from steropes.priors import Laplace
+from steropes.select.crossvalidation import FOLDS
 
 __all__ = [
     "STANDARDIZATION", "Adjust", "Adjustment", "BothModels", "Step", "adjust_groups", "steps_of",
@@ -42,8 +43,6 @@ STANDARDIZATION = "standardization"
 STANDARDIZED = ("ate", "att", "atu")
 # Named methods with a propensity model.
 SCORED = ("matching", "strata", "weights", "aipw", "tmle")
-# Folds of the cross-validation that chooses the penalty of models for a long table.
-FOLDS = 10
 # Intervals up to the horizon in which methods given by name have hazards.
 INTERVALS = 30
 NO_LATE_ENTRY = "late entry (entry=) is not available in doubly robust risks."

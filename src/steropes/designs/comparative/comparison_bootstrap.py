@@ -16,6 +16,7 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from steropes.backends import host_backend
+from steropes.data.diagnostic_limits import FAILED_DRAWS
 from steropes.designs.comparative.adjustments import Adjustment, Step, adjust_groups
 from steropes.designs.comparative.comparison_table import ComparisonTable
 from steropes.designs.comparative.effect_rows import EffectRow, Values
@@ -31,8 +32,6 @@ __all__ = [
     "resampled_weights", "with_bootstrap_errors",
 ]  # fmt: skip
 
-# Largest share of bootstrap draws without an estimate.
-FAILED = 0.1
 # Draws of which linear predictors are in memory together.
 TOGETHER = 16
 
@@ -222,7 +221,7 @@ def with_bootstrap_errors(
     found = list(values)
     count = len(found)
     failed = sum(each is None for each in found)
-    if failed > FAILED * count:
+    if failed > FAILED_DRAWS * count:
         raise DataError(
             f"{failed} of {count} bootstrap draws have no estimate, because groups or levels of "
             "covariates are too small; merge rare levels, or leave bootstrap out."
@@ -232,7 +231,7 @@ def with_bootstrap_errors(
         key = row.measure, row.scale
         own = np.array([each[key] for each in found if each is not None and key in each])
         # The draws in which a ratio is defined are a biased sample if many of them are not.
-        known = len(own) > 1 and len(own) >= (1 - FAILED) * count
+        known = len(own) > 1 and len(own) >= (1 - FAILED_DRAWS) * count
         se = float(np.std(own, ddof=1)) if known else float("nan")
         how = _label(units, count, failed, count - failed - len(own), known)
         made.append(

@@ -23,11 +23,9 @@ from steropes.designs.values.normal_quantile import Z
 from steropes.errors import DataError
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.priors import Laplace
+from steropes.select.crossvalidation import FOLDS
 
 __all__ = ["compare_selections"]
-
-# Folds of the cross-validation that chooses the penalty of the default model.
-FOLDS = 10
 
 
 def compare_selections(

@@ -11,15 +11,17 @@ from scipy import sparse
 from steropes.data.paper_tables import Interval
 from steropes.data.result_tables import ResultTable, present
 from steropes.designs.surveillance.sequential_bounds import check_count
-from steropes.designs.surveillance.spontaneous_reports import disproportionality, report_counts
+from steropes.designs.surveillance.spontaneous_reports import (
+    LEVEL,
+    disproportionality,
+    report_counts,
+)
 from steropes.errors import DataError, listed
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.repeated_fits.many_outcomes import fit_many
 from steropes.priors import Normal
 
 __all__ = ["adjusted_disproportionality"]
-
-LEVEL = 0.95
 
 
 def adjusted_disproportionality(

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.data.diagnostic_limits import FAILED_DRAWS
 from steropes.data.vector_checks import check_level
 from steropes.designs.target_trials.cloned_people import (
     Clones,
@@ -43,8 +44,6 @@ __all__ = ["clone_censor_weight"]
 Windows = Mapping[str, tuple[float, float]]
 # Intervals of follow-up in the table of who is censored when.
 INTERVALS = 20
-# Largest share of bootstrap draws without an estimate.
-FAILED = 0.1
 
 
 def clone_censor_weight(
@@ -310,8 +309,8 @@ def _of_draws(asked: int, found: int) -> list[Row]:
     if not asked:
         return []
     share = 1 - found / asked
-    note = "" if share <= FAILED else "The errors describe only the draws with an estimate."
-    return [("share of draws without an estimate", share, FAILED, not note, note)]
+    note = "" if share <= FAILED_DRAWS else "The errors describe only the draws with an estimate."
+    return [("share of draws without an estimate", share, FAILED_DRAWS, not note, note)]
 
 
 def _windows(grace: float | None, strategies: Windows | None) -> Windows:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.data import Surv
+from steropes.data.diagnostic_limits import FAILED_DRAWS
 from steropes.data.interval_weights import IntervalWeights
 from steropes.data.paper_tables import Interval
 from steropes.data.result_tables import ResultTable, present
@@ -48,8 +49,6 @@ from steropes.models.estimators.pooled_logistic_regression import PooledLogistic
 __all__ = ["Estimates", "effect_table", "result_of"]
 
 NAMES = ("treatment", "no treatment")
-# Largest share of bootstrap draws without an estimate.
-FAILED = 0.1
 Refit = Callable[..., IntervalWeights | None]
 
 
@@ -354,8 +353,10 @@ def _of_draws(failed: int, draws: int) -> Iterator[Row]:
     """Yield the share of bootstrap draws without an estimate."""
     if draws:
         share = failed / draws
-        note = "" if share <= FAILED else "The errors describe only the draws with an estimate."
-        yield "share of draws without an estimate", share, FAILED, not note, note
+        note = (
+            "" if share <= FAILED_DRAWS else "The errors describe only the draws with an estimate."
+        )
+        yield "share of draws without an estimate", share, FAILED_DRAWS, not note, note
 
 
 def _of_numerators(estimates: Estimates) -> Iterator[Row]:

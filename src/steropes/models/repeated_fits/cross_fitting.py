@@ -25,7 +25,7 @@ from ..estimators.poisson_regression import PoissonRegression
 
 __all__ = ["CrossFit", "cross_fit"]
 
-# Models whose replicates are one batch, and whose mean is that of their link.
+# Models with replicates in one batch and with a mean given by their link.
 BATCHED = (
     LinearRegression, LogisticRegression, FractionalLogisticRegression, PoissonRegression,
     GammaRegression, NegativeBinomialRegression,

@@ -95,7 +95,7 @@ def blinded(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def tells_of_outcomes(note: object) -> bool:
-    """Check whether a note may say in which arm nobody had the outcome.
+    """Check whether a note may name an arm without outcomes.
 
     The propensity model and the choice of covariates use no outcome, so that reasons which they
     give are kept. All other reasons may.
@@ -108,7 +108,7 @@ def tells_of_outcomes(note: object) -> bool:
 
 
 def tells_the_arm(note: object) -> bool:
-    """Check whether a note says in which arm nobody had the outcome, from which the effect follows.
+    """Check whether a note names an arm without outcomes, from which the effect follows.
 
     The other arm may have outcomes too, at times when nobody of this one is at risk.
     """

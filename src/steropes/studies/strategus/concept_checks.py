@@ -53,7 +53,7 @@ def database_lines(
 
 
 def _unfilled(db: OmopDatabase, plan: SpecificationPlan) -> list[str]:
-    """List the defined cohorts whose entry events nobody has a record of."""
+    """List the defined cohorts without a record of any entry event."""
     definitions = [
         CohortDefinition(c.id, c.name, c.json_text)
         for c in plan.cohorts.defined
