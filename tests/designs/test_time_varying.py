@@ -48,6 +48,39 @@ def test_iterated_expectations_have_the_numbers_of_zepid_and_ltmle(computed):
         assert risks[at] == pytest.approx(value, abs=1e-7)
 
 
+def test_targeted_risks_have_the_numbers_of_ltmle(longitudinal):
+    """Treatment given the one before and L; errors of the influence function."""
+    found = iterated_g_computation(
+        longitudinal, **ROLES, covariates=["L"], method="tmle", horizons=[3],
+        strategies={"111": 1, "000": 0},
+    )  # fmt: skip
+    risks = found.risks.set_index("strategy")["risk"]
+    assert risks["111"] == pytest.approx(0.42165792, abs=1e-8)
+    assert risks["000"] == pytest.approx(0.64593695, abs=1e-8)
+    row = found.contrasts.query("measure == 'risk difference'").iloc[0]
+    assert row["estimate"] == pytest.approx(-0.22427903, abs=1e-8)
+    assert row["se"] == pytest.approx(0.05348105, abs=1e-8)
+    assert "Targeted" in found.protocol.loc["Analysis plan", "emulation"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"method": "weights"}, "method must be 'g-computation' or 'tmle'"),
+        ({"bound": 0.1}, "are for method='tmle'"),
+        ({"method": "tmle", "bound": 1.0}, "bound must be above 0 and below 1"),
+        ({"method": "tmle", "censored": "lost"}, "has no model of losses"),
+        ({"method": "tmle", "strategies": {"101": [1, 0, 1], "000": 0}}, "Nobody follows"),
+    ],
+)
+def test_targeting_that_cannot_be_done_is_refused(longitudinal, settings, words):
+    lost = longitudinal.assign(lost=0)
+    last = ~lost["id"].duplicated(keep="last") & (lost["outcome"] == 0)
+    lost.loc[last.to_numpy(), "lost"] = 1
+    with pytest.raises(DataError, match=words):
+        iterated_g_computation(lost, **ROLES, covariates=["L"], **settings)
+
+
 def test_lags_add_the_history_to_the_models(longitudinal):
     """The case A3 + A2 + L3 of zEpid's tests has the lag of the treatment alone."""
     d = longitudinal.sort_values(["id", "period"])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -32,12 +32,18 @@ from steropes.designs.target_trials.marginal_risks import (
 )
 from steropes.designs.target_trials.person_time import PersonTime, read_person_time
 from steropes.designs.target_trials.trial_protocol import TargetTrial, protocol_table
+from steropes.designs.time_varying.sustained_strategies import (
+    PlanTargeting,
+    Strategy,
+    planned_treatment,
+    probabilities_of_plan,
+    targeted_shares,
+)
 from steropes.errors import DataError, SeparationError
 from steropes.models.estimators.fractional_logistic_regression import FractionalLogisticRegression
 
 __all__ = ["iterated_g_computation"]
 
-Strategy = int | Sequence[int] | Callable[[pd.DataFrame], Any]
 # Smallest share of those at risk who have followed a strategy so far.
 FOLLOWERS = 0.05
 FAILED = 0.1
@@ -56,8 +62,11 @@ def iterated_g_computation(
     lags: int = 0,
     horizons: Sequence[int] | None = None,
     model: Any = None,
+    method: Literal["g-computation", "tmle"] = "g-computation",
+    treatment_model: Any = None,
+    bound: float = 0.01,
     measured: Mapping[str, str] | None = None,
-    bootstrap: int = 200,
+    bootstrap: int | None = None,
     level: float = 0.95,
     random_state: int = 0,
     protocol: TargetTrial | None = None,
@@ -85,10 +94,21 @@ def iterated_g_computation(
         Numbers of periods after which risks are estimated. Default: all periods of the data.
     model : estimator, optional
         Unfitted regression of shares from 0 to 1. Default: logistic by maximum likelihood.
+    method : {"g-computation", "tmle"}
+        "tmle" shifts each mean until residuals of those who follow the strategy, weighted by the
+        inverse probability of following it so far, sum to zero. Risks are then consistent if the
+        models of the means or those of the treatment are right, and have errors of the influence
+        function. People must not be lost.
+    treatment_model : estimator, optional
+        Unfitted model of the treatment in each period given the treatment before and the columns of
+        the outcome's model, for "tmle". Default: logistic by maximum likelihood.
+    bound : float, default 0.01
+        Least probability of following a strategy so far, for "tmle".
     measured : mapping of str to str, optional
         Columns with the time at which covariates were measured.
-    bootstrap : int, default 200
-        Number of draws of people; 0 leaves out errors.
+    bootstrap : int, optional
+        Number of draws of people. With 0 there are errors of "tmle" alone. Default: 200, or 0 for
+        "tmle".
     level : float, default 0.95
         Confidence level.
     random_state : int, default 0
@@ -116,6 +136,7 @@ def iterated_g_computation(
     References
     ----------
     Bang and Robins (2005), Biometrics 61:962–973. Wen and others (2021), Biometrics 77:740–753.
+    Van der Laan and Gruber (2012), International Journal of Biostatistics 8(1):9 ("tmle").
 
     Examples
     --------
@@ -136,6 +157,14 @@ def iterated_g_computation(
     ['if low', 'never']
     """
     check_level(level)
+    if method not in ("g-computation", "tmle"):
+        raise DataError(f"method must be 'g-computation' or 'tmle', not {method!r}.")
+    if method != "tmle" and (treatment_model is not None or bound != 0.01):
+        raise DataError("treatment_model and bound are for method='tmle'; leave them out.")
+    if not 0 < bound < 1:
+        raise DataError(f"bound must be above 0 and below 1, not {bound!r}.")
+    if bootstrap is None:
+        bootstrap = 0 if method == "tmle" else 200
     for name, value, least in (("bootstrap", bootstrap, 0), ("lags", lags, 0),
                                ("random_state", random_state, 0)):  # fmt: skip
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
@@ -147,7 +176,12 @@ def iterated_g_computation(
         censored=censored, covariates=list(covariates), measured=measured or {},
     )  # fmt: skip
     given = {"always": 1, "never": 0} if strategies is None else dict(strategies)
-    analysis = _Analysis.of(rows, given, list(covariates), lags, horizons, model)
+    if method == "tmle" and rows.censored.any():
+        raise DataError(
+            "method='tmle' has no model of losses, and people are lost; take 'g-computation'."
+        )
+    targeting = PlanTargeting(treatment_model, bound) if method == "tmle" else None
+    analysis = _Analysis.of(rows, given, list(covariates), lags, horizons, model, targeting)
     return analysis.result(int(bootstrap), level, random_state, protocol)
 
 
@@ -162,11 +196,12 @@ class _Analysis:
     lags: int
     horizons: NDArray[np.int64]
     model: Any
+    targeting: PlanTargeting | None
 
     @classmethod
     def of(
         cls, rows: PersonTime, strategies: Mapping[str, Strategy], covariates: list[str],
-        lags: int, horizons: Sequence[int] | None, model: Any,
+        lags: int, horizons: Sequence[int] | None, model: Any, targeting: PlanTargeting | None,
     ) -> _Analysis:  # fmt: skip
         """Evaluate the strategies and check that they are followed."""
         first = rows.period[rows.starts[:-1]]
@@ -182,9 +217,10 @@ class _Analysis:
         if len(strategies) < 2:
             raise DataError("strategies needs two or more, of which the last is the reference.")
         planned = {
-            name: _planned(name, strategy, rows, when) for name, strategy in strategies.items()
+            name: planned_treatment(name, strategy, rows, when)
+            for name, strategy in strategies.items()
         }
-        found = cls(rows, when, planned, covariates, lags, wanted, model)
+        found = cls(rows, when, planned, covariates, lags, wanted, model, targeting)
         for name in planned:
             if not found.followers(name)[0]:
                 raise DataError(
@@ -195,11 +231,31 @@ class _Analysis:
 
     def followers(self, name: str) -> NDArray[np.int64]:
         """Count who has followed a strategy through each period."""
-        own = self.rows.treatment == self.planned[name]
-        broken = np.cumsum(~own)
-        before = np.append(0, broken)[self.rows.starts[:-1]]
-        follows = broken == before[self.rows.person]
+        follows = self.follows(self.planned[name])
         return np.bincount(self.when[follows], minlength=int(self.when.max()) + 1)
+
+    def follows(self, plan: NDArray) -> NDArray[np.bool_]:
+        """Return whether the person of each row has followed a plan so far."""
+        broken = np.cumsum(self.rows.treatment != plan)
+        before = np.append(0, broken)[self.rows.starts[:-1]]
+        return np.asarray(broken == before[self.rows.person])
+
+    def inverse(self, plan: NDArray, people: NDArray) -> NDArray | None:
+        """Compute inverse probabilities of following a plan so far; zero for others, (n,)."""
+        if self.targeting is None:
+            return None
+        rows = self.rows
+        X = self.columns(rows.treatment).drop(columns="treatment")
+        if not self.lags:
+            X = X.assign(**{"treatment (1 before)": rows.previous.astype(float)})
+        chance = probabilities_of_plan(
+            X, rows.treatment, rows.previous, plan, self.when, people[rows.person],
+            self.targeting.model,
+        )  # fmt: skip
+        log = np.cumsum(np.log(np.maximum(chance, np.finfo(float).tiny)))
+        start = np.append(0.0, log)[rows.starts[:-1]]
+        so_far = np.exp(log - start[rows.person])
+        return np.where(self.follows(plan), 1 / np.maximum(so_far, self.targeting.bound), 0.0)
 
     def columns(self, treatment: NDArray) -> pd.DataFrame:
         """Return the columns of the models, with treatments by row and their lags."""
@@ -214,23 +270,35 @@ class _Analysis:
             parts.append(moved.add_suffix(f" ({lag} before)"))
         return pd.concat(parts, axis=1)
 
-    def risks(self, people: NDArray) -> NDArray[np.float64]:
-        """Compute risks, (strategies, horizons), if people count as often as given."""
+    def risks(self, people: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Compute risks if people count as often as given, and influences on them.
+
+        Returns
+        -------
+        risks : ndarray, shape (strategies, horizons)
+        influences : ndarray, shape (horizons, strategies, people)
+            Those of targeted risks; otherwise of no meaning.
+        """
         observed = self.columns(self.rows.treatment).to_numpy()
         out = np.empty((len(self.planned), len(self.horizons)))
+        influences = np.empty((len(self.horizons), len(self.planned), self.rows.people))
         names = list(self.columns(self.rows.treatment))
-        for s, plan in enumerate(self.planned.values()):
-            under = self.columns(plan).to_numpy()
+        for s, (name, plan) in enumerate(self.planned.items()):
+            under, inverse = self.columns(plan).to_numpy(), self.inverse(plan, people)
             for h, horizon in enumerate(self.horizons):
-                out[s, h] = self._risk(observed, under, names, int(horizon), people)
-        return out
+                out[s, h], influences[h, s] = self._risk(
+                    observed, under, names, int(horizon), people, inverse, name
+                )
+        return out, influences
 
     def _risk(
-        self, X: NDArray, under: NDArray, names: list[str], horizon: int, people: NDArray
-    ) -> float:
+        self, X: NDArray, under: NDArray, names: list[str], horizon: int, people: NDArray,
+        inverse: NDArray | None, name: str,
+    ) -> tuple[float, NDArray]:  # fmt: skip
         """Iterate the regressions from the last period to the first."""
         rows = self.rows
         later = np.full(rows.n, np.nan)
+        influence = np.zeros(rows.people)
         for k in range(horizon - 1, -1, -1):
             at = np.flatnonzero((self.when == k) & (people[rows.person] > 0))
             y = rows.outcome[at].astype(np.float64)
@@ -243,10 +311,17 @@ class _Analysis:
             else:
                 known = (y == 1) | (rows.censored[at] == 0)
             fit = self._fit(X[at][known], y[known], people[rows.person[at[known]]], names, k)
-            later[at] = fit(under[at])
-        first = rows.starts[:-1]
-        used = people > 0
-        return float(np.average(later[first[used]], weights=people[used]))
+            share = fit(under[at])
+            if inverse is not None:
+                w = np.where(known, inverse[at] * people[rows.person[at]], 0.0)
+                share = targeted_shares(share, y, w, name)
+                residual = np.where(w > 0, w * (y - share), 0.0)
+                influence += np.bincount(rows.person[at], residual, minlength=rows.people)
+            later[at] = share
+        first, used = rows.starts[:-1], people > 0
+        risk = float(np.average(later[first[used]], weights=people[used]))
+        influence[used] += people[used] * (later[first[used]] - risk)
+        return risk, influence / people.sum()
 
     def _fit(
         self, X: NDArray, y: NDArray, weights: NDArray, names: list[str], k: int
@@ -276,7 +351,7 @@ class _Analysis:
         for stream in np.random.SeedSequence(seed).spawn(number):
             drawn = np.random.default_rng(stream).integers(0, people, people)
             try:
-                found.append(self.risks(np.bincount(drawn, minlength=people).astype(np.float64)))
+                found.append(self.risks(np.bincount(drawn, minlength=people) * 1.0)[0])
             except SeparationError:
                 continue
         if number and len(found) < 2:
@@ -287,9 +362,12 @@ class _Analysis:
         self, bootstrap: int, level: float, seed: int, trial: TargetTrial | None
     ) -> EmulatedTrial:
         """Put the parts of the result together."""
-        risk = self.risks(np.ones(self.rows.people))
-        draws = self.draws(bootstrap, seed)
-        found = StrategyRisks(list(self.planned), self.horizons, risk, None, draws)
+        risk, influences = self.risks(np.ones(self.rows.people))
+        draws, covariance = self.draws(bootstrap, seed), None
+        if self.targeting is not None:
+            n = self.rows.people
+            covariance = np.einsum("hsi,hri->hsr", influences, influences) * n / (n - 1)
+        found = StrategyRisks(list(self.planned), self.horizons, risk, covariance, draws)
         table = self._followed()
         return EmulatedTrial(
             effects=pd.DataFrame(), risks=risk_table(found, level),
@@ -344,7 +422,10 @@ class _Analysis:
 
     def _protocol(self, bootstrap: int) -> TargetTrial:
         """Describe how each component of the target trial is emulated."""
-        errors = f"{bootstrap} bootstrap draws of people" if bootstrap else "no errors"
+        targeted = self.targeting is not None
+        errors = "errors of the influence function" if targeted else "no errors"
+        if bootstrap:
+            errors = f"{bootstrap} bootstrap draws of people"
         return TargetTrial(
             eligibility=f"The {self.rows.people:,} people of the data, from their first period",
             strategies=", ".join(self.planned),
@@ -352,27 +433,12 @@ class _Analysis:
             follow_up="From the first period to the outcome or loss",
             outcome="The outcome in each period of the data",
             contrast="Effect of sustained strategies (per protocol)",
-            analysis=f"G-computation by iterated conditional expectations; {errors}",
+            analysis=(
+                f"Targeted iterated conditional expectations; {errors}"
+                if targeted
+                else f"G-computation by iterated conditional expectations; {errors}"
+            ),
         )
-
-
-def _planned(name: str, strategy: Strategy, rows: PersonTime, when: NDArray) -> NDArray[np.int8]:
-    """Return the treatment that a strategy has for each row."""
-    if callable(strategy):
-        found = np.asarray(strategy(rows.data.assign(period=when)))
-    elif isinstance(strategy, Integral | bool):
-        found = np.full(rows.n, int(strategy))
-    else:
-        plan = np.asarray(strategy)
-        if plan.ndim != 1 or len(plan) <= when.max():
-            raise DataError(
-                f"The strategy {name!r} must have a treatment for each of {int(when.max()) + 1} "
-                "periods."
-            )
-        found = plan[when]
-    if found.shape != (rows.n,) or not np.isin(found, (0, 1)).all():
-        raise DataError(f"The strategy {name!r} must be 0 or 1 for each row.")
-    return found.astype(np.int8)
 
 
 _ESTIMAND = (
