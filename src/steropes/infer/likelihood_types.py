@@ -9,8 +9,9 @@ import numpy as np
 from ..backends.backend_interface import Array, Backend
 from ..fit import Problem
 from ..likelihoods import CoxLikelihood
+from ..likelihoods.cumulative import CumulativeLikelihood
 
-__all__ = ["EventLikelihood", "cox_likelihood", "event_likelihood"]
+__all__ = ["EventLikelihood", "cox_likelihood", "cumulative_likelihood", "event_likelihood"]
 
 
 class EventLikelihood(Protocol):
@@ -42,6 +43,12 @@ def cox_likelihood(problem: Problem) -> CoxLikelihood:
     likelihood = problem.likelihood
     assert isinstance(likelihood, CoxLikelihood)
     return likelihood
+
+
+def cumulative_likelihood(problem: Problem) -> CumulativeLikelihood | None:
+    """Return the likelihood of a problem if it is a cumulative model, otherwise None."""
+    likelihood = problem.likelihood
+    return likelihood if isinstance(likelihood, CumulativeLikelihood) else None
 
 
 def event_likelihood(problem: Problem) -> EventLikelihood:

@@ -10,7 +10,7 @@ from scipy.special import log_ndtr
 from steropes.design import Design
 from steropes.design.working_columns_by_row import RowMatrix
 from steropes.errors import DataError
-from steropes.likelihoods.cumulative import CumulativeLikelihood
+from steropes.infer.likelihood_types import cumulative_likelihood
 from steropes.models.cumulative.cumulative_probability_model import CumulativeProbabilityModel
 
 __all__ = ["ProbitScores"]
@@ -47,8 +47,8 @@ class ProbitScores:
                 'link="probit"; for logits take LogisticRegression.'
             )
         problem = model._require_data("estimated weights")
-        design, likelihood = problem.design, problem.likelihood
-        if not (isinstance(design, Design) and isinstance(likelihood, CumulativeLikelihood)):
+        design, likelihood = problem.design, cumulative_likelihood(problem)
+        if not isinstance(design, Design) or likelihood is None:
             raise DataError("Estimated weights need a probit model that is fitted to a table.")
         levels = likelihood.levels
         self.arm = np.zeros(design.n, dtype=np.int64)
