@@ -445,3 +445,54 @@ def test_labels_of_a_csv_file_may_be_named_like_missing_values(lalonde, tmp_path
     )
     found = compare_groups(path, **names, missing="indicator")
     assert {"race[None]", "race[null]", "age missing"} <= {*found.balance["name"]}
+
+
+def test_a_csv_file_becomes_tables_of_a_paper(lalonde, tmp_path):
+    """The same cells in LaTeX, Word and Excel."""
+    lalonde.assign(arm=np.where(lalonde.treat == 1, "trained", "others")).to_csv(
+        tmp_path / "men.csv", index=False
+    )
+    found = compare_groups(
+        tmp_path / "men.csv", treatment="arm", target="trained", outcome="re78",
+        covariates=["age", "race"],
+    )  # fmt: skip
+    tables = {
+        "one": (found.table_one.paper_table(), "trained", "156 (84.3%)"),
+        "balance": (found.balance.paper_table(), "Standardised difference before", "1.70"),
+        "effects": (found.effects.paper_table(), "Effect (95% CI)", "−635.03"),
+    }
+    for name, (table, column, text) in tables.items():
+        assert table[column].str.contains(text, regex=False).any(), name
+        assert text.replace("%", "\\%").replace("−", "$-$") in table.to_latex()
+    docx, openpyxl = pytest.importorskip("docx"), pytest.importorskip("openpyxl")
+    for name, (table, column, text) in tables.items():
+        table.to_word(tmp_path / f"{name}.docx", caption=name)
+        table.to_excel(tmp_path / f"{name}.xlsx")
+        written = docx.Document(str(tmp_path / f"{name}.docx")).tables[0].rows
+        rows = [[cell.text for cell in row.cells] for row in written]
+        sheet = openpyxl.load_workbook(tmp_path / f"{name}.xlsx").active
+        for cells in (rows, [[cell.value for cell in row] for row in sheet.iter_rows()]):
+            at = cells[0].index(column)
+            assert any(text in str(row[at]) for row in cells[1:]), name
+
+
+def test_a_model_that_extrapolates_fails_a_diagnostic(lalonde):
+    apart = lalonde.assign(age=lalonde.age + 100 * lalonde.treat)
+    found = compare_groups(apart, **NAMES, adjust="standardization").diagnostics
+    row = found[found["method"] == "standardization"].iloc[0]
+    assert (row["value"], row["passed"]) == (1.0, False)
+    assert "'age'" in row["note"]
+    close = compare_groups(lalonde, **NAMES, adjust="standardization").diagnostics
+    assert close.loc[close["method"] == "standardization", "passed"].all()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (lambda d: d.re78 * 1j, "'re78' has complex numbers"),
+        (lambda d: pd.period_range("2020", periods=len(d), freq="D"), "'re78' has dates"),
+    ],
+)
+def test_columns_of_other_kinds_than_numbers_are_refused(lalonde, values, message):
+    with pytest.raises(DataError, match=message):
+        compare_groups(lalonde.assign(re78=values), **NAMES)

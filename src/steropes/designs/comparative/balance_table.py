@@ -27,7 +27,13 @@ from steropes.designs.values.estimands import (
 from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.errors import DataError
 
-__all__ = ["balance_table", "distance_of_shares", "shares_of_groups", "standard_deviations"]
+__all__ = [
+    "CAPTIONS",
+    "balance_table",
+    "distance_of_shares",
+    "shares_of_groups",
+    "standard_deviations",
+]
 
 ARMS = ("target", "comparator")
 # Most products of columns, which are as many as pairs.

@@ -23,7 +23,7 @@ from steropes.designs.propensity.propensity_weights import Estimand
 from steropes.designs.values.estimands import check_estimand
 from steropes.errors import DataError
 
-__all__ = ["diagnostics_table"]
+__all__ = ["SENSITIVITY", "diagnostics_table"]
 
 # People with the largest weights, who must not have more than half of a group's weight.
 HEAVIEST, HALF = 3, 0.5
@@ -42,6 +42,7 @@ def diagnostics_table(
     adjustments: list[Adjustment],
     balances: dict[str, pd.DataFrame],
     first_effect: Callable[[Adjustment], float],
+    models: list[str],
 ) -> pd.DataFrame:
     """Check every adjustment.
 
@@ -51,6 +52,8 @@ def diagnostics_table(
         From `balance_table`, by method.
     first_effect : callable
         Maps an adjustment to its first effect.
+    models : list of str
+        Methods by outcome models alone.
 
     Returns
     -------
@@ -65,8 +68,32 @@ def diagnostics_table(
         checks += _of_ties(table, adjustment, first_effect)
         checks += _of_trimming(table, adjustment, first_effect)
         rows += [(adjustment.method, *check) for check in checks]
+    for method in models:
+        rows += [(method, *check) for check in _of_extrapolation(table)]
     names = ["method", "diagnostic", "value", "limit", "passed", "note"]
     return pd.DataFrame(rows, columns=names)
+
+
+def _of_extrapolation(table: ComparisonTable) -> Iterator[Row]:
+    """Yield the share of people whose value of a covariate nobody of the other group reaches."""
+    columns, target = table.columns, table.target == 1
+    own, other = columns.extremes(target), columns.extremes(~target)
+    shares = np.empty(columns.p)
+    for j in range(columns.p):
+        x = columns.column(j)
+        low, high = (np.where(target, other[k][j], own[k][j]) for k in (0, 1))
+        shares[j] = ((x < low) | (x > high)).mean()
+    worst = int(np.argmax(shares))
+    fine = bool(shares[worst] <= HALF)
+    note = (
+        ""
+        if fine
+        else f"Most people have a value of {columns.names[worst]!r} that nobody of the other group "
+        "reaches, so that the model is extrapolated. Restrict the comparison to people who could "
+        "have had either."
+    )
+    name = "share with a covariate outside the other group's range"
+    yield name, float(shares[worst]), HALF, fine, note
 
 
 def _of_weights(table: ComparisonTable, adjustment: Adjustment) -> Iterator[Row]:

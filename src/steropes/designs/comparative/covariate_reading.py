@@ -114,7 +114,12 @@ def numbers_of_column(column: pd.Series) -> NDArray | None:
     kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype):
         return None
-    if pd.api.types.is_datetime64_any_dtype(kind) or pd.api.types.is_timedelta64_dtype(kind):
+    if pd.api.types.is_complex_dtype(kind):
+        raise DataError(
+            f"The column {column.name!r} has complex numbers; take their real part, or their size."
+        )
+    dated = pd.api.types.is_datetime64_any_dtype(kind) or pd.api.types.is_timedelta64_dtype(kind)
+    if dated or isinstance(kind, pd.PeriodDtype | pd.IntervalDtype):
         raise DataError(
             f"The column {column.name!r} has dates or durations; convert it to a number, such as "
             "days since the start."

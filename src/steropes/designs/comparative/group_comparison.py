@@ -17,7 +17,7 @@ from scipy.stats import gaussian_kde
 from steropes.data.html_representations import TextInHtml
 from steropes.data.result_tables import ResultTable, drawn_by, present
 from steropes.designs.comparative.adjustments import Adjustment, Step
-from steropes.designs.comparative.balance_table import balance_table
+from steropes.designs.comparative.balance_table import CAPTIONS, balance_table
 from steropes.designs.comparative.comparison_diagnostics import diagnostics_table
 from steropes.designs.comparative.comparison_report import report_page
 from steropes.designs.comparative.comparison_table import ComparisonTable, Outcome
@@ -230,13 +230,15 @@ def comparison_of(
         for a in others
         if isinstance(a.step, Matching) and not a.step.replace
     }
+    known = {a.method for a in adjusted}
+    models = [name for name in dict.fromkeys(row.method for row in rows) if name not in known]
     return GroupComparison(
         effects=effects_table(rows, estimand, level),
-        balance=present(balance, "love_plot", labels=("method", "name")),
+        balance=present(balance, "love_plot", labels=("method", "name"), captions=CAPTIONS),
         table_one=_characteristics(table, balances["unadjusted"]),
         weights=pd.DataFrame({a.method: a.weights for a in adjusted}),
         sets=pd.DataFrame(sets, index=range(table.n)),
-        diagnostics=diagnostics_table(table, [plain, *others], balances, first_effect),
+        diagnostics=diagnostics_table(table, [plain, *others], balances, first_effect, models),
         steps={a.method: a.step for a in others if a.step is not None},
         estimand=estimand,
         names=table.names,

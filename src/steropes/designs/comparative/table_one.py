@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.data import check_classes
 from steropes.data.input_types import TableLike
 from steropes.data.number_text import value_text
+from steropes.data.result_tables import ResultTable, present
 from steropes.data.vector_checks import check_weights
 from steropes.data.weighted_quantiles import weighted_quantiles
 from steropes.designs.comparative.balance_table import distance_of_shares
@@ -26,6 +27,7 @@ __all__ = ["table_one"]
 MAX_LEVELS = 50
 # Columns of the table besides those of groups.
 COLUMNS = ("characteristic", "level", "missing", "overall", "smd")
+CAPTIONS = {"overall": "Overall", "missing": "Missing", "smd": "Standardised difference"}
 
 
 def table_one(
@@ -37,7 +39,7 @@ def table_one(
     categorical: Collection[str] = (),
     weights: ArrayLike | None = None,
     digits: int = 1,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Tabulate the characteristics of groups.
 
     Numbers are shown as mean (SD), columns of 0 and 1 and levels of labels as number (%). Missing
@@ -69,7 +71,8 @@ def table_one(
         characteristic. Of several groups it is the mean over pairs. The denominators are those of
         everybody without weights, as in `balance_table`; of labels it is Yang and Dalton's
         distance. Significance tests are left out, because
-        they do not measure confounding (STROBE).
+        they do not measure confounding (STROBE). ``paper_table()`` gives a table for Word, LaTeX
+        or Excel.
 
     Raises
     ------
@@ -274,10 +277,12 @@ class _Table:
                 row[label] = f"{self._number(sums[label][k])} ({percent})"
             self.rows.append(row | {"smd": difference if k == 0 else np.nan})
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> ResultTable:
         """Return the table."""
         names = ["characteristic", "level", "missing", *self.groups, "smd"]
-        return pd.DataFrame(self.rows).reindex(columns=names).astype({"missing": int})
+        table = pd.DataFrame(self.rows).reindex(columns=names).astype({"missing": int})
+        captions = CAPTIONS | {label: label for label in self.labels}
+        return present(table, "love_plot", labels=("characteristic", "level"), captions=captions)
 
     def _text(self, value: float) -> str:
         """Format a number with the decimals of the table."""
