@@ -1,4 +1,4 @@
-"""Columns on a device for likelihoods that are computed on the host.
+"""Columns of X on a device, while the likelihood is computed on the host.
 
 Thresholds of cumulative models and blocks of rows are evaluated on the host. The products with X,
 which take most of the time, are computed on the device; only vectors over rows and over columns are

@@ -1,4 +1,4 @@
-"""The current iterates of the replicates."""
+"""The coefficients of all replicates at the current step, with objectives and gradients."""
 
 from __future__ import annotations
 

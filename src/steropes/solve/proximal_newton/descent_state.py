@@ -1,4 +1,4 @@
-"""The states of one descent to a penalty: while it runs, between its phases, and at its end.
+"""The state of a descent to the optimum of one penalty: during, between and after its phases.
 
 `Batch.solve` makes one descent, or several to ever weaker penalties. Each begins with a new
 `DescentState`, passes `Violations` from the working set's check to the step and a `ColumnCheck`

@@ -1,4 +1,4 @@
-"""Propagation of coefficient updates of a panel to the slopes of all other coordinates.
+"""Updates of the slopes of all coordinates after a block of coefficients has moved.
 
 NumPy would read and write arrays of thousands of rows and ten replicates once per operation, which
 would take longer between two panels than the product with the matrix. Here it takes one pass.
