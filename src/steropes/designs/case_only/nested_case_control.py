@@ -146,7 +146,7 @@ def nested_case_control(
     >>> result = nested_case_control(events, drugs, cohort, controls_per_case=4, match=["sex"])
     >>> result.summary()[["ratio", "lower", "upper"]].round(2)
              ratio  lower  upper
-    exposed   2.24   1.59   3.16
+    exposed   2.22   1.57   3.14
     """
     check_level(level)
     rules = SamplingRules.checked(controls_per_case, match, calipers, washout, time, seed)
