@@ -7,12 +7,13 @@ small, or a suppressed count would be narrowed, one of the counts that it follow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from steropes.studies.disclosure.complementary_suppression import (
     Split,
@@ -228,6 +229,14 @@ class _Numbers:
         self.sizes.setdefault(name[0], []).append((at, size))
         return at
 
+    def same(self, name: tuple[Any, ...], at: int, told: int | Bound, size: int) -> int:
+        """Add another name of a number, which is a bound if one of both is."""
+        self.places[name] = at
+        if isinstance(told, Bound) and not isinstance(self.told[at], Bound):
+            self.told[at] = told
+        self.sizes.setdefault(name[0], []).append((at, size))
+        return at
+
     def hidden(self, name: tuple[Any, ...], n: int, size: int) -> int:
         """Add a number that no table has, which is suppressed if it is small."""
         told = Bound(self.rules.least) if self.rules.small(n) else None
@@ -237,17 +246,24 @@ class _Numbers:
         """State that parts add up to a total."""
         self.sums.append((np.array(parts), np.full(len(parts), total)))
 
+    def _sums_of(self, places: NDArray, splits: Sequence[Split]) -> None:
+        """State sums of names one by one, as several names can be of one number."""
+        for parts, totals in splits:
+            for total in np.unique(totals):
+                of = places[parts[totals == total]].tolist()
+                if places[total] not in of:
+                    self.sum(int(places[total]), *of)
+
     def released(self) -> list[int | Bound | None]:
         """Replace counts that narrow a suppressed one by bounds."""
         for of in self.sizes.values():
             places, sizes = (np.array(x) for x in zip(*of, strict=True))
             own = np.array([self.counts[i] for i in places])
-            self.sums += [(places[p], places[t]) for p, t in sum_splits(sizes, own)]
+            self._sums_of(places, sum_splits(sizes, own))
         # Cases with two windows may be the same.
         for kind in ("subjects", "observed_events"):
             places = np.array([i for i, _ in self.sizes.get(kind, [])], dtype=np.int64)
-            equal = equal_splits([self.counts[i] for i in places])
-            self.sums += [(places[p], places[t]) for p, t in equal]
+            self._sums_of(places, equal_splits([self.counts[i] for i in places]))
         return unnarrowed_counts(self.counts, self.told, merged_splits(self.sums), self.rules)
 
 
@@ -286,7 +302,7 @@ def _numbers_of(
     rules: DisclosureRules,
 ) -> _Numbers:
     """Collect the counts of a question, those with precedence first."""
-    x, ends = _Numbers(rules), dict[int, tuple[int, int, int]]()
+    x, ends = _Numbers(rules), dict[int, tuple[int, int, int | None]]()
     order = sorted(rows.index, key=lambda r: -int(rows.at[r, "sequence_number"]))
     for r in order:
         if r not in found.cases["subjects"]:
@@ -295,11 +311,13 @@ def _numbers_of(
         n, events = (int(line[OUTCOMES[name]]) for name in ("subjects", "events"))
         days = int(line["observed_days"])
         people = x.add(("all subjects", r), n, found.cases["subjects"][r], days)
-        all_ = x.add(("all events", r), events, found.cases["events"][r], days)
-        more = x.hidden(("all further", r), events - n, days)
-        x.sum(all_, people, more)
-        if events == n:
-            x.sum(people, all_)
+        more = None
+        if events == n:  # Nobody has a further outcome, as where first ones alone count.
+            all_ = x.same(("all events", r), people, found.cases["events"][r], days)
+        else:
+            all_ = x.add(("all events", r), events, found.cases["events"][r], days)
+            more = x.hidden(("all further", r), events - n, days)
+            x.sum(all_, people, more)
         ends.setdefault(analysis, (people, all_, more))
     for key, line in lines.items():
         if key[0] in ends:
@@ -312,22 +330,25 @@ def _add_covariate(
     key: Key,
     line: dict[Any, Any],
     told: dict[str, int | Bound],
-    ends: tuple[int, int, int],
+    ends: tuple[int, int, int | None],
 ) -> None:
     """Add the counts of a covariate, and those of the cases without it."""
     days = int(line["days"])
     n, observed, inside = (int(line[c]) for c in ("subjects", "observed_events", "events"))
     others = x.counts[ends[0]] - n
     if others == 0:  # These are all cases, and their counts the same.
-        x.places |= {("subjects", key): ends[0], ("observed_events", key): ends[1]}
-        events = ends[1]
+        x.same(("subjects", key), ends[0], told["subjects"], days)
+        events = x.same(("observed_events", key), ends[1], told["observed_events"], days)
     else:
         people = x.add(("subjects", key), n, told["subjects"], days)
-        events = x.add(("observed_events", key), observed, told["observed_events"], days)
-        more = x.hidden(("further", key), observed - n, days)
-        further = x.counts[ends[2]] - (observed - n)
         x.sum(ends[0], people, x.hidden(("without", key), others, days))
-        x.sum(ends[2], more, x.hidden(("further without", key), further, days))
-        x.sum(events, people, more)
+        if ends[2] is None:
+            events = x.same(("observed_events", key), people, told["observed_events"], days)
+        else:
+            events = x.add(("observed_events", key), observed, told["observed_events"], days)
+            more = x.hidden(("further", key), observed - n, days)
+            further = x.counts[ends[2]] - (observed - n)
+            x.sum(ends[2], more, x.hidden(("further without", key), further, days))
+            x.sum(events, people, more)
     window = x.add(("events", key), inside, told["events"], days)
     x.sum(events, window, x.hidden(("outside", key), observed - inside, days))
