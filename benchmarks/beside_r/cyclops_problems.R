@@ -53,8 +53,8 @@ answer <- function(d) {
     scores <- matrix(NA, length(d$grid), max(frame$fold) + 1)
     base <- if (d$weighted) frame$w else rep(1, nrow(frame))
     for (k in seq_along(d$grid)) for (f in 0:max(frame$fold)) {
-      train <- ifelse(frame$fold == f, 0, base
-      test <- ifelse(frame$fold == f, base, 0
+      train <- ifelse(frame$fold == f, 0, base)
+      test <- ifelse(frame$fold == f, base, 0)
       part <- try(fitCyclopsModel(made$data, prior = prior_of(d, made, d$grid[[k]]), control = control, weights = train, forceNewObject = TRUE), silent = TRUE)
       if (inherits(part, "try-error") || part$return_flag != "SUCCESS") next
       scores[k, f + 1] <- Cyclops:::.cyclopsGetNewPredictiveLogLikelihood(part$interface, test)

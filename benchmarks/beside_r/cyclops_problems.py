@@ -11,6 +11,7 @@ import pandas as pd
 from benchmarks.random_problems.draw import Problem, draw
 
 __all__ = [
+    "CONDITIONAL",
     "FOLDS",
     "GRID",
     "MODEL_TYPES",
@@ -31,6 +32,7 @@ MODEL_TYPES = {
     "conditional_poisson": "cpr",
     "sccs": "sccs",
 }
+CONDITIONAL = ("conditional_logistic", "conditional_poisson", "sccs")
 METHODS = {"exact": "clr_exact", "efron": "clr_efron", "breslow": "clr"}
 FOLDS = 4
 GRID = np.array([0.1, 1.0, 10.0])  # multiples of the drawn variance
@@ -40,7 +42,9 @@ def cyclops_problem(seed: int, family: str | None = None) -> Problem:
     """Draw a problem, and leave out what Cyclops does not have.
 
     Cyclops has no late entry, no mixture of both priors, no offset beside the time at risk, and
-    Breslow's ties alone; prior variances are the same for all columns.
+    Breslow's ties alone; prior variances are the same for all columns. Its weights of conditional
+    models are meant for whole strata, and Fine-Gray models have none; their censored times are
+    moved beyond tied events, since cmprsk, which it follows, has another convention of ties.
     """
     names = [*MODEL_TYPES]
     problem = draw(seed, family or names[np.random.default_rng([7, seed]).integers(len(names))])
@@ -54,6 +58,13 @@ def cyclops_problem(seed: int, family: str | None = None) -> Problem:
         problem.settings["ties"] = "breslow"
     if problem.family in ("conditional_poisson", "linear", "logistic"):
         problem.exposure = None
+    if problem.family in CONDITIONAL and problem.weights is not None:
+        first = np.unique(problem.strata, return_index=True, return_inverse=True)
+        problem.weights = problem.weights[first[1]][first[2]]
+    if problem.family == "fine_gray":
+        problem.weights = problem.strata = None
+        data = problem.data
+        data["time"] = data["time"] + np.where(data["event"] == 0, 1e-4, 0.0)
     if problem.prior == "elastic":
         problem.prior = "laplace"
         del problem.variances["normal"]
@@ -66,7 +77,7 @@ def cyclops_problem(seed: int, family: str | None = None) -> Problem:
 def folds_of(problem: Problem) -> np.ndarray:
     """The fold of each row: whole strata, as Cyclops and steropes divide conditional models."""
     rng = np.random.default_rng([8, problem.seed])
-    if problem.family in ("conditional_logistic", "conditional_poisson", "sccs"):
+    if problem.family in CONDITIONAL:
         labels, code = np.unique(problem.strata, return_inverse=True)
         return rng.permutation(np.arange(len(labels)) % FOLDS)[code]
     return rng.permutation(np.arange(problem.n) % FOLDS)
@@ -75,6 +86,16 @@ def folds_of(problem: Problem) -> np.ndarray:
 def profile_points(centre: float, error: float) -> np.ndarray:
     """Values of a coefficient at which both evaluate a profile."""
     return centre + error * np.array([-2.0, -1.0, -0.3, 0.5, 1.0, 2.0])
+
+
+def scale_of_loss(problem: Problem) -> float:
+    """Return what a prior variance is divided by for Cyclops.
+
+    Its loss of least squares is the residual sum of squares instead of half of it.
+    """
+    if problem.family != "linear":
+        return 1.0
+    return 4.0 if problem.prior == "laplace" else 2.0
 
 
 def model_type(problem: Problem) -> str:
@@ -101,7 +122,7 @@ def write_problems(problems: list[Problem], folder: Path, points: dict[int, list
         frame = frame.iloc[np.lexsort((frame["y"], falling, frame["stratum"]))]
         frame.to_csv(folder / f"{problem.seed}.csv", index=False, float_format="%.17g")
         prior = problem.prior if problem.variances else "none"
-        variance = next(iter(problem.variances.values()), 1.0)
+        variance = next(iter(problem.variances.values()), 1.0) / scale_of_loss(problem)
         index.append(
             {
                 "id": problem.seed,

@@ -14,7 +14,7 @@ from .expand import dense_problem
 from .inputs import arguments, estimator, variances_of
 from .second import optimise, separated
 
-__all__ = ["check_selection", "splits"]
+__all__ = ["Unfinished", "check_selection", "held_out", "splits"]
 
 FOLDS = 3
 
@@ -82,9 +82,9 @@ def _check_scores(problem, model, wrong):
             prior = model.prior_.with_variance(float(variance))
             given = variances_of(prior, problem.X.shape[1])
             mine.append(
-                np.mean([_held_out(problem, given, *pair) for pair in splits(problem).folds])
+                np.mean([held_out(problem, given, *pair) for pair in splits(problem).folds])
             )
-    except _Unfinished:
+    except Unfinished:
         return
     theirs = model.cv_results_["mean"].to_numpy()
     mine = np.array(mine)
@@ -96,8 +96,8 @@ def _check_scores(problem, model, wrong):
         wrong(f"held-out scores {a}, dense {b}")
 
 
-class _Unfinished(Exception):
-    pass
+class Unfinished(Exception):
+    """The dense fit of the training rows did not converge, or is not the only optimum."""
 
 
 def _one_optimum(problem, prior):
@@ -135,15 +135,16 @@ def _reached(dense, t):
     return bool((abs(d) < 1e-3 * np.maximum(1.0, abs(t[at]))).all())
 
 
-def _held_out(problem, given, train, test):
+def held_out(problem, given, train, test):
+    """Return the log-likelihood of the test rows at the dense fit of the training rows."""
     rows = np.zeros(problem.n, bool)
     rows[train] = True
     dense = dense_problem(problem, given, rows)
     if separated(dense) is not None:
-        raise _Unfinished
+        raise Unfinished
     t, _, violation = optimise(dense)
     if not violation < 1e-8 or not _unique(dense, t) or not _reached(dense, t):
-        raise _Unfinished
+        raise Unfinished
     theta = dense.in_users_units(t)
     held = dense_problem(problem, given, ~rows)
     value = held.loss.value(held.eta(theta))
@@ -152,5 +153,5 @@ def _held_out(problem, given, train, test):
     total, n = dense.loss.w.sum(), held.loss.w.sum()
     variance = 2 * dense.loss.value(dense.eta(theta)) / total
     if variance < 1e-6 * np.var(problem.data["y"]):
-        raise _Unfinished
+        raise Unfinished
     return -value / variance - 0.5 * n * np.log(2 * np.pi * variance)

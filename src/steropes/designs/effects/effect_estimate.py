@@ -424,7 +424,7 @@ def _from_fit(
         interval=model.interval_used,
         profile=profile,
         interactions=_interactions(fitted),
-        subgroups=_subgroups(fitted, people, features),
+        subgroups=_subgroups(fitted, people, features, model.family.days),
         proportional_p=proportional,
         converged=fitted.converged,
     )
@@ -462,7 +462,7 @@ def _interactions(fitted: FittedEffect) -> pd.DataFrame:
 
 
 def _subgroups(
-    fitted: FittedEffect, people: pd.DataFrame, features: Covariates | None
+    fitted: FittedEffect, people: pd.DataFrame, features: Covariates | None, days: str
 ) -> pd.DataFrame:
     """Tabulate the effects within subgroups with the counts of each."""
     if not fitted.subgroups or features is None:
@@ -473,7 +473,7 @@ def _subgroups(
     table = pd.DataFrame(fitted.subgroups, columns=names)
     table["p"] = 2 * ndtr(-np.abs(table["log_rr"] / table["se"]))
     counts = [
-        arm_counts(people[features.column(line.covariate_id) == line.level])
+        arm_counts(people[features.column(line.covariate_id) == line.level], days)
         for line in table.itertuples(index=False)
     ]
     return table.join(pd.DataFrame(counts))

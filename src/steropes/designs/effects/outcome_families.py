@@ -72,6 +72,8 @@ class OutcomeFamily(ABC):
     needs_rates: ClassVar[bool] = False
     # Whether the model has a competing outcome.
     competes: ClassVar[bool] = False
+    # The column of days during which the model counts outcomes; "time" ends with the first one.
+    days: ClassVar[str] = "time"
     # Whether the effect follows from scores and the means of both arms, without a coefficient.
     doubly_robust: ClassVar[bool] = False
 
@@ -139,7 +141,7 @@ class FineGrayOutcomes(OutcomeFamily):
 class LogisticOutcomes(OutcomeFamily):
     """Occurrences of the outcome."""
 
-    family, name = LOGISTIC, "logistic"
+    family, name, days = LOGISTIC, "logistic", "days_at_risk"
 
     def unfitted(
         self, people: pd.DataFrame, model: ModelSettings, settings: dict[str, Any]
@@ -160,7 +162,7 @@ class LogisticOutcomes(OutcomeFamily):
 class PoissonOutcomes(OutcomeFamily):
     """Numbers of outcomes, with the days at risk as exposure."""
 
-    family, name = POISSON, "Poisson"
+    family, name, days = POISSON, "Poisson", "days_at_risk"
     needs_rates = True
 
     def unfitted(

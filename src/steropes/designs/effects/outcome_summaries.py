@@ -28,9 +28,18 @@ QUANTILES = {
 }
 
 
-def arm_counts(people: pd.DataFrame) -> dict[str, int]:
-    """Count subjects, days to the outcome or end of risk, and people with the outcome, by arm."""
-    columns = ("treated", "person_id", "time", "event")
+def arm_counts(people: pd.DataFrame, days: str = "time") -> dict[str, int]:
+    """Count subjects, days and people with the outcome, by arm.
+
+    Parameters
+    ----------
+    people : DataFrame
+        ``treated``, ``person_id``, ``time`` and ``event``.
+    days : str, default "time"
+        The column of days: "time" ends with the outcome; "days_at_risk", in models that do not end
+        with the outcome, does not. Without this column "time" is used.
+    """
+    columns = ("treated", "person_id", days if days in people else "time", "event")
     treated, person, time, event = (people[c].to_numpy() for c in columns)
     counts = {}
     for value, arm in TREATED_ARMS:

@@ -237,7 +237,8 @@ class Prepared:
         if len(adjusted.kept) < len(people):
             compared = people.iloc[adjusted.kept].reset_index(drop=True)
         note = shared.note or note or reason_without_estimate(compared)
-        counts, weights = arm_counts(compared), _curve_weights(compared, adjusted)
+        counts = arm_counts(compared, analysis.outcome_model.family.days)
+        weights = _curve_weights(compared, adjusted)
         estimate, absolute = self._estimate(compared, adjusted, outcome, note, weights)
         balance = None
         if analysis.adjusts and not note and self._covariates is not None:

@@ -1,0 +1,50 @@
+# Run a drawn cohort study with CohortMethod: Rscript cohort_method.R FOLDER
+# Reads FOLDER/settings.json and FOLDER/omop.sqlite; writes FOLDER/specifications.json and R's export to FOLDER/r.
+suppressMessages({library(CohortMethod); library(jsonlite)})
+folder <- normalizePath(commandArgs(TRUE)[1])
+invisible(ParallelLogger::clearLoggers())
+options(andromedaTempFolder = file.path(folder, "andromeda"))
+drawn <- read_json(file.path(folder, "settings.json"), simplifyVector = FALSE)
+flat <- function(x) if (is.list(x) && is.null(names(x))) unlist(x) else x
+call_with <- function(f, given, ...) do.call(f, c(lapply(given, flat), list(...)))
+control <- createControl(noiseLevel = "silent", tolerance = 1e-10, maxIterations = 10000, resetCoefficients = TRUE, seed = 1)
+
+make_analysis <- function(a) {
+  covariates <- FeatureExtraction::createCovariateSettings(
+    useDemographicsGender = TRUE, useDemographicsAgeGroup = TRUE, useDemographicsIndexYear = TRUE,
+    useConditionOccurrenceLongTerm = TRUE, useConditionGroupEraShortTerm = FALSE, useDrugEraLongTerm = TRUE,
+    useProcedureOccurrenceShortTerm = TRUE, useMeasurementLongTerm = TRUE, useCharlsonIndex = TRUE,
+    longTermStartDays = -365, shortTermStartDays = -30, endDays = 0)
+  parts <- list(
+    analysisId = a$id, description = a$description,
+    getDbCohortMethodDataArgs = call_with(createGetDbCohortMethodDataArgs, a$data, covariateSettings = covariates),
+    createStudyPopulationArgs = call_with(createCreateStudyPopulationArgs, a$population),
+    fitOutcomeModelArgs = call_with(createFitOutcomeModelArgs, a$outcome[setdiff(names(a$outcome), "variance")],
+      prior = createPrior("laplace", variance = if (is.null(a$outcome$variance)) 1 else a$outcome$variance), control = control))
+  if (!is.null(a$propensity)) {
+    parts$createPsArgs <- createCreatePsArgs(estimator = a$propensity$estimator, errorOnHighCorrelation = FALSE,
+      prior = createPrior("laplace", exclude = c(0), variance = a$propensity$variance), control = control)
+    parts$computeSharedCovariateBalanceArgs <- createComputeCovariateBalanceArgs()
+    parts$computeCovariateBalanceArgs <- createComputeCovariateBalanceArgs()
+  }
+  if (!is.null(a$trim)) parts$trimByPsArgs <- call_with(createTrimByPsArgs, a$trim)
+  if (!is.null(a$truncate)) parts$truncateIptwArgs <- call_with(createTruncateIptwArgs, a$truncate)
+  if (!is.null(a$match)) parts$matchOnPsArgs <- call_with(createMatchOnPsArgs, a$match)
+  if (!is.null(a$stratify)) parts$stratifyByPsArgs <- call_with(createStratifyByPsArgs, a$stratify)
+  do.call(createCmAnalysis, parts)
+}
+
+outcomes <- lapply(drawn$outcomes, function(o) createOutcome(outcomeId = o))
+question <- createTargetComparatorOutcomes(targetId = drawn$target, comparatorId = drawn$comparator, outcomes = outcomes,
+  excludedCovariateConceptIds = unlist(drawn$exclude))
+specifications <- createCmAnalysesSpecifications(cmAnalysisList = lapply(drawn$analyses, make_analysis),
+  targetComparatorOutcomesList = list(question), refitPsForEveryStudyPopulation = TRUE)
+writeLines(as.character(specifications$toJson()), file.path(folder, "specifications.json"))
+details <- DatabaseConnector::createConnectionDetails(dbms = "sqlite", server = file.path(folder, "omop.sqlite"))
+started <- proc.time()[["elapsed"]]
+invisible(runCmAnalyses(details, "main", exposureDatabaseSchema = "main", exposureTable = "cohort",
+  outcomeDatabaseSchema = "main", outcomeTable = "cohort", nestingCohortDatabaseSchema = "main",
+  nestingCohortTable = "cohort", outputFolder = file.path(folder, "output"), cmAnalysesSpecifications = specifications))
+seconds <- proc.time()[["elapsed"]] - started
+exportToCsv(file.path(folder, "output"), exportFolder = file.path(folder, "r"), databaseId = "simulated", minCellCount = 0)
+cat(toJSON(list(seconds = seconds), auto_unbox = TRUE), "\n")
