@@ -41,7 +41,7 @@ def r_versions(*packages: str) -> dict[str, str]:
     if absent:
         raise RAbsent(
             f"R has no package {', '.join(absent)}: install it, or name the library that has it in "
-            "the environment variable R_LIBS (python -m benchmarks.beside_r install makes one)"
+            "the environment variable R_LIBS"
         )
     return found
 

@@ -17,8 +17,8 @@ from steropes import (
     Surv,
     plots,
 )
-from steropes.models.fitting import variable_ranges
-from steropes.models.fitting.variable_ranges import summarize_variables
+from steropes.models.fitting import variable_summaries
+from steropes.models.fitting.variable_summaries import summarize_variables
 
 mpl.use("Agg")
 RNG = np.random.default_rng(13)
@@ -197,7 +197,7 @@ def test_fixed_coefficients_and_many_columns_have_no_typical_row(monkeypatch):
     fixed = LogisticRegression().fit(D[["age", "n"]], D["y"], fixed={"n": 0.1})
     with pytest.raises(DataError, match="fixed coefficients"):
         fixed.effects.partial("age")
-    monkeypatch.setattr(variable_ranges, "MAX_COLUMNS", 1)
+    monkeypatch.setattr(variable_summaries, "MAX_COLUMNS", 1)
     many = LogisticRegression().fit(D[["age", "n"]], D["y"])
     with pytest.raises(DataError, match="has 2 columns"):
         many.effects.partial("age")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steropes.solve.quasi_newton.hessian_modification import make_positive_definite
+from steropes.solve.quasi_newton.absolute_eigenvalue_hessian import make_positive_definite
 
 
 @pytest.fixture

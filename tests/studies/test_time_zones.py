@@ -35,7 +35,7 @@ from steropes.studies.cohorts import (
     study_population,
 )
 from steropes.studies.covariates import FeatureRules, extract_features
-from steropes.studies.database import duckdb_tables as local
+from steropes.studies.database import duckdb_source_tables as local
 from steropes.studies.sccs import CaseRules
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.cases.era_sources import EraSources

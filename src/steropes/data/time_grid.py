@@ -1,4 +1,4 @@
-"""Division of time into intervals (t_{k−1}, t_k], and the person-intervals at risk."""
+"""Divide time into intervals, and find the first and last in which each person is at risk."""
 
 from __future__ import annotations
 

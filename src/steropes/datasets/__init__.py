@@ -2,7 +2,7 @@
 
 from .case_series_data import simulate_case_series
 from .confounded_cohort import simulate_confounded_cohort
-from .regression_data import simulate_regression
+from .simulated_regression_data import simulate_regression
 from .simulation_result import Simulated
 from .teaching_data import (
     load_bone_marrow_transplants,

@@ -13,7 +13,7 @@ import numpy as np
 from ..backends.backend_interface import Array, Backend
 from ..backends.cpu import NO_DATA, Lines
 from ..errors import DataError
-from .storage_constants import STORAGE
+from .storage_and_scaling_constants import STORAGE
 
 __all__ = [
     "Block",

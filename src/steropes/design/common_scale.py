@@ -14,7 +14,7 @@ import numpy as np
 
 from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock, power_of_two
 from .design_matrix import Design
-from .storage_constants import SCALES
+from .storage_and_scaling_constants import SCALES
 
 __all__ = ["Moments", "moments_of", "pooled", "rescaled"]
 

@@ -21,7 +21,7 @@ from .column_checks import column_word, refuse_empty, refuse_extreme, refuse_twi
 from .column_storage import Block, DenseBlock
 from .design_matrix import Design
 from .from_sparse import blocks_of_sparse, runs, sparse_blocks
-from .storage_constants import STORAGE
+from .storage_and_scaling_constants import STORAGE
 
 __all__ = [
     "as_design",

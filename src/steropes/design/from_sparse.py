@@ -8,7 +8,7 @@ from scipy import sparse
 from ..errors import DataError
 from .column_checks import column_word, refuse_empty
 from .column_storage import Block, DenseBlock, SparseBlock, check_indices, check_pointers
-from .storage_constants import STORAGE
+from .storage_and_scaling_constants import STORAGE
 
 __all__ = ["blocks_of_sparse", "runs", "sparse_blocks"]
 

@@ -24,7 +24,7 @@ from ..backends.backend_interface import Array, Backend
 from .column_storage import DenseBlock, power_of_two
 from .design_interfaces import PlainDesign
 from .pooled_logistic_rows import ChannelRows
-from .storage_constants import SCALES
+from .storage_and_scaling_constants import SCALES
 
 __all__ = ["ChannelArguments", "ChannelDesign", "ChannelRows"]
 

@@ -17,7 +17,7 @@ from .design_matrix import Design
 from .multinomial_design import ClassDesign
 from .piecewise_design import PiecewiseDesign
 from .pooled_logistic_design import ChannelDesign
-from .storage_constants import STORAGE
+from .storage_and_scaling_constants import STORAGE
 
 __all__ = ["PackedBlock", "copy_shared_arrays"]
 

@@ -13,7 +13,7 @@ from ..backends.cpu.sparse.sparse_lines import FEW
 from ..backends.tall_reductions import transposed_product
 from .column_storage import ConstantBlock, DenseBlock, SparseBlock
 from .design_interfaces import ColumnStore
-from .storage_constants import STORAGE
+from .storage_and_scaling_constants import STORAGE
 
 __all__ = ["RowMatrix"]
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         time_varying,
     )
     from .comparative.balance_table import balance_table
+    from .comparative.covariate_selection_comparison import compare_selections
     from .comparative.doubly_robust import DoublyRobust
     from .comparative.doubly_robust_survival import DoublyRobustSurvival
     from .comparative.entropy_balancing import EntropyBalancing
@@ -52,7 +53,6 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .comparative.outcome_adaptive_lasso import OutcomeAdaptiveLasso
     from .comparative.prevalent_new_users import prevalent_new_users
     from .comparative.propensity_weights import PropensityWeights
-    from .comparative.selection_comparison import compare_selections
     from .comparative.table_one import table_one
     from .covariates import Covariates
     from .effects import OutcomeModel, estimate_effect
@@ -71,7 +71,7 @@ _HOMES = {
     "comparative.outcome_adaptive_lasso": ["OutcomeAdaptiveLasso"],
     "comparative.prevalent_new_users": ["prevalent_new_users"],
     "comparative.propensity_weights": ["PropensityWeights"],
-    "comparative.selection_comparison": ["compare_selections"],
+    "comparative.covariate_selection_comparison": ["compare_selections"],
     "comparative.table_one": ["table_one"],
     "covariates": ["Covariates"],
     "effects": ["OutcomeModel", "estimate_effect"],

@@ -26,8 +26,8 @@ from .informative_strata import parts_of_strata
 from .likelihood_constants import HAZARD_BINS
 from .likelihood_interface import Part
 from .risk_set_row_order import risk_set_lines
-from .risk_set_scaling import scale_small_risk_sets
 from .sharded_partial_likelihood import ShardedPartialLikelihood
+from .small_risk_set_scaling import scale_small_risk_sets
 
 __all__ = ["CoxLikelihood"]
 

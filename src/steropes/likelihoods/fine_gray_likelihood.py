@@ -30,8 +30,8 @@ from .likelihood_constants import HAZARD_BINS
 from .likelihood_interface import Bound, Part
 from .observation_distribution import ObservationDistribution
 from .risk_set_row_order import risk_set_lines
-from .risk_set_scaling import TINY
 from .sharded_partial_likelihood import ShardedPartialLikelihood
+from .small_risk_set_scaling import TINY
 
 __all__ = ["FineGrayLikelihood"]
 

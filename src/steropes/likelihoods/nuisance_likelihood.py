@@ -27,7 +27,7 @@ from ..backends.backend_interface import Array
 from .curvature_kinds import Curvature
 from .likelihood_constants import NUISANCE
 from .likelihood_interface import Bound, Likelihood
-from .nuisance_parameters import Nuisance, NuisancePoint
+from .nuisance_parameter_state import Nuisance, NuisancePoint
 from .sharded_thresholds import ShardedThresholds
 
 __all__ = ["NuisanceLikelihood", "gone", "profiled"]

@@ -22,9 +22,9 @@ import numpy as np
 from ..backends.backend_interface import Array, Backend
 from .event_time_bins import merge_hazards
 from .likelihood_constants import HAZARD_BINS
-from .risk_set_scaling import scale_small_risk_sets
 from .risk_sets import RiskGroups, RiskSets
 from .shard_risk_sets import Hazards, RiskRows, ShardFineGrayRiskSets, ShardRiskSets
+from .small_risk_set_scaling import scale_small_risk_sets
 
 __all__ = ["RiskHessian", "RiskModel", "ShardedPartialLikelihood"]
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .nuisance_parameters import Nuisance
+from .nuisance_parameter_state import Nuisance
 
 __all__ = ["LevelPoint", "MovableThresholds", "ShardedThresholds"]
 

@@ -1,4 +1,4 @@
-"""Plots of estimates without the biases that they may have."""
+"""Histogram of the draws of a bias analysis, with and without random error."""
 
 from __future__ import annotations
 

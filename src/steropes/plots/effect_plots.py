@@ -364,7 +364,7 @@ def _variables(model: Any) -> Mapping[str, Any]:
 
 def _center(model: Any) -> pd.DataFrame:
     """Return a row with all variables at their typical values."""
-    from ..models.fitting.variable_ranges import typical_rows
+    from ..models.fitting.variable_summaries import typical_rows
 
     return typical_rows(typical_variables(model), {})
 

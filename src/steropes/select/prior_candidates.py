@@ -1,4 +1,4 @@
-"""Comparison of priors that differ in other settings, each along its own path of variances."""
+"""Choose the best of several priors by cross-validation or an information criterion."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from .checked_problem_interface import SolverProblem
 from .fit_result import Fit
 from .optimality.optimality_certificate import certificate_at
-from .problem_interface import SolverProblem
 from .proximal_newton.newton_batch import Batch
 
 __all__ = ["certified_fit"]

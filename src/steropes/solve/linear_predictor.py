@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backends.backend_interface import Array
 from ..likelihoods.likelihood_interface import Bound
-from .problem_interface import SolverProblem
+from .checked_problem_interface import SolverProblem
 
 __all__ = ["bound_weights", "linear_predictor"]
 

@@ -11,7 +11,7 @@ from tests.studies.strategus.small_modules import CASES, COVARIATES, DURING
 
 from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import CohortTable
-from steropes.studies.strategus.case_tables import case_tables
+from steropes.studies.strategus.characterization_case_tables import case_tables
 from steropes.studies.strategus_plans.characterization_plan import characterization_plan
 from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts
 

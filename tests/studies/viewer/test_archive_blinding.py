@@ -15,7 +15,7 @@ from steropes.studies.diagnostics.archive_blinding import (
 )
 from steropes.studies.diagnostics.crude_risk_redaction import without_hidden_risks
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.disclosure.received_counts import with_suppressed_counts
+from steropes.studies.disclosure.suppression_of_received_results import with_suppressed_counts
 from steropes.studies.viewer.page_data import view_record
 from steropes.studies.viewer.result_sources import read_sources
 from steropes.studies.viewer.results_page import results_views

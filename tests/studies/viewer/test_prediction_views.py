@@ -12,7 +12,7 @@ from tests.studies.viewer.small_archives import small_archive
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK, hidden_questions
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.disclosure.received_counts import with_suppressed_counts
+from steropes.studies.disclosure.suppression_of_received_results import with_suppressed_counts
 from steropes.studies.viewer.page_data import view_record
 from steropes.studies.viewer.result_sources import read_sources
 from steropes.studies.viewer.results_page import results_views

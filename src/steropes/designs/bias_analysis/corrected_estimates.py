@@ -1,4 +1,4 @@
-"""Estimates without the biases that they may have, with the uncertainty of these."""
+"""Ratios corrected for misclassification, selection or unmeasured confounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights from an estimated propensity model, with which errors account for its estimation."""
+"""Propensity weights whose standard errors include the estimation of the scores."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ..curvature_kinds import ProfiledCurvature
 from ..likelihood_constants import LEVELS
 from ..nuisance_hessian import Block
 from ..nuisance_likelihood import NuisanceLikelihood, gone
-from ..nuisance_parameters import Nuisance, NuisancePoint
+from ..nuisance_parameter_state import Nuisance, NuisancePoint
 from .censored_outcome import Interval
 from .cumulative_loss import CumulativeRows, Evaluation, Thresholds
 from .levels_with_mass import (

@@ -25,7 +25,7 @@ from ..fitting.fitted_variables import FittedVariable, fitted_variable
 from ..fitting.fixed_and_initial_coefficients import FixedCoefficients
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.setting_types import MatrixLike
-from ..fitting.variable_ranges import MAX_GROUPS
+from ..fitting.variable_summaries import MAX_GROUPS
 from ..formulas.formula_data_types import as_pandas_table
 from ..formulas.formula_parsing import Formula
 

@@ -19,7 +19,7 @@ from ...errors import DataError
 from ...fit.shards import ShardedDesign
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import Kind
-from ..fitting.variable_ranges import summarize_columns, typical_rows
+from ..fitting.variable_summaries import summarize_columns, typical_rows
 from ..formulas.formula_data_types import FormulaVariable
 from .prediction_tables import Scale
 

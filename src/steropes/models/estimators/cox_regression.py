@@ -31,7 +31,7 @@ from ..fitting.accessors import accessor
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver, StepTimes, Ties
-from ..fitting.step_effects import prior_of_step_effects, read_step_effects
+from ..fitting.time_varying_effects import prior_of_step_effects, read_step_effects
 from ..validation.validation_accessors import CoxValidation
 from .fits_with_row_arguments import fit_with_strata
 from .penalized_model import PenalizedModel

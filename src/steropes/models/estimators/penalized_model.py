@@ -14,9 +14,9 @@ from ...priors import Prior
 from ..effects.effect_accessors import Effects
 from ..fitting.accessors import accessor, missing_attribute
 from ..fitting.computed_attributes import computed_attribute
+from ..fitting.copying_and_pickling import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from ..fitting.default_standard_errors import has_fractional_weights
 from ..fitting.estimator import Estimator
-from ..fitting.estimator_copies import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from ..fitting.fitted_variables import values_of_columns
 from ..fitting.formula_fits import ROWS, read_fit_table
 from ..fitting.model_display import fit_html, fit_mimebundle, fit_text

@@ -29,7 +29,7 @@ from ..fitting.progress_messages import Progress
 from ..fitting.row_arguments import FitInputs
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, TimeFunctions, VaryingEffects
 from ..fitting.solver_runs import Start
-from ..fitting.step_effects import prior_of_copies
+from ..fitting.time_varying_effects import prior_of_copies
 from .discrete_time import DiscreteTime
 from .fits_with_row_arguments import fit_with_interval_weights
 from .penalized_model import PenalizedModel

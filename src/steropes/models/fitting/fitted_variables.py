@@ -16,7 +16,7 @@ from ...design import Design
 from ...design.column_storage import ConstantBlock, DenseBlock, SparseBlock
 from ...design.multinomial_design import ClassDesign
 from ...errors import DataError, listed
-from .variable_ranges import MAX_GROUPS
+from .variable_summaries import MAX_GROUPS
 
 __all__ = ["FittedVariable", "fitted_variable", "values_of_columns"]
 

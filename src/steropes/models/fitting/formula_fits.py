@@ -28,7 +28,7 @@ from ..formulas.formula_parsing import Formula, outcome_of, read_formula
 from ..formulas.formula_safety import MAX_CHARACTERS
 from .row_arguments import FitInputs
 from .setting_types import MatrixLike
-from .variable_ranges import summarize_variables
+from .variable_summaries import summarize_variables
 
 __all__ = [
     "columns_of_table",

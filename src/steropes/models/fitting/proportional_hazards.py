@@ -22,7 +22,7 @@ from .estimator import Estimator
 from .formula_fits import outcome_of_table
 from .row_arguments import FitInputs
 from .setting_types import MatrixLike
-from .step_effects import StepEffects
+from .time_varying_effects import StepEffects
 
 __all__ = ["ProportionalHazardsModel"]
 

@@ -13,7 +13,7 @@ from ...errors import DataError
 from ..fitting.default_standard_errors import name_errors
 from ..fitting.estimator import Estimator
 from ..fitting.setting_types import Kind
-from ..fitting.variable_ranges import typical_rows
+from ..fitting.variable_summaries import typical_rows
 from ..formulas.formula_data_types import FormulaVariable
 from .hypothesis_tests import Test, linear_hypothesis
 from .model_terms import ModelTerm, model_terms

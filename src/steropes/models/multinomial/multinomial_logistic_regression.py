@@ -27,7 +27,7 @@ from ..fitting.class_weights import weigh_classes
 from ..fitting.multinomial_inputs import read_class_offset, read_class_start, read_fixed_of_classes
 from ..fitting.row_arguments import FitInputs
 from ..fitting.setting_types import Chooser, ClassWeight, Device, Seed, Solver
-from ..fitting.step_effects import prior_of_copies
+from ..fitting.time_varying_effects import prior_of_copies
 from .multinomial_accessors import MultinomialChecks, MultinomialEffects, MultinomialInference
 from .multinomial_predictions import MultinomialPredictions
 

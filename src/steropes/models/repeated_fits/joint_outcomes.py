@@ -25,8 +25,8 @@ from ...infer import refuse_separated
 from ...infer.information_matrix import Information
 from ...likelihoods.linear_likelihood import LinearLikelihood
 from ...likelihoods.logistic_likelihood import LogisticLikelihood
-from ...likelihoods.outcome_channels import OutcomeChannelsLikelihood
 from ...likelihoods.poisson_likelihood import PoissonLikelihood
+from ...likelihoods.stacked_outcomes_likelihood import OutcomeChannelsLikelihood
 from ...priors import JointPrior, Prior, PriorColumns
 from ...select import InformationCriterion
 from ...select.crossvalidation import LIKELIHOOD_SCORES
@@ -38,7 +38,7 @@ from ..fitting.prior_variance_choice import choose_variance, chooser_of
 from ..fitting.progress_messages import Progress
 from ..fitting.row_arguments import FitInputs
 from ..fitting.solver_runs import fit_by_newton
-from ..fitting.step_effects import prior_of_copies
+from ..fitting.time_varying_effects import prior_of_copies
 from .outcome_inputs import ROW_ARGUMENTS, FitArguments
 
 __all__ = ["JointFit", "fit_jointly"]

@@ -14,7 +14,7 @@ from ...backends.cpu import CpuBackend
 from ...design.design_interfaces import ColumnsByRows, DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.curvature_kinds import Curvature, ProfiledCurvature
-from ...likelihoods.nuisance_parameters import Nuisance
+from ...likelihoods.nuisance_parameter_state import Nuisance
 from ...priors import Prior
 from .. import solver_constants as policies
 from ..hessian import centred, device_product, diagonal, eta_product, hessian

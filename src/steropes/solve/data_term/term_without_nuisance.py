@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ...likelihoods.nuisance_parameters import Nuisance
+from ...likelihoods.nuisance_parameter_state import Nuisance
 
 __all__ = ["TermWithoutNuisance"]
 

@@ -16,7 +16,7 @@ from ..fit_result import Fit, fits
 from ..optimality.optimality_certificate import units
 from ..proximal_newton.line_search import backtrack, rounding_slack
 from ..proximal_newton.newton_batch import Batch, Callback
-from ..quasi_newton.hessian_modification import make_positive_definite
+from ..quasi_newton.absolute_eigenvalue_hessian import make_positive_definite
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..solver_constants import DEFAULT, GroupPenaltyPolicy
 from .group_penalty_model import damped_step, minimise_group_model

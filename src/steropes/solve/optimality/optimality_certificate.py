@@ -15,11 +15,11 @@ from ...backends.thread_pool import ThreadPool
 from ...likelihoods import Likelihood
 from ...likelihoods.curvature_kinds import Curvature
 from ...likelihoods.likelihood_interface import Bound
-from ...likelihoods.nuisance_parameters import Nuisance
+from ...likelihoods.nuisance_parameter_state import Nuisance
 from ...priors import INFINITE_PENALTY
+from ..checked_problem_interface import SolverProblem
 from ..hessian import diagonal
 from ..linear_predictor import bound_weights, linear_predictor
-from ..problem_interface import SolverProblem
 
 __all__ = [
     "certificate",

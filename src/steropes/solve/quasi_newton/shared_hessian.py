@@ -18,8 +18,8 @@ from ..subproblem import (
     QuadraticModel,
     ReducedHessian,
 )
+from .absolute_eigenvalue_hessian import make_positive_definite
 from .growable_matrix import GrowingMatrix
-from .hessian_modification import make_positive_definite
 
 __all__ = ["SharedHessian"]
 

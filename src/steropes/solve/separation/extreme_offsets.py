@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from ...errors import SeparationError, listed
-from ..problem_interface import SolverProblem
+from ..checked_problem_interface import SolverProblem
 from ..proximal_newton.newton_batch import Batch
 from .refittable_problems import RefittableProblem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, Self
 
-from ..problem_interface import SolverProblem
+from ..checked_problem_interface import SolverProblem
 from ..proximal_newton.newton_batch import Batch
 
 __all__ = ["RefittableProblem"]

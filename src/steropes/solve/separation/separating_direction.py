@@ -31,8 +31,8 @@ import numpy as np
 from scipy import linalg
 
 from ...backends.backend_interface import Array
+from ..checked_problem_interface import SolverProblem
 from ..linear_predictor import bound_weights, linear_predictor
-from ..problem_interface import SolverProblem
 from .collinearity import COLLINEAR, collinear_columns
 from .unpenalised_loss import UnpenalisedLoss
 

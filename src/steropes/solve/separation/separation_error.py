@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import SeparationError, listed
-from ..problem_interface import SolverProblem
+from ..checked_problem_interface import SolverProblem
 from .separation_constants import SEPARATION
 
 __all__ = ["separation_error"]

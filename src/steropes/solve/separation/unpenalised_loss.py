@@ -6,9 +6,9 @@ import numpy as np
 
 from ...backends.backend_interface import Array
 from ...design.design_interfaces import ColumnsByRows
+from ..checked_problem_interface import SolverProblem
 from ..hessian import diagonal, hessian
 from ..linear_predictor import bound_weights, linear_predictor
-from ..problem_interface import SolverProblem
 
 __all__ = ["UnpenalisedLoss"]
 

@@ -11,7 +11,7 @@ from steropes.studies.cohorts.cohort_builders import (
 from steropes.studies.cohorts.cohort_comparison import Comparison, ComparisonRules, compare_cohorts
 from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.cohorts.incident_conditions import incident_conditions
+from steropes.studies.cohorts.new_conditions_after_start import incident_conditions
 from steropes.studies.cohorts.study_population import (
     PopulationRules,
     StudyPopulation,

@@ -19,7 +19,7 @@ from steropes.designs.values.dates_and_ages import require_time_zone
 from steropes.errors import DataError
 from steropes.studies.database.cdm_layout import require_cdm_tables
 from steropes.studies.database.cdm_tables import CdmTables
-from steropes.studies.database.duckdb_tables import require_memory
+from steropes.studies.database.duckdb_source_tables import require_memory
 from steropes.studies.database.open_database import open_source
 from steropes.studies.database.sources.table_source import (
     Naming,

@@ -7,7 +7,7 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
-from steropes.studies.database.duckdb_tables import DuckDBSource
+from steropes.studies.database.duckdb_source_tables import DuckDBSource
 from steropes.studies.database.server_registry import VENDORS, connect
 from steropes.studies.database.server_table_copies import ServerSource
 from steropes.studies.database.server_url import is_address, read_address

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
-from steropes.studies.database.duckdb_tables import close_scratch, scratch_database
+from steropes.studies.database.duckdb_source_tables import close_scratch, scratch_database
 from steropes.studies.database.server_registry import DIALECTS
 from steropes.studies.database.sources.column_types import conformed
 from steropes.studies.database.sources.server_address import Address

@@ -37,7 +37,11 @@ from steropes.studies.grids.sccs_grid_controls import (
     calibrated_series,
     with_positives,
 )
-from steropes.studies.grids.sccs_grid_rows import refusal_rows, specification_rows, study_rows
+from steropes.studies.grids.sccs_grid_result_tables import (
+    refusal_rows,
+    specification_rows,
+    study_rows,
+)
 from steropes.studies.grids.unanswerable_questions import cohort_not_built, refuse_unanswerable_grid
 from steropes.studies.release.series_table_release import release_series
 from steropes.studies.result_files.sccs_results_schema import EXACT, EXACT_KEYS, TABLES

@@ -1,4 +1,4 @@
-"""Reasons why questions of a grid of case series cannot be answered, such as unknown concepts."""
+"""Check before a grid of case series that its cohorts and concepts can answer a question."""
 
 from __future__ import annotations
 

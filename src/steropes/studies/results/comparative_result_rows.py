@@ -1,4 +1,4 @@
-"""Exact results in the tables of CohortMethod's results model.
+"""Rows of CohortMethod's result tables before small counts are suppressed.
 
 Names of tables and columns are those that OHDSI's viewer and meta-analysis read.
 `disclosure.grid_release` derives the released tables from these; some columns and tables exist only

@@ -1,4 +1,4 @@
-"""Ids of concepts as a type of settings."""
+"""The settings type of a concept id, which is validated."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from steropes.studies.release.strategus_release import (
     released_rates,
     released_times,
 )
-from steropes.studies.strategus.case_tables import case_tables
+from steropes.studies.strategus.characterization_case_tables import case_tables
 from steropes.studies.strategus.cohort_diagnostics_tables import diagnostics_tables
 from steropes.studies.strategus.data_irregularity_notes import module_notes
 from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts

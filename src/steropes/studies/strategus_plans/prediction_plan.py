@@ -1,4 +1,4 @@
-"""The plan of PatientLevelPredictionModule: designs of lasso logistic regressions, and verdicts."""
+"""The designs of a prediction module, and whether each runs, differs or is left out, and why."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Target trials emulated in an OMOP database."""
 
 from steropes.studies.target_trials.emulated_trial import emulate_trial
-from steropes.studies.target_trials.person_periods import person_time
+from steropes.studies.target_trials.omop_person_periods import person_time
 from steropes.studies.target_trials.trial_settings import OmopTrial
 
 __all__ = ["OmopTrial", "emulate_trial", "person_time"]

@@ -7,7 +7,7 @@ from steropes.designs.target_trials.sequential_trials import sequential_trials
 from steropes.designs.target_trials.trial_protocol import TargetTrial
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.target_trials.person_periods import (
+from steropes.studies.target_trials.omop_person_periods import (
     covariate_names,
     made_cohorts,
     person_time,

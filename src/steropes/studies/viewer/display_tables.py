@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, blinded_archive
 from steropes.studies.diagnostics.crude_risk_redaction import hidden_questions, without_hidden_risks
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.disclosure.received_counts import with_suppressed_counts
+from steropes.studies.disclosure.suppression_of_received_results import with_suppressed_counts
 from steropes.studies.viewer.result_names import ResultNames, database_labels
 from steropes.studies.viewer.result_sources import ResultSource
 

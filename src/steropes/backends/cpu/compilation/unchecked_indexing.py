@@ -1,4 +1,4 @@
-"""Array access without a test for negative indices.
+"""Numba intrinsics that index arrays without the test for negative indices.
 
 Compiled code tests whether an index is negative, which in Python counts from the end, unless the
 compiler can exclude it, which is impossible for row numbers read from memory. The test doubles the
