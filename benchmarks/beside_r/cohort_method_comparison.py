@@ -28,7 +28,7 @@ Analysis = dict[str, Any]
 # Key columns of R's tables, and how close their numbers must be, relative to one or the number.
 TABLES = {
     "cm_attrition": (["analysis_id", "outcome_id", "exposure_id", "sequence_number"], 0.0),
-    "cm_follow_up_dist": (["analysis_id", "outcome_id"], 0.0),
+    "cm_follow_up_dist": (["analysis_id", "outcome_id"], 1e-12),
     "cm_result": (["analysis_id", "outcome_id"], 1e-3),
     "cm_interaction_result": (["analysis_id", "outcome_id", "interaction_covariate_id"], 1e-3),
     "cm_propensity_model": (["analysis_id", "covariate_id"], 1e-4),
@@ -57,9 +57,26 @@ EXPLAINED: tuple[tuple[str, Callable[[Analysis], bool], str], ...] = (
     (r"cm_\w*covariate_balance\.mean_after", lambda a: True, "R leaves a mean of zero empty"),
     (r"cm_result\.ci_95_[lu]b", lambda a: True, "R ends its search for a limit early"),
     (r"cm_\w*covariate_balance\.balanced_", lambda a: True, "differences next to the limit"),
-    (r"cm_(attrition|result|shared_covariate_balance|covariate_balance|diagnostics_summary|follow_up_dist)\.",
+    (r"cm_covariate_balance\.\w+_(after|diff)", lambda a: is_weighted(a) and "truncate" not in a,
+     "R does not weight balance of outcomes without truncation"),
+    (r"cm_diagnostics_summary\.(max_sdm|balance_diagnostic|unblind\w*)",
+     lambda a: is_weighted(a) and "truncate" not in a,
+     "R does not weight balance of outcomes without truncation"),
+    (r"cm_attrition\.", lambda a: a["data"]["washoutPeriod"] == 0, "lines of rules without effect"),
+    (r"cm_(\w*covariate_balance\.rows|diagnostics_summary\.)", lambda a: "trim" in a,
+     "no balance of trimming alone here"),
+    (r"cm_covariate_balance\.rows", lambda a: True,
+     "no balance of outcomes without estimates here"),
+    (r"cm_covariate\.rows", lambda a: "propensity" not in a,
+     "no covariates of crude analyses here"),
+    (r"cm_(attrition|result|\w*covariate_balance|diagnostics_summary|follow_up_dist)\.",
      lambda a: "match" in a, "the order of people with equal scores"),
 )  # fmt: skip
+
+
+def is_weighted(analysis: Analysis) -> bool:
+    """Whether the outcome model is weighted."""
+    return bool(analysis.get("outcome", {}).get("inversePtWeighting"))
 
 
 def explanation(cell: str, analysis: Analysis) -> str:

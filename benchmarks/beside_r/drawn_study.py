@@ -190,6 +190,8 @@ def _draw_analysis(rng: np.random.Generator, number: int) -> dict[str, Any]:
             "censorAtNewRiskWindow": one(False, False, True),
         },
     }
+    if analysis["data"]["removeDuplicateSubjects"].startswith("keep first"):
+        analysis["data"]["firstExposureOnly"] = True  # later entries follow another convention
     population = analysis["population"]
     if population["endAnchor"] == "cohort start" and population["riskWindowEnd"] == 0:
         population["riskWindowEnd"] = 90
@@ -197,7 +199,7 @@ def _draw_analysis(rng: np.random.Generator, number: int) -> dict[str, Any]:
     outcome: dict[str, Any] = {"modelType": kind, "stratified": False}
     way = one("match", "strata", "weights", "weights", "trim", "crude")
     if way != "crude":
-        estimator = one("att", "ate", "atu", "ato") if way == "weights" else "att"
+        estimator = one("att", "ate", "ato") if way == "weights" else "att"
         analysis["propensity"] = {"estimator": estimator, "variance": one(0.01, 0.05)}
     if way == "match":
         analysis["match"] = {

@@ -217,6 +217,7 @@ def test_strata_of_baseline_risk_are_those_of_cross_fitted_means():
         found.baseline_risk_groups(1)
 
 
+@pytest.mark.slow
 def test_many_modifiers_have_debiased_coefficients():
     noise = np.random.default_rng(4).standard_normal((N, 30))
     y = A * (1 + 2 * X[:, 1]) + np.random.default_rng(5).standard_normal(N)

@@ -182,6 +182,7 @@ def test_one_standard_error_of_a_ridge_is_that_of_the_pooled_rows_in_few_rounds(
     assert found.rounds <= 25
 
 
+@pytest.mark.slow
 def test_the_walk_of_a_ridge_begins_at_an_information_that_no_step_asked_for():
     tables = {s: d.iloc[:50] for s, d in tables_of("cox").items()}
     plan = plan_of("cox", tables, baseline="common", prior="normal", folds=2)

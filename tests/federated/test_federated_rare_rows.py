@@ -151,6 +151,7 @@ def test_the_note_says_when_so_many_people_are_grouped_that_estimates_are_biased
     assert ("intervals do not include" in note) is biased
 
 
+@pytest.mark.slow
 def test_totals_are_those_of_sites_whose_tables_have_no_small_cells(rng):
     """Bit for bit, over several plans: whatever is computed from them holds for these sites too."""
     tables = tables_of(rng, n=1500)

@@ -142,6 +142,7 @@ def test_agrees_with_numerical_integration(family, kind, dense, monkeypatch):
     assert (table.r_hat < 1.01).all()
 
 
+@pytest.mark.slow
 def test_multinomial_model_agrees_with_numerical_integration():
     """Relative to a class, with a coefficient of each other class under the prior."""
     rng = np.random.default_rng(5)

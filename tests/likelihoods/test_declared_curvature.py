@@ -69,7 +69,7 @@ def test_every_family_declares_its_kind_as_data(family, exact, rng):
     assert isinstance(curvature.grouped, bool)
     assert np.shape(curvature.v) == (problem.likelihood.n_eta,)
     held = [getattr(curvature, field.name) for field in fields(curvature)]
-    assert all(x is None or isinstance(x, np.ndarray) or callable(x) for x in held)
+    assert all(x is None or isinstance(x, np.ndarray | bool) or callable(x) for x in held)
 
 
 def test_a_kind_over_rows_of_another_layout_is_refused():

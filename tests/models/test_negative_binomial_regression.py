@@ -306,6 +306,7 @@ def test_separated_counts_are_refused_at_a_dispersion_of_zero():
         NegativeBinomialRegression().fit(*SEPARATED)
 
 
+@pytest.mark.slow
 def test_a_finite_maximum_exists_where_one_exists_with_poisson_s_distribution():
     """Rows without events may not all lie on one side, whatever the dispersion is."""
     found = []

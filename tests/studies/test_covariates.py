@@ -232,6 +232,7 @@ def several(omop):
     return omop
 
 
+@pytest.mark.slow
 def test_cohorts_built_in_threads_do_not_mix(several):
     def work(washout):
         return len(new_users(db, washout_days=washout)), columns(

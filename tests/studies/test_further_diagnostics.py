@@ -212,6 +212,7 @@ def test_it_is_judged_and_shown_by_a_case_series(cases):
     assert (line["diagnostic"], line["value"], line["verdict"]) == (ERAS, 1.0, "FAIL")
 
 
+@pytest.mark.slow
 def test_it_is_judged_stored_and_shown_by_a_grid_of_case_series(cases, tmp_path):
     grid = CaseSeriesGrid(
         (SeriesQuestion(1118084, 192671),),

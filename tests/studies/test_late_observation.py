@@ -75,6 +75,7 @@ def test_people_who_are_observed_after_the_data_end_are_counted_and_can_be_cut(
         assert cut.estimates.equals(plain.estimates)
 
 
+@pytest.mark.slow
 def test_the_data_end_with_the_last_plausible_record_of_any_table(omop):
     path = database(omop, FAR)
     asked = case_series_settings(OUTCOME, TARGET, **SERIES)

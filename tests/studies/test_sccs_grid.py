@@ -95,6 +95,7 @@ def test_every_question_has_a_result_or_a_note(results):
     assert notes.str.contains("concept 999 is unknown").sum() == 2
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_processes(database, results, tmp_path):
     with joblib.parallel_config(backend="threading"):
         run_case_series_grid(database, a_grid(), tmp_path, jobs=3)
@@ -396,6 +397,7 @@ def test_each_drug_of_a_class_is_named(omop, tmp_path, capsys):
     assert page.count(">all</td>") >= 2
 
 
+@pytest.mark.slow
 def test_the_drugs_of_a_class_are_calibrated_by_their_own_controls(omop, tmp_path):
     """Whoever has one drug tells nothing of another, so a class is as its drugs one by one."""
     rng = np.random.default_rng(5)

@@ -82,6 +82,7 @@ def test_the_main_analysis_answers_all_outcomes_like_a_grid(database, study):
         assert line["target_subjects"] == alone.counts["target_subjects"]
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_processes(database, study):
     settings = dataclasses.replace(study.settings, tie_orders=3)
     one = steropes.comparative_study(database, settings)
@@ -120,6 +121,7 @@ def test_everyone_is_at_risk_until_30_days_after_the_end_of_exposure(database, s
     assert "no longer than to 30 days after the end of exposure" in risk_period(study.settings)
 
 
+@pytest.mark.slow
 def test_cohorts_by_id_are_the_same_people_as_concepts(database):
     by_concept = steropes.comparative_study(database, StudySettings(**DEMO, **FEW))
     sources = CohortSources(

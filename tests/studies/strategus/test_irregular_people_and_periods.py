@@ -171,6 +171,7 @@ def far(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_specification_ends_all_observation_on_a_day(far, tmp_path, capsys):
     given = new_specification([])
     forever = json.loads(json.dumps(INCIDENCE))
