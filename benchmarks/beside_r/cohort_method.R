@@ -38,7 +38,7 @@ outcomes <- lapply(drawn$outcomes, function(o) createOutcome(outcomeId = o))
 question <- createTargetComparatorOutcomes(targetId = drawn$target, comparatorId = drawn$comparator, outcomes = outcomes,
   excludedCovariateConceptIds = unlist(drawn$exclude))
 specifications <- createCmAnalysesSpecifications(cmAnalysisList = lapply(drawn$analyses, make_analysis),
-  targetComparatorOutcomesList = list(question), refitPsForEveryStudyPopulation = TRUE)
+  targetComparatorOutcomesList = list(question), refitPsForEveryStudyPopulation = drawn$refit)
 writeLines(as.character(specifications$toJson()), file.path(folder, "specifications.json"))
 details <- DatabaseConnector::createConnectionDetails(dbms = "sqlite", server = file.path(folder, "omop.sqlite"))
 started <- proc.time()[["elapsed"]]

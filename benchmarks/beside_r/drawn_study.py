@@ -159,6 +159,7 @@ def draw_settings(seed: int) -> dict[str, Any]:
         "comparator": COMPARATOR,
         "outcomes": [*OUTCOMES],
         "exclude": [TARGET, COMPARATOR],
+        "refit": seed % 7 != 6,  # else propensity models are those of everybody in the cohorts
         "analyses": [_draw_analysis(rng, k) for k in range(1, 5)],
     }
 

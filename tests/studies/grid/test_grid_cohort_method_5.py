@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steropes.designs import Match, PropensityRules
+from steropes.designs import Match, OutcomeModel, PropensityRules
 from steropes.errors import DataError
 from steropes.studies import GridSpec, run_grid, synthetic_database
 from steropes.studies.cohorts import (
@@ -109,6 +109,29 @@ def test_scores_of_all_entries_do_not_depend_on_the_time_at_risk(db, cohorts):
     # The scores of people are looked up by their entry.
     row = found[1].people["row"].to_numpy()
     np.testing.assert_array_equal(found[1].people["score"], found[1].shared.scores.score[row])
+
+
+def test_balance_after_adjustment_by_scores_of_everybody_is_that_of_people_at_risk(db, cohorts):
+    everybody = PropensityRules(variance=0.1, people="all")
+    late = TimeAtRisk(start=1500, min_days=100)
+    bench, question = Workbench(db, cohorts), Question(1, 2, (3,))
+    analysis = StudyAnalysis(
+        1, features=FeatureRules(analyses=(1, 210)), propensity=everybody, at_risk=late,
+        outcome_model=OutcomeModel(weighted=True),
+    )  # fmt: skip
+    shared = bench.shared(question, analysis)
+    comparison = bench.comparison(question, analysis)
+    at_risk = study_population(comparison, cohorts, None, late).people["row"].to_numpy()
+    assert 0 < len(at_risk) < len(shared.population.people)
+    np.testing.assert_array_equal(shared.adjusted.kept, at_risk)
+    treated = shared.population.people["treated"].to_numpy()
+    weights = np.zeros(len(treated))
+    weights[at_risk] = shared.adjusted.weights
+    line = shared.balance.table.iloc[0]
+    has = np.asarray(shared.features.column(int(line["covariate_id"])))
+    for arm, column in ((1, "target_mean_after"), (0, "comparator_mean_after")):
+        mine = treated == arm
+        assert line[column] == pytest.approx(np.average(has[mine], weights=weights[mine]))
 
 
 def test_an_outcome_has_its_own_time_at_risk(db, cohorts):

@@ -26,7 +26,7 @@ from steropes.studies.comparative.analysis_of_one_outcome import (
     AnalysisResult,
     Prepared,
     Shared,
-    adjusted_people,
+    adjusted_people_at_risk,
     balance_of,
 )
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
@@ -267,12 +267,11 @@ class Workbench(TextInHtml):
     def _shared(self, question: Question, analysis: StudyAnalysis) -> Shared:
         """Make the population, scores, adjustment and balance; a failure becomes a note."""
         comparison = self.comparison(question, analysis)
+        at_risk = population = study_population(
+            comparison, self.cohorts, None, analysis.at_risk, rules=analysis.population
+        )
         if analysis.propensity is not None and analysis.propensity.people == "all":
             population = everyone(comparison)
-        else:
-            population = study_population(
-                comparison, self.cohorts, None, analysis.at_risk, rules=analysis.population
-            )
         features = self.features(question, analysis)
         if analysis.propensity is None:
             return Shared(population, None, None, None, features)
@@ -285,7 +284,7 @@ class Workbench(TextInHtml):
                 nuisances = self._nuisances(people, features, scores, analysis)
                 scores = nuisances.scores
             known = Shared(population, scores, None, None, features)
-            adjusted, note = adjusted_people(people, population.attrition, known, analysis)
+            adjusted, note = adjusted_people_at_risk(at_risk, known, analysis)
         except (DataError, SeparationError, np.linalg.LinAlgError) as error:
             return Shared(population, None, None, None, features, str(error))
         balance = None

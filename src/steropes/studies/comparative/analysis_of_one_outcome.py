@@ -48,7 +48,7 @@ from steropes.studies.diagnostics.convergence_diagnostic import convergence, qui
 from steropes.studies.diagnostics.diagnostic import ComparedPeople
 from steropes.studies.diagnostics.diagnostic_catalogue import further_diagnostics
 
-__all__ = ["AnalysisResult", "Prepared", "Shared", "adjusted_people", "balance_of"]
+__all__ = ["AnalysisResult", "Prepared", "Shared", "adjusted_people_at_risk", "balance_of"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -414,6 +414,18 @@ def adjusted_people(
         return adjust(people, attrition, shared.scores, place, shared.features, analysis), ""
     except DataError as error:
         return unadjusted(people, attrition, analysis), str(error)
+
+
+def adjusted_people_at_risk(
+    at_risk: StudyPopulation, shared: Shared, analysis: StudyAnalysis
+) -> tuple[AdjustedPopulation, str]:
+    """Adjust those people of a shared population who are at risk; see `adjusted_people`.
+
+    The scores may be those of everybody, with or without time at risk. ``kept`` refers to them.
+    """
+    people = pd.DataFrame(at_risk.people)
+    adjusted, note = adjusted_people(people, at_risk.attrition, shared, analysis)
+    return replace(adjusted, kept=_place(shared, people)[adjusted.kept]), note
 
 
 def balance_of(
