@@ -213,3 +213,11 @@ def test_days_of_opensafely_case_series_do_not_tell_how_many_cases_were_rounded(
         assert result["covariate_subjects"] == 63
     assert found[0] == found[1]
     assert all(days > 0 for days in found[0])
+
+
+def test_people_left_by_matching_do_not_follow_from_those_before_and_those_dropped():
+    exact = exact_question(np.random.default_rng([66, 197]))
+    rules = DisclosureRules()
+    found = attack_question(released_question(exact, rules, None), exact, rules)
+    assert found["suppressed"] > 0
+    assert found["exact"] == 0

@@ -53,7 +53,8 @@ def released_balance(
     solved for (a quadratic equation). Of covariates of which every person has exactly one, such as
     ages, a further share is missing where the others would narrow a hidden one, and if any share is
     hidden, their common means and differences are computed from released shares. Whether a
-    difference is within the threshold is missing for these, and where the difference is.
+    difference is within the threshold is missing for these, and where the difference is. A share
+    before adjustment is missing if, less the people who were dropped, it would narrow a hidden one.
     """
     if table.empty or rules.open:
         return table.drop(columns=_sizes(table))
@@ -69,6 +70,9 @@ def released_balance(
         hidden = {arm: _hidden(means[arm], n[arm], binary, least) for arm in ARMS}
         shares = {arm: _shares(means[arm], n[arm], binary, rules) for arm in ARMS}
         narrowing = np.zeros(len(table), bool)
+        for arm in ARMS if when == "before" and not rules.rounds else ():
+            gone = binary & _narrows_those_left(shares[arm], table, arm, least)
+            hidden[arm], shares[arm] = hidden[arm] | gone, np.where(gone, math.nan, shares[arm])
         for arm in ARMS:
             known = np.where(binary & np.isfinite(means[arm]), means[arm], 0.0)  # NaN: nobody.
             counts = np.rint(known * n[arm]).astype(np.int64)
@@ -111,6 +115,20 @@ def released_balance(
         rounded = to_units(table[name].to_numpy(float), units)
         released[name] = np.where(moved[of], math.nan, rounded)
     return table.assign(**released).drop(columns=_sizes(table))
+
+
+def _narrows_those_left(shares: NDArray, table: pd.DataFrame, arm: str, least: int) -> NDArray:
+    """Mark shares before adjustment that leave a lower bound of few people after it.
+
+    Of the people with a covariate at most as many were dropped as of the whole arm.
+    """
+    n, left = (table[f"{arm}_people_{when}"].to_numpy(np.int64) for when in WHEN)
+    mean, dropped = table[f"{arm}_mean_after"].to_numpy(float), n - left
+    found = np.zeros(len(table), bool)
+    for before, after in ((shares, mean), (1 - shares, 1 - mean)):
+        fewest = (before - share_units(n, least) / 2) * n - dropped
+        found |= _few(after * left, least) & (fewest > 1)
+    return found & (dropped > 0)
 
 
 def _of_shares(shares: dict[str, NDArray], n: dict[str, NDArray]) -> tuple[NDArray, NDArray]:
