@@ -25,7 +25,7 @@ A, B, C, D = range(4)
 
 
 class Bias(Protocol):
-    """A bias, whose parameters are drawn and whose effect is removed."""
+    """The interface of a bias: draw its parameters, and correct counts or ratios for it."""
 
     @property
     def fixed(self) -> bool:

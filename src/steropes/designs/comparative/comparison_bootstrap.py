@@ -242,7 +242,7 @@ def with_bootstrap_errors(
 
 
 def _label(units: str, count: int, failed: int, undefined: int, known: bool) -> str:
-    """Say what was drawn, and in how many draws an effect has no value."""
+    """Describe the bootstrap: what was drawn, and in how many draws an effect is undefined."""
     used = count - failed - undefined
     text = f"bootstrap of {units}, {used} draws"
     if used == count:

@@ -93,7 +93,7 @@ def page_for_clinicians(
 
 
 def _question(comparison: Comparison, outcome: str, groups: tuple[int, int]) -> str:
-    """Return who was compared, in what, and that nobody drew lots."""
+    """Return a paragraph on the groups, the outcome and the lack of randomisation."""
     target, comparator = comparison.names
     people = PEOPLE[comparison.estimand].format(target, comparator)
     text = (
@@ -187,7 +187,7 @@ def _ratio(rows: pd.DataFrame, level: float) -> Iterator[str]:
 
 
 def _before(chosen: pd.DataFrame, main: str, measure: str) -> Iterator[str]:
-    """Yield what the plain comparison would have said."""
+    """Yield a sentence on the unadjusted estimate, if another one is the main estimate."""
     plain = chosen[chosen["method"] == "unadjusted"]
     if main == "unadjusted" or not len(plain):
         return

@@ -135,7 +135,7 @@ class OutcomeModel(Settings):
             )
 
     def _require_doubly_robust(self) -> None:
-        """Set what a doubly robust effect implies, and refuse what it does not have."""
+        """Refuse settings that doubly robust effects lack; switch on weights and covariates."""
         if self.interactions:
             raise DataError(
                 f'interactions are not available with kind "{self.kind}"; leave them out'

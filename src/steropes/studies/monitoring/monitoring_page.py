@@ -88,7 +88,7 @@ def monitoring_page(
 
 
 def _number_of(looks: list[int], planned: int | None) -> str:
-    """Say how many looks there are."""
+    """Return the number of looks as text, with the number of planned ones if it is known."""
     if planned is None:
         return f"{len(looks)} look{'' if len(looks) == 1 else 's'}"
     return f"{len(looks)} of {planned} planned looks"

@@ -75,8 +75,8 @@ class Address:
         """Return a driver's message about a query without credentials and without values of rows.
 
         A server quotes the value that it cannot convert, and a function of the database may raise
-        any text. Only messages about names are returned as they are; of others remains what the
-        driver itself says, without quoted texts and numbers.
+        any text. Messages about names are returned unchanged. Other messages are reduced to the
+        driver's own words, without quoted texts and numbers.
         """
         found = SQLSTATE.search(str(error))
         state = getattr(error, "sqlstate", None) or (found[1] if found else "")
