@@ -25,7 +25,7 @@ from steropes.designs.surveillance import (
     sequential_tree_scan,
     tree_scan,
 )
-from steropes.designs.surveillance.monitored_estimates import monitor_estimates
+from steropes.designs.surveillance.sequential_tests_of_estimates import monitor_estimates
 
 SEED = 70
 ERROR = SystematicError(mean=0.2, sd=0.2, controls=50)

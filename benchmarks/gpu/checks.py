@@ -47,7 +47,7 @@ def kernels(options: Namespace, say: Callable[..., None]) -> dict[str, Any]:
     """Compare kernels with their twins; on the CPU, in Triton's interpreter."""
     if options.device == "torch-cpu":
         os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
-    from steropes.backends.pytorch.kernels.kernel_or_twin_choice import tl
+    from steropes.backends.pytorch.kernels.triton_or_pytorch_choice import tl
 
     if tl is None:
         return {"ok": options.device == "torch-cpu", "error": "Triton is not installed"}

@@ -13,16 +13,18 @@ import torch
 
 from steropes.backends.pytorch.device_segment_sums import Segments, softmax_twin
 from steropes.backends.pytorch.kernels import (
-    chunked_scans,
-    conditional_recursion,
+    conditional_likelihood_kernels as conditional_recursion,
+)
+from steropes.backends.pytorch.kernels import (
     conjugate_gradient_updates,
-    gather_products,
-    gram_panels,
     logistic_losses,
     quadratic_model_steps,
     risk_set_sweeps,
-    segment_reductions,
 )
+from steropes.backends.pytorch.kernels import gram_matrix_kernels as gram_panels
+from steropes.backends.pytorch.kernels import running_sum_kernels as chunked_scans
+from steropes.backends.pytorch.kernels import segment_sum_kernels as segment_reductions
+from steropes.backends.pytorch.kernels import sparse_product_kernels as gather_products
 
 __all__ = ["KernelCase", "failures", "kernel_cases"]
 

@@ -23,7 +23,7 @@ from steropes.studies.cohorts import (
     drug_era_cohorts,
     study_population,
 )
-from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES
 from steropes.studies.covariates.feature_extraction import FeatureRules, extract_features
 
 from . import reference

@@ -26,10 +26,12 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .data.kaplan_meier import kaplan_meier
     from .data.survival_curve import KaplanMeier
     from .design import Design, as_design
+    from .designs.case_series_from_tables.case_series_result import CaseSeriesResult
+    from .designs.case_series_from_tables.self_controlled_case_series import (
+        self_controlled_case_series,
+    )
     from .designs.comparative.compare_groups import compare_groups
     from .designs.comparative.group_comparison import GroupComparison
-    from .designs.series_tables.case_series_result import CaseSeriesResult
-    from .designs.series_tables.self_controlled_case_series import self_controlled_case_series
     from .fit.shards import ShardedDesign
     from .infer.brier_score import brier_score, integrated_brier_score
     from .infer.calibration_table import calibration_table
@@ -64,7 +66,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     )
     from .models.curves.standardized_survival import StandardizedIncidence, StandardizedSurvival
     from .models.estimators.penalized_model import PenalizedModel
-    from .models.inference.nested_fits import compare_nested_fits
+    from .models.inference.nested_model_tests import compare_nested_fits
     from .models.repeated_fits.coefficient_paths import coefficient_path
     from .models.validation.discrimination import time_dependent_auc
     from .models.validation.internal_external_validation import validate_by_group
@@ -109,8 +111,8 @@ _HOMES = {
     "design": ["Design", "as_design"],
     "designs.comparative.compare_groups": ["compare_groups"],
     "designs.comparative.group_comparison": ["GroupComparison"],
-    "designs.series_tables.case_series_result": ["CaseSeriesResult"],
-    "designs.series_tables.self_controlled_case_series": ["self_controlled_case_series"],
+    "designs.case_series_from_tables.case_series_result": ["CaseSeriesResult"],
+    "designs.case_series_from_tables.self_controlled_case_series": ["self_controlled_case_series"],
     "infer.brier_score": ["brier_score", "integrated_brier_score"],
     "infer.calibration_table": ["calibration_table"],
     "infer.decision_curve": ["decision_curve"],
@@ -147,7 +149,7 @@ _HOMES = {
     "models.repeated_fits.coefficient_paths": ["coefficient_path"],
     "models.validation.discrimination": ["time_dependent_auc"],
     "models.validation.internal_external_validation": ["validate_by_group"],
-    "models.inference.nested_fits": ["compare_nested_fits"],
+    "models.inference.nested_model_tests": ["compare_nested_fits"],
     "models.curves.standardized_survival": ["StandardizedIncidence", "StandardizedSurvival"],
     "priors": [
         "BrokenAdaptiveRidge",

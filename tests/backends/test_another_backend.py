@@ -5,7 +5,7 @@ import pytest
 from dense_backend import DenseBackend
 from kernel_cases import check, random_case
 
-import steropes.models.fitting.estimator
+import steropes.models.fitting.fit_steps
 from every_family import case
 from steropes import Laplace
 from steropes.backends import get_backend
@@ -32,7 +32,7 @@ def test_models_end_at_the_same_optima(name, monkeypatch):
         asked.append(device)
         return DenseBackend() if len(asked) == 1 else get_backend(device, n_jobs, work)
 
-    monkeypatch.setattr(steropes.models.fitting.estimator, "get_backend", dense)
+    monkeypatch.setattr(steropes.models.fitting.fit_steps, "get_backend", dense)
     model = own.fit(prior=Laplace(0.05))
     assert type(model._problem.likelihood.backend) is DenseBackend
     np.testing.assert_allclose(model.coef_, wanted.coef_, atol=1e-6)

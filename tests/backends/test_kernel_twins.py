@@ -11,13 +11,13 @@ from steropes.backends.pytorch.device_array import DeviceArray
 from steropes.backends.pytorch.device_risk_sweeps import DeviceRiskSweeps
 from steropes.backends.pytorch.device_segment_sums import Segments, softmax_twin
 from steropes.backends.pytorch.kernels import (
-    chunked_scans,
-    conditional_recursion,
-    gather_products,
-    gram_panels,
-    logistic_losses,
-    segment_reductions,
+    conditional_likelihood_kernels as conditional_recursion,
 )
+from steropes.backends.pytorch.kernels import gram_matrix_kernels as gram_panels
+from steropes.backends.pytorch.kernels import logistic_losses
+from steropes.backends.pytorch.kernels import running_sum_kernels as chunked_scans
+from steropes.backends.pytorch.kernels import segment_sum_kernels as segment_reductions
+from steropes.backends.pytorch.kernels import sparse_product_kernels as gather_products
 from steropes.likelihoods import CoxLikelihood
 
 CPU = get_backend("cpu", 1)

@@ -10,7 +10,8 @@ from kernel_cases import check, check_grams, random_case
 import steropes
 from steropes.backends import MIN_GPU_WORK, get_backend, pytorch
 from steropes.backends.cpu import NO_DATA, Lines
-from steropes.backends.pytorch import device_segment_sums, device_sparse_lines, torch_backend
+from steropes.backends.pytorch import device_segment_sums, torch_backend
+from steropes.backends.pytorch import device_sparse_matrices as device_sparse_lines
 from steropes.backends.pytorch.host_device_transfers import TRANSFERS
 
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from steropes.backends.cpu import NO_DATA, CpuBackend, Lines
-from steropes.backends.tall_reductions import reduce_rows, transposed_product
+from steropes.backends.reductions_of_tall_arrays import reduce_rows, transposed_product
 from steropes.likelihoods import (
     ConditionalPoissonLikelihood,
     CoxLikelihood,

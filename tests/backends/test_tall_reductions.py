@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steropes.backends.tall_reductions import (
+from steropes.backends.reductions_of_tall_arrays import (
     column_all,
     column_any,
     column_max,

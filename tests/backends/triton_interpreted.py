@@ -22,9 +22,10 @@ from scipy import sparse
 
 from steropes.backends import get_backend
 from steropes.backends.cpu import Lines
-from steropes.backends.pytorch import device_segment_sums, device_sparse_lines, torch_backend
+from steropes.backends.pytorch import device_segment_sums, torch_backend
+from steropes.backends.pytorch import device_sparse_matrices as device_sparse_lines
 from steropes.backends.pytorch.kernels import conjugate_gradient_updates
-from steropes.backends.pytorch.kernels.gather_products import gather_with_triton
+from steropes.backends.pytorch.kernels.sparse_product_kernels import gather_with_triton
 from steropes.backends.pytorch.quadratic_minimiser import DenseProducts, QuadraticMinimiser
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from steropes.data.number_text import deciding, deciding_p, limit_text
+from steropes.data.number_formatting import deciding, deciding_p, limit_text
 
 
 @pytest.mark.parametrize(

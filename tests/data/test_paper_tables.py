@@ -9,7 +9,7 @@ import pytest
 import steropes
 from steropes import DataError
 from steropes.data.paper_tables import Interval
-from steropes.data.result_tables import present
+from steropes.data.plottable_result_tables import present
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 
 from steropes import DataError, Surv
 from steropes.data import check_survival
-from steropes.data.time_grid import TimeIntervals
+from steropes.data.discrete_time_intervals import TimeIntervals
 
 
 def cut(y, breaks=None, width=None):

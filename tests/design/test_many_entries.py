@@ -9,7 +9,7 @@ from steropes.backends.cpu.sparse import sparse_lines
 from steropes.backends.cpu.sparse.append_columns import append_lines
 from steropes.backends.thread_pool import ThreadPool
 from steropes.design import working_columns_by_row as rows_module
-from steropes.design.from_data import as_design
+from steropes.design.design_from_arrays_and_tables import as_design
 from steropes.design.working_columns_by_row import RowMatrix
 
 

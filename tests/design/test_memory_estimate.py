@@ -65,8 +65,8 @@ def test_blocks_are_estimated_as_the_whole(X):
 
 def test_a_fit_that_memory_cannot_hold_is_refused_with_three_ways_out(X, monkeypatch):
     y = np.arange(5000) % 2
-    monkeypatch.setattr("steropes.models.fitting.estimator.free_memory", lambda: 4e5)
+    monkeypatch.setattr("steropes.models.fitting.fit_steps.free_memory", lambda: 4e5)
     with pytest.raises(DataError, match=r"sample of rows .* client=client.* folder=folder"):
         steropes.LogisticRegression().fit(X, y)
-    monkeypatch.setattr("steropes.models.fitting.estimator.free_memory", lambda: 1e9)
+    monkeypatch.setattr("steropes.models.fitting.fit_steps.free_memory", lambda: 1e9)
     assert steropes.LogisticRegression(prior=Laplace(0.01)).fit(X, y).converged_

@@ -20,7 +20,7 @@ from steropes.designs.case_only import (
     self_controlled_cohort,
     self_controlled_risk_interval,
 )
-from steropes.designs.case_only.set_sampling import sample_members
+from steropes.designs.case_only.matched_set_sampling import sample_members
 
 DataError, SeparationError = steropes.DataError, steropes.SeparationError
 

@@ -17,7 +17,7 @@ from steropes.designs.comparative.comparison_bootstrap import (
     draws_of_people,
     resampled_weights,
 )
-from steropes.designs.comparative.comparison_table import people_to_compare
+from steropes.designs.comparative.comparison_input_table import people_to_compare
 from steropes.designs.comparative.marginal_effects import marginal_effects, marginal_values
 from steropes.designs.comparative.standardization import StandardizedModel, standardized_effects
 from steropes.priors import Laplace

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression as SkLogistic
 
 import steropes
 from steropes.designs import DoublyRobust, OutcomeAdaptiveLasso, balance_table
-from steropes.designs.comparative.doubly_robust_rows import median_rule
+from steropes.designs.comparative.doubly_robust_effect_table import median_rule
 from steropes.models.repeated_fits.cross_fitting import cross_fit
 
 N = 500

@@ -12,12 +12,12 @@ from steropes import CoxRegression, DataError, LogisticRegression, SeparationErr
 from steropes.designs.target_trials import TargetTrial, sequential_trials
 from steropes.designs.target_trials.emulation_diagnostics import of_weights
 from steropes.designs.target_trials.person_time import read_person_time
-from steropes.designs.target_trials.sequence_estimates import Estimates, coefficients
-from steropes.designs.target_trials.sequential_trials import SequenceSettings
-from steropes.designs.target_trials.trial_sequence import (
+from steropes.designs.target_trials.sequential_trial_estimates import Estimates, coefficients
+from steropes.designs.target_trials.sequential_trial_rows import (
     quantile_of_weights,
     start_trials,
 )
+from steropes.designs.target_trials.sequential_trials import SequenceSettings
 
 ROLES = {"id": "id", "period": "period", "treatment": "treatment", "outcome": "outcome"}
 WEIGHTS = {

@@ -23,7 +23,7 @@ from steropes.federated import (
     answer_layout,
 )
 from steropes.federated.answer_layout import total_of
-from steropes.federated.answer_ledger import count_disclosed
+from steropes.federated.disclosure_ledger import count_disclosed
 from steropes.federated.federated_site import _sums
 from steropes.federated.fixed_point_sums import decode, from_bytes
 from steropes.federated.site_rows import read_rows

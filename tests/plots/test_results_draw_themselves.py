@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 import steropes
 from steropes import DataError, Laplace, Normal, Surv
-from steropes.data.result_tables import ResultTable
+from steropes.data.plottable_result_tables import ResultTable
 
 mpl.use("Agg")
 

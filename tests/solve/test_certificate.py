@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse, special
 
 import steropes
-import steropes.models.fitting.estimator
+import steropes.models.fitting.fit_steps
 from drawn_families import FAMILIES, N, drawn
 from every_family import case
 from steropes.solve.data_term import WorkingColumns
@@ -60,7 +60,7 @@ def test_separation_checks_reuse_the_final_linear_predictors(monkeypatch, family
     def seen(problem, beta, l1, l2, eta=None):
         given.append((problem, beta, eta))
 
-    monkeypatch.setattr(steropes.models.fitting.estimator, "refuse_separated", seen)
+    monkeypatch.setattr(steropes.models.fitting.fit_steps, "refuse_separated", seen)
     model(**settings, prior=steropes.Laplace(1.0)).fit(X, y, **more)
     assert given
     for problem, beta, eta in given:

@@ -13,7 +13,7 @@ from steropes.studies.one_question.question_cohorts import (
     emptied_arm,
     make_question_cohorts,
 )
-from steropes.studies.one_question.question_tables import attrition_lines
+from steropes.studies.one_question.study_result_rows import attrition_lines
 from steropes.studies.results.comparative_result_rows import outcome_tables
 from steropes.studies.specifications.study_specification import CRUDE, MAIN, OUTCOME
 

@@ -20,7 +20,7 @@ from steropes.designs.effects.arm_summaries import DAYS_PER_YEAR
 from steropes.studies import StudySettings, comparative_study
 from steropes.studies.disclosure import share_unit
 from steropes.studies.disclosure.disclosive_digit_rounding import log_unit
-from steropes.studies.one_question.question_tables import attrition_lines
+from steropes.studies.one_question.study_result_rows import attrition_lines
 from steropes.studies.report.study_json_and_csv import study_numbers
 from steropes.studies.specifications.study_specification import MAIN
 

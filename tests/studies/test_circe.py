@@ -12,7 +12,7 @@ from steropes.errors import DataError
 from steropes.studies import OmopDatabase, demo_database, read_spec
 from steropes.studies._optional_packages import MissingExtraError
 from steropes.studies.cohorts import CohortSources, circe_cohorts, drug_era_cohorts
-from steropes.studies.cohorts.circe import entry_records
+from steropes.studies.cohorts.circe_cohort_definitions import entry_records
 
 pytest.importorskip("duckcdm")
 CELECOXIB, DICLOFENAC, BLEEDING = 1118084, 1124300, 192671

@@ -44,7 +44,7 @@ from steropes.studies.disclosure import (
     rules_in_force,
     shown_count,
 )
-from steropes.studies.execution.step_groups import run_in_processes
+from steropes.studies.execution.resumable_steps import run_in_processes
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.study_findings import checks

@@ -27,7 +27,7 @@ from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.diagnostic import source_of
 from steropes.studies.report.comparative_grid_page import grid_page
-from steropes.studies.report.grid_report_view import View
+from steropes.studies.report.grid_page_data import View
 from steropes.studies.report.grid_terminal import print_grid
 from steropes.studies.report.study_report import study_page
 from steropes.studies.sccs import (

@@ -16,7 +16,7 @@ from steropes.studies.comparative import Question, StudyAnalysis
 from steropes.studies.covariates import FeatureRules
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.report.comparative_grid_page import grid_page
-from steropes.studies.report.grid_report_view import View
+from steropes.studies.report.grid_page_data import View
 from steropes.studies.specifications.demonstration import demo_database
 from steropes.studies.specifications.grid_specification import CohortSources
 

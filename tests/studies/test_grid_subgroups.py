@@ -18,7 +18,7 @@ from steropes.studies.execution.result_store import ResultStore
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.grids.grid_steps import ComparativeDesign
 from steropes.studies.report.comparative_grid_page import grid_page, write_grid_report
-from steropes.studies.report.grid_report_view import View
+from steropes.studies.report.grid_page_data import View
 from steropes.studies.result_files.table_layouts import EXACT, EXACT_KEYS
 from steropes.studies.specifications.grid_specification import CohortSources, ControlSet
 

@@ -15,7 +15,7 @@ from steropes.designs.surveillance import estimate_bound
 from steropes.studies import run_grid, synthetic_database
 from steropes.studies.cli.commands import app
 from steropes.studies.monitoring.monitoring_record import read_record
-from steropes.studies.monitoring.released_looks import monitor_releases
+from steropes.studies.monitoring.released_estimates_by_look import monitor_releases
 
 CONTROLS = range(100, 108)
 OF_INTEREST, FAILING = 3, 4

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steropes.data.number_text import counted, effect
+from steropes.data.number_formatting import counted, effect
 from steropes.errors import DataError
 from steropes.studies.formatting.released_numbers import family_name
 from steropes.studies.report.balance_figures import balance_scatter, love_plot
-from steropes.studies.report.control_plots import calibration_plot
+from steropes.studies.report.control_estimates_figure import calibration_plot
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.overlap_figure import score_overlap

@@ -8,7 +8,7 @@ import pytest
 
 from steropes.designs.surveillance import tree_scan, tree_scan_people, tree_temporal_scan
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.monitoring.released_cuts import released_cuts
+from steropes.studies.monitoring.tree_scan_release import released_cuts
 
 TREE = pd.DataFrame({"node": ["a", "b", "c", "x", "y"], "parent": ["x", "x", "y", "top", "top"]})
 OHDSI = DisclosureRules()

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from steropes import DataError
 from steropes.designs.surveillance import tree_scan
 from steropes.studies.cli.commands import app
-from steropes.studies.monitoring.released_scan import scan_release
+from steropes.studies.monitoring.tree_scan_of_released_counts import scan_release
 
 OUTCOMES = [11, 12, 13, 14, 15, 16]
 TREE = pd.DataFrame({"node": [*OUTCOMES[:5], 1, 2], "parent": [1, 1, 1, 2, 2, 9, 9],

@@ -24,7 +24,7 @@ from steropes.studies.formatting.released_numbers import decimals, p_value, show
 from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.study_findings import checks
 from steropes.studies.report.study_page_pictures import study_pictures
-from steropes.studies.report.study_page_rows import found, risk_period
+from steropes.studies.report.study_page_tables import found, risk_period
 from steropes.studies.report.study_report import study_page
 from steropes.studies.single_studies.study_terminal import print_study
 from steropes.studies.specifications.study_specification import MAIN

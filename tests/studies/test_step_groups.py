@@ -3,7 +3,7 @@
 import pytest
 
 from steropes.studies.execution.result_store import ResultStore
-from steropes.studies.execution.step_groups import StepGroup, run_steps
+from steropes.studies.execution.resumable_steps import StepGroup, run_steps
 
 TABLES, KEYS = {"found": {"step": "VARCHAR"}}, {"found": ("step",)}
 

@@ -32,7 +32,7 @@ from steropes.studies.cohorts import (
 from steropes.studies.comparative import Outcome
 from steropes.studies.one_question.question_cohorts import make_question_cohorts
 from steropes.studies.release.one_question_release import publish
-from steropes.studies.report.study_page_rows import risk_period
+from steropes.studies.report.study_page_tables import risk_period
 from steropes.studies.report.study_report import study_page
 from steropes.studies.specifications import ControlSet
 

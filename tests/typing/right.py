@@ -39,7 +39,7 @@ from steropes import (
     glmnet_lambda,
     kaplan_meier,
 )
-from steropes.data.result_tables import Curves
+from steropes.data.plottable_result_tables import Curves
 from steropes.models.cumulative.predictions import Prediction
 
 X = np.array([[0.0], [1.0], [0.0], [1.0]])

@@ -20,7 +20,7 @@ from .group_checks_and_counts import check_groups, count_people
 from .html_representations import facts_html
 from .input_types import LabelsLike, VectorLike
 from .kaplan_meier import product_limit
-from .result_tables import Curves, ResultTable, drawn_by, present
+from .plottable_result_tables import Curves, ResultTable, drawn_by, present
 from .row_label_checks import refuse_other_order
 from .survival_outcome import check_survival
 from .vector_checks import check_level, check_vector, check_weights

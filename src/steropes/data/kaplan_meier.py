@@ -16,7 +16,7 @@ from .array_conversion import as_numbers
 from .distinct_values import rank_values
 from .group_checks_and_counts import check_groups, count_people
 from .input_types import LabelsLike, VectorLike
-from .result_tables import Curves
+from .plottable_result_tables import Curves
 from .row_label_checks import refuse_other_order
 from .survival_curve import Floats, KaplanMeier
 from .survival_outcome import check_survival

@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 import pandas as pd
 
 from ..errors import DataError
-from .number_text import counted, deciding_p, decimals
+from .number_formatting import counted, deciding_p, decimals
 
 __all__ = [
     "CaptionedTable",

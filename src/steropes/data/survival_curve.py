@@ -14,7 +14,7 @@ from steropes.errors import DataError
 
 from .array_conversion import as_numbers
 from .html_representations import facts_html
-from .result_tables import ResultTable, drawn_by, present
+from .plottable_result_tables import ResultTable, drawn_by, present
 from .survival_curve_quantiles import first_crossings
 from .vector_checks import check_level, check_vector
 

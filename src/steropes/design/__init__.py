@@ -2,8 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from .design_from_arrays_and_tables import (
+    as_design,
+    design_of_coded_table,
+    design_of_numbers,
+    has_names,
+    null_design,
+)
 from .design_matrix import Design
-from .from_data import as_design, design_of_coded_table, design_of_numbers, has_names, null_design
 from .private_array_copies import copy_shared_arrays
 from .working_columns_by_row import RowMatrix
 

@@ -9,15 +9,15 @@ from typing import ClassVar
 import numpy as np
 
 from ..backends.backend_interface import Backend
-from ..backends.tall_reductions import transposed_product
+from ..backends.reductions_of_tall_arrays import transposed_product
 from ..data.html_representations import TextInHtml
 from ..data.input_types import LabelsLike, TableLike
 from ..errors import DataError
 from .category_coding import CategoryCoding
 from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock
+from .design_from_long_tables import blocks_of_long
+from .design_from_positions_of_ones import block_of_entries
 from .design_interfaces import RowsLike
-from .from_entries import block_of_entries
-from .from_long import blocks_of_long
 from .memory_estimate import Columns
 from .single_predictor_design import PlainColumns
 

@@ -10,7 +10,7 @@ from scipy.linalg.blas import dgemm
 
 from ..backends.backend_interface import Backend, Lines
 from ..backends.cpu.sparse.sparse_lines import FEW
-from ..backends.tall_reductions import transposed_product
+from ..backends.reductions_of_tall_arrays import transposed_product
 from .column_storage import ConstantBlock, DenseBlock, SparseBlock
 from .design_interfaces import ColumnStore
 from .storage_and_scaling_constants import STORAGE

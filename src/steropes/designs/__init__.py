@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         target_trials,
         time_varying,
     )
+    from .case_series_from_tables.risk_periods import RiskPeriod
     from .comparative.balance_table import balance_table
     from .comparative.covariate_selection_comparison import compare_selections
     from .comparative.doubly_robust import DoublyRobust
@@ -57,7 +58,6 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .covariates import Covariates
     from .effects import OutcomeModel, estimate_effect
     from .propensity import Match, PropensityRules, Stratify, Trim, covariate_balance, fit_scores
-    from .series_tables.risk_periods import RiskPeriod
 
 # The package or module that defines each name.
 _HOMES = {
@@ -83,7 +83,7 @@ _HOMES = {
         "covariate_balance",
         "fit_scores",
     ],
-    "series_tables.risk_periods": ["RiskPeriod"],
+    "case_series_from_tables.risk_periods": ["RiskPeriod"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _SUBPACKAGES = (

@@ -20,7 +20,7 @@ from pathlib import Path
 from ..data.html_representations import TextInHtml
 from ..errors import DataError
 from ..private_files import open_private, private_folder
-from .answer_ledger import Ledger
+from .disclosure_ledger import Ledger
 from .message_files import read_json, write_new
 from .owner_rules import OwnerRules
 from .site_keys import PublicKeys, SiteKeys

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .row_digests import column_values
+from .row_hashes import column_values
 from .small_cells import Factor, SiteCells
 
 __all__ = ["refuse_dominated"]

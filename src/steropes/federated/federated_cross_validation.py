@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..priors import Prior
 from ..select.first_variance import first_variance, own_information
-from ..select.fold_refusals import ShortFits
+from ..select.fold_errors import ShortFits
 from ..select.uninformative_folds import SLOPE_ROUNDING, nothing_held_out, nothing_to_train
 from ..select.variance_path_constants import DEFAULT
 from ..select.variance_search import VariancePath, readable

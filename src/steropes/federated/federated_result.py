@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.html_representations import TextInHtml
-from ..data.result_tables import ResultTable
+from ..data.plottable_result_tables import ResultTable
 from ..models.fitting.coefficient_tables import coefficient_table
 from ..models.fitting.default_standard_errors import name_errors
 from .federated_plan import FederatedPlan

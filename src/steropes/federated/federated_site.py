@@ -16,7 +16,6 @@ from .answer_layout import layout, masked, pack
 from .data_owner import Owner
 from .federated_plan import PER_SITE, FederatedPlan
 from .fixed_point_sums import BYTES
-from .local_fits import local_estimate, local_profiles
 from .message_exchange import Round
 from .messages import Kind, Message, Value
 from .owner_rules import OwnerRules
@@ -24,6 +23,7 @@ from .pooled_censoring import leaving_times
 from .request_admission import Admission, RefusedError
 from .request_verification import refuse_dishonest
 from .resumable_lead_program import HonestRequests
+from .single_site_fits import local_estimate, local_profiles
 from .site_description import description
 from .site_keys import PublicKeys
 from .site_risk_set_answers import risk_set_arrays

@@ -9,11 +9,11 @@ from ..errors import DataError
 from ..infer.information_matrix import refuse_collinear
 from ..solve import Batch
 from ..solve.optimality.optimality_certificate import floored_curvature, units, violations
+from .falsified_totals import refuse_unconvex_hessian
 from .federated_constants import CONVERGENCE
 from .federated_cross_validation import Chosen, choose_variance
 from .federated_result import FederatedResult
 from .federated_solver_model import FederatedModel
-from .impossible_totals import refuse_unconvex_hessian
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription, describe
 from .pooled_evaluations import Evaluations, SummedEvaluations

@@ -15,12 +15,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ..errors import DataError
-from .answer_ledger import PlanRecord, grids, members_of
+from .disclosure_ledger import PlanRecord, grids, members_of
 from .federated_constants import GROUPING
 from .federated_plan import FederatedPlan
 from .owner_rules import OwnerRules
 from .rare_combinations import without_rare_combinations
-from .row_digests import memberships
+from .row_hashes import memberships
 from .site_rows import SiteRows
 from .small_cells import Factor, SiteCells, factor_of
 

@@ -10,9 +10,9 @@ import numpy as np
 from ..design.column_storage import power_of_two
 from ..errors import DataError
 from .answer_layout import Totals
+from .falsified_totals import IMPOSSIBLE, refuse_impossible
 from .federated_constants import EVALUATION, GROUPING
 from .federated_plan import FederatedPlan
-from .impossible_totals import IMPOSSIBLE, refuse_impossible
 from .message_exchange import Exchange
 from .pooled_censoring import PooledCensoring, pooled_censoring
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import DataError
-from .federated_constants import EVALUATION
-from .federated_plan import FederatedPlan
-from .impossible_totals import (
+from .falsified_totals import (
     refuse_other_intercept,
     refuse_unconvex_hessian,
     refuse_unconvex_losses,
 )
+from .federated_constants import EVALUATION
+from .federated_plan import FederatedPlan
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription
 from .pooled_risk_sets import RiskSums

@@ -27,7 +27,7 @@ from itertools import islice, product
 import numpy as np
 
 from .federated_constants import GROUPING
-from .row_digests import mixed
+from .row_hashes import mixed
 
 __all__ = ["without_rare_combinations"]
 

@@ -11,13 +11,13 @@ import numpy as np
 from ..data.group_checks_and_counts import count_distinct
 from ..errors import DataError
 from .answer_layout import layout, numbers_in
-from .answer_ledger import (
+from .data_owner import Owner
+from .disclosure_ledger import (
     Answered,
     PlanRecord,
     count_disclosed,
     refuse_differences,
 )
-from .data_owner import Owner
 from .dominant_people import refuse_dominated
 from .federated_constants import ADMISSION, EVALUATION
 from .federated_plan import PER_SITE, FederatedPlan
@@ -25,7 +25,7 @@ from .grouped_rows import GroupedRows, SiteReader, cells_with, grouped_rows
 from .messages import Message
 from .owner_rules import OwnerRules
 from .pooled_evaluations import SHORTER_STEPS
-from .row_digests import keyed_digests, to_text
+from .row_hashes import keyed_digests, to_text
 from .site_rows import SiteRows
 from .small_cells import SiteCells
 

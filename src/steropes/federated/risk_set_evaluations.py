@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from .answer_layout import Totals
+from .falsified_totals import IMPOSSIBLE, refuse_impossible
 from .federated_constants import EVALUATION
 from .federated_plan import FederatedPlan
-from .impossible_totals import IMPOSSIBLE, refuse_impossible
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription
 from .pooled_evaluations import Evaluations, KnownPoint

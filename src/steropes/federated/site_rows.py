@@ -27,7 +27,7 @@ from ..fit import Problem
 from ..select.folds import cut
 from .federated_plan import FederatedPlan
 from .planned_models import SiteColumns
-from .row_digests import SiteTable, column_values
+from .row_hashes import SiteTable, column_values
 
 __all__ = ["SiteData", "SiteRows", "read_rows", "read_table"]
 

@@ -21,7 +21,7 @@ from ..errors import listed
 from .federated_constants import ADMISSION
 from .federated_plan import FederatedPlan
 from .owner_rules import OwnerRules
-from .row_digests import column_values, mixed
+from .row_hashes import column_values, mixed
 from .site_rows import SiteRows
 
 __all__ = ["Factor", "SiteCells", "factor_of"]

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..backends.blas_threads import single_threaded_blas
 from ..errors import DataError
+from .falsified_totals import IMPOSSIBLE
 from .federated_result import FederatedResult
 from .fit_in_rounds import evaluations_of
-from .impossible_totals import IMPOSSIBLE
 from .message_exchange import Exchange
 from .messages import Message
 from .pooled_description import PooledDescription, describe

@@ -20,7 +20,7 @@ from ..solve.quasi_newton.hessian_representation import in_single_precision
 from ..solve.quasi_newton.shared_hessian import SharedHessian
 from .mean_curvature import MeanCurvature
 from .multi_fit_constants import OUTCOMES, REPLICATES
-from .problem import Problem
+from .solver_problem import Problem
 
 __all__ = ["OutcomeFit", "fit_outcomes"]
 

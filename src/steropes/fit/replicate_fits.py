@@ -18,8 +18,8 @@ from ..priors import Prior
 from ..solve import Batch, Common, Fit
 from ..solve.data_term import RowMultiples
 from .multi_fit_constants import REPLICATES
-from .problem import Problem
 from .solve_with_prior import solve_under_prior
+from .solver_problem import Problem
 
 __all__ = ["Group", "Replicates", "Weights", "lanes_of_draws", "lanes_together"]
 

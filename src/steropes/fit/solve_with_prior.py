@@ -19,7 +19,7 @@ from ..solve import Batch, Fit
 from ..solve.certified_fit import certified_fit
 from ..solve.optimality.optimality_certificate import certificate
 from .multi_fit_constants import REPLICATES
-from .problem import Problem
+from .solver_problem import Problem
 
 __all__ = ["PriorSolution", "certified_fit_under_prior", "solve_under_prior"]
 

@@ -23,7 +23,7 @@ from ..data.array_conversion import as_numbers
 from ..data.group_checks_and_counts import count_people
 from ..data.input_types import VectorLike
 from ..data.kaplan_meier import product_limit
-from ..data.result_tables import ResultTable, present
+from ..data.plottable_result_tables import ResultTable, present
 from ..data.survival_curve import KaplanMeier
 from ..data.survival_outcome import SurvivalOutcome, check_survival
 from ..data.vector_checks import check_vector

@@ -8,7 +8,7 @@ import pandas as pd
 from ..data import check_level, check_weights, refuse_other_order
 from ..data.input_types import VectorLike
 from ..data.paper_tables import Interval
-from ..data.result_tables import ResultTable, present
+from ..data.plottable_result_tables import ResultTable, present
 from ..data.vector_checks import check_vector
 from ..errors import DataError
 from .observed_risk import ObservedRisk

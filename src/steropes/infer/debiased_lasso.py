@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import stats
 
 from ..data import check_level
-from ..data.result_tables import ResultTable, present_coefficients
+from ..data.plottable_result_tables import ResultTable, present_coefficients
 from ..fit import Problem
 from .nodewise_regression import NodewiseRegressions
 from .score_contributions import UnitScores

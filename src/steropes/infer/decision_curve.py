@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..data import check_weights, refuse_other_order
 from ..data.input_types import VectorLike
-from ..data.result_tables import ResultTable, present
+from ..data.plottable_result_tables import ResultTable, present
 from ..data.vector_checks import check_vector
 from ..errors import DataError
 from .observed_risk import ObservedRisk

@@ -11,7 +11,7 @@ from scipy import stats
 
 from ..data.group_checks_and_counts import check_groups, count_people
 from ..data.input_types import LabelsLike
-from ..data.result_tables import present_test
+from ..data.plottable_result_tables import present_test
 from ..data.row_label_checks import refuse_other_order
 from ..data.survival_outcome import check_survival
 from ..errors import DataError

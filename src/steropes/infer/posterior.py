@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from ..data import check_level
-from ..data.result_tables import ResultTable, drawn_by, present_coefficients
+from ..data.plottable_result_tables import ResultTable, drawn_by, present_coefficients
 from ..errors import DataError
 
 __all__ = ["Posterior", "effective_sample_size", "split_r_hat"]

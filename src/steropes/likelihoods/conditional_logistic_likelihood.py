@@ -23,7 +23,7 @@ import numpy as np
 from ..backends.backend_interface import Array, Backend
 from ..backends.cpu.likelihoods import conditional_bernoulli as kernels
 from ..backends.cpu.likelihoods.conditional_third_derivative import differentiate_twice
-from ..backends.tall_reductions import column_sum
+from ..backends.reductions_of_tall_arrays import column_sum
 from ..backends.thread_pool import balanced_chunks
 from ..errors import DataError
 from .curvature_kinds import Curvature, GroupedCurvature, OperatorCurvature

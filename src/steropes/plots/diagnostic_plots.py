@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, stats
 
-from ..data.number_text import deciding_p
+from ..data.number_formatting import deciding_p
 from ..errors import DataError
 from .plot_style import (
     COLOURS,

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import DataError
+from .custom_prior_checks import checked_next_penalty, checked_separable, checked_smooth
 from .group_and_fused_penalty import GroupPenalty
-from .hook_checks import checked_next_penalty, checked_separable, checked_smooth
 from .penalty import Penalty, SmoothTerm
 from .prior_base_class import Prior
 

@@ -16,7 +16,7 @@ from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..priors import Prior
 from ..solve import Batch
 from .cyclops_search import CyclopsSearch, unpublished
-from .fold_refusals import ShortFits, refuse_loose_folds
+from .fold_errors import ShortFits, refuse_loose_folds
 from .fold_screening import FoldScreening, Start
 from .folds import TrainingRows, WithAllRows, cut
 from .path_extrapolation import Course

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backends.tall_reductions import row_max, row_min
+from ..backends.reductions_of_tall_arrays import row_max, row_min
 from .variance_path_constants import DEFAULT, PathPolicy
 
 __all__ = ["FoldScreening", "Start"]

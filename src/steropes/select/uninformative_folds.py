@@ -11,7 +11,7 @@ from ..errors import DataError
 from ..fit import Problem
 from ..likelihoods import Likelihood
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
-from .fold_refusals import REMEDY
+from .fold_errors import REMEDY
 
 __all__ = ["is_constant", "nothing_held_out", "nothing_to_train", "refuse_silent_folds"]
 

@@ -15,8 +15,8 @@ from ..fit import Problem
 from ..priors import Prior
 from ..solve import Batch
 from . import variance_path_constants as policies
+from .cross_validation_score_curve import near, next_step, passed, promise, toward
 from .cyclops_search import CyclopsSearch, cyclops_variance
-from .score_curve import near, next_step, passed, promise, toward
 from .score_statistics import (
     best_of,
     comparable_means,

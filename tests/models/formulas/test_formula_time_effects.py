@@ -276,7 +276,7 @@ def test_a_device_that_is_chosen_for_functions_of_time_is_the_cpu(people, monkey
         works.append(work)
         return host_backend(n_jobs)
 
-    monkeypatch.setattr("steropes.models.fitting.estimator.get_backend", record)
+    monkeypatch.setattr("steropes.models.fitting.fit_steps.get_backend", record)
     formula = f"{OUTCOME} tt(x, 'log')"
     found = CoxRegression.from_formula(formula, people, device="auto").coef_
     assert set(works) == {0.0}  # below the least work for a GPU

@@ -15,7 +15,7 @@ from steropes.studies.execution.result_store import archive_of
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.release.grid_covariates_and_scores import hidden_names, released_balance
 from steropes.studies.report.comparative_grid_page import grid_page, write_grid_report
-from steropes.studies.report.grid_report_view import View
+from steropes.studies.report.grid_page_data import View
 from steropes.studies.results.tables_shared_by_outcomes import balance_rows
 from steropes.studies.viewer.result_sources import read_sources
 from steropes.studies.viewer.results_page import results_views

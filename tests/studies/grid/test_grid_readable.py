@@ -16,7 +16,7 @@ from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.diagnostics.result_blinding import EFFECT
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.report.comparative_grid_page import grid_page
-from steropes.studies.report.grid_report_view import View
+from steropes.studies.report.grid_page_data import View
 from steropes.studies.report.page_parts import Cell, verdict_cell
 from steropes.studies.results.calibrated_results import calibrated_tables
 from steropes.studies.specifications.demonstration import demo_grid

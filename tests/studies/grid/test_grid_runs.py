@@ -21,7 +21,7 @@ from steropes.studies.comparative import analysis_of_one_outcome as answer
 from steropes.studies.execution.result_store import ResultStore
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.report.comparative_grid_page import grid_page
-from steropes.studies.report.grid_report_view import View
+from steropes.studies.report.grid_page_data import View
 from steropes.studies.specifications import ControlSet
 
 

@@ -10,7 +10,7 @@ from tests.studies.conftest import TinyOmop, day
 from steropes.studies.cli.command_line import run as command
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.report.comparative_grid_page import grid_page
-from steropes.studies.report.grid_report_view import View
+from steropes.studies.report.grid_page_data import View
 from steropes.studies.specifications.grid_specification_file import read_spec
 
 SPEC = """

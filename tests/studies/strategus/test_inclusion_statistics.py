@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from steropes.studies import OmopDatabase, demo_database
-from steropes.studies.cohorts.circe import cohorts_with_statistics
+from steropes.studies.cohorts.circe_cohort_definitions import cohorts_with_statistics
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.release.strategus_release import released_statistics
 from steropes.studies.strategus.cohort_generation import generate_cohorts

@@ -110,7 +110,7 @@ def test_small_cohorts_are_not_counted(db, tmp_path):
     from steropes.studies.cohorts import CohortTable
     from steropes.studies.cohorts.cohort_sources import MadeCohorts
     from steropes.studies.disclosure import DisclosureRules
-    from steropes.studies.strategus.cohort_outputs import cohort_tables
+    from steropes.studies.strategus.cohort_generator_tables import cohort_tables
 
     plan = specification_plan(new_specification([81151]))
 

@@ -16,7 +16,7 @@ from steropes.errors import DataError
 from steropes.studies.cli.command_line import run
 from steropes.studies.viewer.page_data import FLOAT, LENGTH, encoded, view_record
 from steropes.studies.viewer.results_page import SCRIPTS, write_results_page
-from steropes.studies.viewer.views import View, checks, column, ids, texts
+from steropes.studies.viewer.view_definition import View, checks, column, ids, texts
 
 
 @pytest.fixture(scope="module")

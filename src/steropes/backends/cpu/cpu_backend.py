@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from ..reductions_of_tall_arrays import reduce_rows
 from ..shape_checks import require_rows, require_square, require_weights
-from ..tall_reductions import reduce_rows
 from ..thread_pool import ThreadPool, balanced_chunks, number_of_chunks
 from .compilation.numba_startup import load_compiler
 from .lexicographic_sort import lexsort

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from .device_array import DeviceArray
 from .device_segment_sums import Segments, segment_sums
 from .host_device_transfers import upload
-from .kernels.chunked_scans import ScanLayout, scan
 from .kernels.risk_set_sweeps import HIGHEST, gradient, rate_sums
+from .kernels.running_sum_kernels import ScanLayout, scan
 
 __all__ = ["DeviceRiskSweeps"]
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from torch.nn.functional import embedding_bag
 
 from .host_device_transfers import upload
-from .kernels.chunked_scans import ScanLayout, scan_with_triton, sums_of_equal_segments
-from .kernels.gather_products import gather_with_triton
-from .kernels.kernel_or_twin_choice import use_triton
-from .kernels.segment_reductions import reduce_with_triton, softmax_with_triton
+from .kernels.running_sum_kernels import ScanLayout, scan_with_triton, sums_of_equal_segments
+from .kernels.segment_sum_kernels import reduce_with_triton, softmax_with_triton
+from .kernels.sparse_product_kernels import gather_with_triton
+from .kernels.triton_or_pytorch_choice import use_triton
 
 __all__ = ["PIECE", "Bags", "Segments", "bag_sums", "cut", "running_sums", "segment_max",
            "segment_softmax", "segment_sums", "softmax_twin"]  # fmt: skip

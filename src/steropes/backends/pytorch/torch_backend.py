@@ -25,14 +25,14 @@ from .device_segment_sums import (
     segment_softmax,
     segment_sums,
 )
-from .device_sparse_lines import DeviceLines, index_type
+from .device_sparse_matrices import DeviceLines, index_type
 from .device_symmetric_matrix import TorchMatrix, TorchMinimiser
 from .host_device_transfers import download, upload
-from .kernels.conditional_recursion import MatchedSets, conditional
-from .kernels.gram_panels import panel_with_triton, product_of_panels
-from .kernels.kernel_or_twin_choice import use_triton
+from .kernels.conditional_likelihood_kernels import MatchedSets, conditional
+from .kernels.gram_matrix_kernels import panel_with_triton, product_of_panels
 from .kernels.logistic_losses import logistic_losses
-from .kernels.segment_reductions import ranges
+from .kernels.segment_sum_kernels import ranges
+from .kernels.triton_or_pytorch_choice import use_triton
 from .quadratic_minimiser import OperatorProducts
 
 __all__ = ["TorchBackend"]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from steropes.data.html_representations import FieldsInHtml
-from steropes.data.result_tables import drawn_by
+from steropes.data.plottable_result_tables import drawn_by
 from steropes.data.vector_checks import check_level
 from steropes.designs.bias_analysis.biases import (
     Bias,

@@ -13,7 +13,9 @@ from steropes.designs.case_only.crossover_windows import (
     window_sets,
 )
 from steropes.designs.case_only.index_days import Attrition, read_people
-from steropes.designs.series_tables.person_tables import ColumnNames
+from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import (
+    ColumnNames,
+)
 from steropes.designs.values.argument_checks import check_flag
 
 __all__ = ["case_crossover"]

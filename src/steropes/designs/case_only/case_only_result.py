@@ -13,7 +13,7 @@ import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
 from steropes.data.paper_tables import Interval
-from steropes.data.result_tables import ResultTable, present
+from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.values.html_page import call_text, figures, page, table_html
 
 __all__ = ["CaseOnlyResult", "shown_ratios"]

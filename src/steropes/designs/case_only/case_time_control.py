@@ -17,8 +17,10 @@ from steropes.designs.case_only.crossover_windows import (
     window_sets,
 )
 from steropes.designs.case_only.index_days import Attrition, IndexDays, People, read_people
-from steropes.designs.case_only.set_sampling import sample_members
-from steropes.designs.series_tables.person_tables import ColumnNames
+from steropes.designs.case_only.matched_set_sampling import sample_members
+from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import (
+    ColumnNames,
+)
 from steropes.designs.values.argument_checks import check_flag, check_whole
 from steropes.errors import DataError
 

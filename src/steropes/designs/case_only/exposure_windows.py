@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.designs.series_tables.person_tables import Exposures
+from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import Exposures
 from steropes.errors import DataError
 
 __all__ = ["ExposedDays", "check_days", "check_offsets", "check_window", "exposure_names"]

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.designs.series_tables.person_tables import (
+from steropes.designs.case_series_from_tables.day_columns import DayColumns
+from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import (
     ColumnNames,
     Exposures,
     Observation,
@@ -18,7 +19,6 @@ from steropes.designs.series_tables.person_tables import (
     read_exposures,
     read_observation,
 )
-from steropes.designs.series_tables.table_days import DayColumns
 from steropes.errors import DataError
 
 __all__ = ["Attrition", "IndexDays", "People", "read_people"]

@@ -22,7 +22,9 @@ from steropes.designs.case_only.matched_odds_ratios import (
 )
 from steropes.designs.case_only.risk_set_samples import SamplingRules, sampled_sets, set_table
 from steropes.designs.case_only.risk_sets import SetRows
-from steropes.designs.series_tables.person_tables import ColumnNames
+from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import (
+    ColumnNames,
+)
 from steropes.designs.values.argument_checks import check_names
 from steropes.errors import DataError
 

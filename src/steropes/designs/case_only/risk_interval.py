@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from steropes.data.vector_checks import check_level
-from steropes.designs.series_tables.case_series_result import CaseSeriesResult, result_of
-from steropes.designs.series_tables.person_tables import ColumnNames
-from steropes.designs.series_tables.risk_periods import RiskPeriod, risk_periods_of
-from steropes.designs.series_tables.series_data import read_series
-from steropes.designs.series_tables.series_design import TimeTerms, fit_series
+from steropes.designs.case_series_from_tables.case_series_columns_and_fit import (
+    TimeTerms,
+    fit_series,
+)
+from steropes.designs.case_series_from_tables.case_series_data import read_series
+from steropes.designs.case_series_from_tables.case_series_result import CaseSeriesResult, result_of
+from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import (
+    ColumnNames,
+)
+from steropes.designs.case_series_from_tables.risk_periods import RiskPeriod, risk_periods_of
 from steropes.designs.settings.validated_types import Whole
 from steropes.errors import DataError
 

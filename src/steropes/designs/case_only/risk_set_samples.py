@@ -18,7 +18,10 @@ from steropes.designs.case_only.risk_sets import (
     read_matching,
     risk_set_rows,
 )
-from steropes.designs.series_tables.person_tables import ColumnNames, read_events
+from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import (
+    ColumnNames,
+    read_events,
+)
 from steropes.designs.values.argument_checks import check_names, check_real, check_whole
 from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError

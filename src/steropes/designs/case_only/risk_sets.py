@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.designs.case_only.index_days import IndexDays, People
-from steropes.designs.case_only.set_sampling import eligible_members, sample_members
-from steropes.designs.series_tables.person_tables import column_of
-from steropes.designs.series_tables.table_days import refuse_missing, rows_of
+from steropes.designs.case_only.matched_set_sampling import eligible_members, sample_members
+from steropes.designs.case_series_from_tables.day_columns import refuse_missing, rows_of
+from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import column_of
 from steropes.designs.values.dates_and_ages import as_days
 from steropes.errors import DataError
 

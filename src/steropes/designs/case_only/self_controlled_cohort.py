@@ -14,7 +14,11 @@ from steropes.data.vector_checks import check_level
 from steropes.designs.case_only.case_only_result import CaseOnlyResult, shown_ratios
 from steropes.designs.case_only.exposure_windows import check_days, exposure_names
 from steropes.designs.case_only.index_days import Attrition, People, read_people
-from steropes.designs.series_tables.person_tables import ColumnNames, period_of, read_events
+from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import (
+    ColumnNames,
+    period_of,
+    read_events,
+)
 from steropes.designs.values.argument_checks import check_flag
 from steropes.errors import DataError
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
-from steropes.designs.case_series.cases import Cases
+from steropes.designs.case_series.cases_and_observation import Cases
 from steropes.designs.case_series.model_settings import SeriesModelSettings, Spline
 from steropes.designs.case_series.spline_columns import SplineColumns
 from steropes.errors import DataError

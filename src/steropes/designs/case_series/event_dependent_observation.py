@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import gammaincc, gammaln, log_expit
 
-from steropes.designs.case_series.cases import Cases
+from steropes.designs.case_series.cases_and_observation import Cases
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.errors import DataError
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.designs.case_series.calendar_time_splines import TimeEffect, first_day, month_of
-from steropes.designs.case_series.cases import Cases
+from steropes.designs.case_series.cases_and_observation import Cases
 from steropes.designs.case_series.interval_splitting import case_day_key
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 

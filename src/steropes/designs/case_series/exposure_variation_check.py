@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.designs.case_series.cases import Cases
+from steropes.designs.case_series.cases_and_observation import Cases
 from steropes.designs.case_series.series_covariates import Column
 from steropes.errors import DataError
 

@@ -23,8 +23,8 @@ from steropes.designs.case_series.infinite_estimates import find_infinite_estima
 from steropes.designs.case_series.interval_rows import Intervals
 from steropes.designs.case_series.model_settings import SeriesModelSettings
 from steropes.designs.case_series.series_fits_and_profiles import Profile
+from steropes.designs.values.profile_likelihood_points import Evaluate, evaluated, store_profile
 from steropes.designs.values.ratios_from_logarithms import ratio_of
-from steropes.designs.values.stored_profile_points import Evaluate, evaluated, store_profile
 from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
 from steropes.models.inference.coefficient_profiles import CoefficientProfiles
 

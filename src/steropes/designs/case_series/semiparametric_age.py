@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from steropes.designs.case_series.cases import Cases
+from steropes.designs.case_series.cases_and_observation import Cases
 from steropes.designs.case_series.covariate_days import Spans
 from steropes.designs.case_series.series_covariates import GROUP, Column
 from steropes.errors import DataError

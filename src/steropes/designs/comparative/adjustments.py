@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from steropes.data import Surv
-from steropes.designs.comparative.comparison_table import ComparisonTable
+from steropes.designs.comparative.comparison_input_table import ComparisonTable
 from steropes.designs.comparative.doubly_robust import DoublyRobust
 from steropes.designs.comparative.doubly_robust_survival import DoublyRobustSurvival
 from steropes.designs.comparative.entropy_balancing import EntropyBalancing
@@ -20,7 +20,7 @@ from steropes.designs.comparative.matching import Matching
 from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.errors import DataError, SeparationError, listed
-from steropes.infer.estimated_weights import WeightModel
+from steropes.infer.errors_with_estimated_weights import WeightModel
 from steropes.models.estimators.linear_regression import LinearRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.estimators.penalized_model import PenalizedModel

@@ -10,7 +10,7 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.data.result_tables import ResultTable, present
+from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.covariates.weighted_moments import (
     Moments,

@@ -29,11 +29,11 @@ from steropes.designs.comparative.comparison_bootstrap import (
     resampled_weights,
     with_bootstrap_errors,
 )
-from steropes.designs.comparative.comparison_table import ComparisonTable, people_to_compare
+from steropes.designs.comparative.comparison_input_table import ComparisonTable, people_to_compare
 from steropes.designs.comparative.covariate_reading import Missing
 from steropes.designs.comparative.doubly_robust import DoublyRobust
 from steropes.designs.comparative.doubly_robust_survival import DoublyRobustSurvival
-from steropes.designs.comparative.effect_rows import EffectRow, Values
+from steropes.designs.comparative.effect_table_rows import EffectRow, Values
 from steropes.designs.comparative.group_comparison import GroupComparison, comparison_of
 from steropes.designs.comparative.group_statistics import horizon_of
 from steropes.designs.comparative.marginal_effects import (

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from steropes.data.diagnostic_limits import IMBALANCE
-from steropes.data.number_text import counted
+from steropes.data.number_formatting import counted
 from steropes.designs.comparative.adjustments import Adjustment, BothModels
-from steropes.designs.comparative.comparison_table import ComparisonTable
-from steropes.designs.comparative.matched_people import Matcher, weights_of_sets
+from steropes.designs.comparative.comparison_input_table import ComparisonTable
 from steropes.designs.comparative.matching import Matching
+from steropes.designs.comparative.matching_distances_and_sets import Matcher, weights_of_sets
 from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.propensity.propensity_model import auc
 from steropes.designs.propensity.propensity_weights import Estimand

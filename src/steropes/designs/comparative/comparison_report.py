@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.data.number_text import counted
-from steropes.designs.comparative.comparison_diagnostics import SENSITIVITY
-from steropes.designs.comparative.comparison_in_words import (
+from steropes.data.number_formatting import counted
+from steropes.designs.comparative.clinician_page import (
     Comparison,
     e_values_of,
     page_for_clinicians,
 )
+from steropes.designs.comparative.comparison_diagnostics import SENSITIVITY
 from steropes.designs.effects.e_values import COMMON
 from steropes.designs.values.estimands import estimand_name
 from steropes.designs.values.html_page import call_text, figures, page, table_html

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.data.number_text import value_text
+from steropes.data.number_formatting import value_text
 from steropes.design import Design
 from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.values.table_reading import read_columns, unknown_name

@@ -10,10 +10,15 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data import refuse_other_order
-from steropes.data.result_tables import ResultTable
+from steropes.data.plottable_result_tables import ResultTable
 from steropes.data.vector_checks import check_level, check_weights
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.comparative.doubly_robust_effect_table import (
+    Repeats,
+    estimate_outcome,
+    with_covariances,
+)
 from steropes.designs.comparative.doubly_robust_inputs import (
     Given,
     Outcome,
@@ -28,15 +33,10 @@ from steropes.designs.comparative.doubly_robust_inputs import (
     read_probabilities,
 )
 from steropes.designs.comparative.doubly_robust_results import DoublyRobustResults
-from steropes.designs.comparative.doubly_robust_rows import (
-    Repeats,
-    estimate_outcome,
-    with_covariances,
-)
-from steropes.designs.comparative.effect_rows import effects_table
+from steropes.designs.comparative.effect_table_rows import effects_table
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
-from steropes.designs.doubly_robust.arm_means import Nuisances, People, truncation_bound
+from steropes.designs.doubly_robust.counterfactual_means import Nuisances, People, truncation_bound
 from steropes.designs.doubly_robust.nuisance_models import CrossFitting, folds_of_people
 from steropes.designs.doubly_robust.overlap import overlap_table
 from steropes.designs.propensity.propensity_weights import propensity_weights

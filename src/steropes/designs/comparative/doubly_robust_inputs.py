@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from steropes.designs.comparative.group_means import cluster_codes
-from steropes.designs.doubly_robust.arm_means import Method
+from steropes.designs.doubly_robust.counterfactual_means import Method
 from steropes.designs.doubly_robust.targeting import Targeting
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.errors import DataError, listed

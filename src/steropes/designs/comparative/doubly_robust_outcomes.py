@@ -17,19 +17,19 @@ from scipy.special import logit
 
 from steropes.data.distinct_values import rank_values
 from steropes.design import Design
-from steropes.designs.comparative.doubly_robust_rows import covariance
-from steropes.designs.comparative.effect_rows import contrasts
+from steropes.designs.comparative.doubly_robust_effect_table import covariance
+from steropes.designs.comparative.effect_table_rows import contrasts
 from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.covariates.preprocessing import TidyRules, tidy
-from steropes.designs.doubly_robust.arm_means import (
+from steropes.designs.doubly_robust.censoring import Censoring, fit_censoring
+from steropes.designs.doubly_robust.counterfactual_means import (
     Method,
     Nuisances,
     People,
     arm_means,
     truncation_bound,
 )
-from steropes.designs.doubly_robust.censoring import Censoring, fit_censoring
-from steropes.designs.doubly_robust.lasso_settings import LassoSettings
+from steropes.designs.doubly_robust.nuisance_model_lasso import LassoSettings
 from steropes.designs.doubly_robust.nuisance_models import GROUPS, folds_of_people
 from steropes.designs.effects.absolute_effects import AbsoluteEffect, default_horizon
 from steropes.designs.effects.e_values import is_common

@@ -12,16 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.covariate_columns import CovariateColumns
-from steropes.designs.comparative.doubly_robust_inputs import Settings
-from steropes.designs.comparative.doubly_robust_rows import (
+from steropes.designs.comparative.doubly_robust_effect_table import (
     Repeats,
     name_of_errors,
     rows_of_outcome,
     truncation_rows,
 )
-from steropes.designs.comparative.effect_rows import EffectRow
+from steropes.designs.comparative.doubly_robust_inputs import Settings
+from steropes.designs.comparative.effect_table_rows import EffectRow
+from steropes.designs.doubly_robust.heterogeneity_of_effects import effect_modification
 from steropes.designs.doubly_robust.joint_intervals import joint_quantile
-from steropes.designs.doubly_robust.modifiers import effect_modification
 from steropes.designs.doubly_robust.subgroup_effects import read_subgroups, subgroup_effects
 from steropes.designs.values.argument_checks import check_whole
 from steropes.errors import DataError, listed

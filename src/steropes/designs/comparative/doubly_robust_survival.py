@@ -16,6 +16,7 @@ from steropes.data.vector_checks import check_level, check_weights
 from steropes.design import Design
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.comparative.doubly_robust_effect_table import name_of_errors
 from steropes.designs.comparative.doubly_robust_inputs import (
     check_folds,
     default_model,
@@ -23,16 +24,15 @@ from steropes.designs.comparative.doubly_robust_inputs import (
     read_folds,
     read_probabilities,
 )
-from steropes.designs.comparative.doubly_robust_rows import name_of_errors
-from steropes.designs.comparative.doubly_robust_survival_rows import (
+from steropes.designs.comparative.doubly_robust_survival_tables import (
     ArmRisks,
     SurvivalEstimates,
     functionals,
 )
-from steropes.designs.comparative.effect_rows import EffectRow, effects_table
+from steropes.designs.comparative.effect_table_rows import EffectRow, effects_table
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
-from steropes.designs.doubly_robust.arm_means import (
+from steropes.designs.doubly_robust.counterfactual_means import (
     Method,
     People,
     population,

@@ -25,9 +25,9 @@ from steropes.designs.values.argument_checks import check_real, check_whole
 from steropes.designs.values.estimands import SPREAD_OF_ESTIMAND, check_estimand
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError, listed
-from steropes.fit.entropy_balance import EntropyFit, balance_by_entropy, balance_draws
+from steropes.fit.entropy_balancing_fit import EntropyFit, balance_by_entropy, balance_draws
 from steropes.infer.bootstrap_draws import Draws
-from steropes.infer.estimated_weights import influence_through_predictor
+from steropes.infer.errors_with_estimated_weights import influence_through_predictor
 from steropes.infer.inference_constants import BOOTSTRAP
 from steropes.models.fitting.sklearn_base import BaseEstimator
 

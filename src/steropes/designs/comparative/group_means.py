@@ -11,11 +11,11 @@ from scipy.special import ndtri
 
 from steropes.data.vector_checks import check_level
 from steropes.designs.comparative.abadie_imbens import matching_estimate
-from steropes.designs.comparative.effect_rows import contrasts, is_ratio
+from steropes.designs.comparative.effect_table_rows import contrasts, is_ratio
 from steropes.designs.values.estimands import check_estimand
 from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.errors import DataError
-from steropes.infer.estimated_weights import WeightModel, summed_products
+from steropes.infer.errors_with_estimated_weights import WeightModel, summed_products
 
 __all__ = ["cluster_codes", "compare_means", "small_sample_factor"]
 

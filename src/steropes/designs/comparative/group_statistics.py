@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.designs.comparative.comparison_table import Outcome
+from steropes.designs.comparative.comparison_input_table import Outcome
 from steropes.designs.comparative.group_means import cluster_codes, small_sample_factor
 from steropes.designs.effects.absolute_effects import default_horizon, risk_and_time_lost
 from steropes.errors import DataError
-from steropes.infer.estimated_weights import WeightModel, summed_products
+from steropes.infer.errors_with_estimated_weights import WeightModel, summed_products
 
 __all__ = ["GroupStatistics", "group_statistics", "horizon_of"]
 

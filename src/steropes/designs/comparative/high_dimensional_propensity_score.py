@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
-from steropes.data.result_tables import ResultTable, drawn_by, present
+from steropes.data.plottable_result_tables import ResultTable, drawn_by, present
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.covariates.record_counts import recurrence_levels

@@ -14,11 +14,15 @@ from scipy.special import xlogy
 
 from steropes.data import refuse_other_order
 from steropes.design import Design
-from steropes.design.from_sparse import blocks_of_sparse
+from steropes.design.design_from_sparse_matrices import blocks_of_sparse
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.doubly_robust_inputs import Outcome, default_model, read_outcomes
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
-from steropes.designs.doubly_robust.arm_means import Nuisances, probabilities, truncation_bound
+from steropes.designs.doubly_robust.counterfactual_means import (
+    Nuisances,
+    probabilities,
+    truncation_bound,
+)
 from steropes.designs.doubly_robust.nuisance_models import CrossFitting, folds_of_people
 from steropes.designs.doubly_robust.targeting import targeted_means
 from steropes.designs.propensity.propensity_weights import propensity_weights

@@ -14,8 +14,8 @@ from scipy.special import expit
 
 from steropes.data import Surv
 from steropes.designs.comparative.comparison_bootstrap import TOGETHER, SeededDraws
-from steropes.designs.comparative.comparison_table import ComparisonTable
-from steropes.designs.comparative.effect_rows import EffectRow, Values, contrasts
+from steropes.designs.comparative.comparison_input_table import ComparisonTable
+from steropes.designs.comparative.effect_table_rows import EffectRow, Values, contrasts
 from steropes.designs.comparative.group_statistics import GroupStatistics
 from steropes.designs.values.estimands import AnyEstimand
 from steropes.designs.values.normal_quantile import Z

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data import check_classes
 from steropes.data.input_types import TableLike
-from steropes.data.number_text import value_text
-from steropes.data.result_tables import ResultTable, present
+from steropes.data.number_formatting import value_text
+from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_weights
 from steropes.data.weighted_quantiles import weighted_quantiles
 from steropes.designs.comparative.balance_table import distance_of_shares

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.paper_tables import Interval
-from steropes.data.result_tables import ResultTable, present
+from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
 from steropes.designs.controls.error_posterior import expected_absolute
 from steropes.designs.values.argument_checks import check_whole

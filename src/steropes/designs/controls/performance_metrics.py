@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import FieldsInHtml
-from steropes.data.result_tables import drawn_by
+from steropes.data.plottable_result_tables import drawn_by
 from steropes.designs.controls.systematic_error_model import leave_one_group_out
 
 __all__ = ["ControlEstimates", "before_and_after", "control_performance", "performance_by_ratio"]

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.distinct_values import rank_values
 from steropes.data.html_representations import FieldsInHtml
-from steropes.data.result_tables import drawn_by
+from steropes.data.plottable_result_tables import drawn_by
 from steropes.designs.values.input_checks import require_people, require_weights
 from steropes.designs.values.normal_quantile import Z
 

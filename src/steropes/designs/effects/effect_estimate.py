@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import TextInHtml
 from steropes.data.paper_tables import Interval
-from steropes.data.result_tables import ResultTable, present
+from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.effects.e_values import e_value, e_value_of_limit, is_common
 from steropes.designs.effects.outcome_families import Kind, outcome_family
@@ -30,8 +30,8 @@ from steropes.designs.effects.two_group_tests import proportionality_p, robust_e
 from steropes.designs.values.arm_names import TREATED_ARMS
 from steropes.designs.values.input_checks import require_people, require_weights
 from steropes.designs.values.normal_quantile import Z
+from steropes.designs.values.profile_likelihood_points import store_profile
 from steropes.designs.values.ratios_from_logarithms import ratio_of
-from steropes.designs.values.stored_profile_points import store_profile
 from steropes.errors import DataError, SeparationError
 
 __all__ = ["Estimate", "estimate_effect", "reason_without_estimate"]

@@ -23,7 +23,7 @@ from steropes.designs.effects.outcome_families import Unfitted
 from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.designs.effects.outcome_summaries import informative_events
 from steropes.designs.values.normal_quantile import Z
-from steropes.designs.values.stored_profile_points import store_profile
+from steropes.designs.values.profile_likelihood_points import store_profile
 from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
 from steropes.models.estimators.cox_regression import CoxRegression
 from steropes.models.inference.coefficient_profiles import CoefficientProfiles

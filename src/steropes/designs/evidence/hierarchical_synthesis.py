@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_representations import FieldsInHtml
 from steropes.data.paper_tables import Interval
-from steropes.data.result_tables import ResultTable, present
+from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
 from steropes.designs.evidence.quadrature import mixture_quantiles
 from steropes.designs.values.argument_checks import check_real

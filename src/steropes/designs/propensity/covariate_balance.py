@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.diagnostic_limits import IMBALANCE
 from steropes.data.html_representations import TextInHtml
-from steropes.data.result_tables import drawn_by
+from steropes.data.plottable_result_tables import drawn_by
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.covariates.weighted_moments import (
     Moments,

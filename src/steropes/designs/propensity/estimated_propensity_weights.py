@@ -18,7 +18,7 @@ from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.errors import DataError
 from steropes.fit import Problem
 from steropes.infer.baseline_hazard import fitted_state
-from steropes.infer.estimated_weights import influence_through_predictor
+from steropes.infer.errors_with_estimated_weights import influence_through_predictor
 from steropes.infer.independent_row_scores import outcome_and_predictor
 from steropes.models.cumulative.cumulative_probability_model import CumulativeProbabilityModel
 from steropes.models.estimators.logistic_regression import LogisticRegression

@@ -97,7 +97,7 @@ def match_sorted(
     ndarray of int, shape (k, 2)
         Positions of the treated and of the comparator person of each pair.
     """
-    from steropes.backends.cpu.nearest_pairs import match_nearest, sort_equal
+    from steropes.backends.cpu.nearest_pair_matching import match_nearest, sort_equal
 
     rows = sort_equal(order, score, arm, rank)
     return rows[match_nearest(score[rows], arm[rows], rank[rows], width)]

@@ -12,15 +12,15 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from steropes.data.html_representations import FieldsInHtml
-from steropes.data.result_tables import ResultTable, present
-from steropes.designs.surveillance.hierarchies import chosen_cuts, read_hierarchy
-from steropes.designs.surveillance.scan_models import (
+from steropes.data.plottable_result_tables import ResultTable, present
+from steropes.designs.surveillance.outcome_hierarchies import chosen_cuts, read_hierarchy
+from steropes.designs.surveillance.sequential_bounds import EQUAL, check_alpha, check_count
+from steropes.designs.surveillance.tree_scan_counts import Model, counts_model
+from steropes.designs.surveillance.tree_scan_null_models import (
     BernoulliScan,
     ScanModel,
     largest_statistics,
 )
-from steropes.designs.surveillance.scanned_counts import Model, counts_model
-from steropes.designs.surveillance.sequential_bounds import EQUAL, check_alpha, check_count
 from steropes.errors import DataError
 
 __all__ = [

@@ -34,7 +34,7 @@ from steropes.designs.target_trials.marginal_risks import (
     risk_table,
 )
 from steropes.designs.target_trials.person_time import coded_columns
-from steropes.designs.target_trials.sequence_estimates import effect_table
+from steropes.designs.target_trials.sequential_trial_estimates import effect_table
 from steropes.designs.target_trials.trial_protocol import TargetTrial, protocol_table
 from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError, SeparationError

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.designs.target_trials.trial_sequence import TrialSequence
+from steropes.designs.target_trials.sequential_trial_rows import TrialSequence
 
 __all__ = ["LARGEST_WEIGHT", "Row", "censoring_table", "diagnostics_table", "of_optimum",
            "of_weights"]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
-from steropes.data.result_tables import ResultTable, drawn_by
+from steropes.data.plottable_result_tables import ResultTable, drawn_by
 from steropes.errors import DataError
 
 __all__ = ["EmulatedTrial"]

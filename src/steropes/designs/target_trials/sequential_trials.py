@@ -14,14 +14,14 @@ from steropes.data.interval_weights import IntervalWeights
 from steropes.data.vector_checks import check_level
 from steropes.designs.target_trials.emulation_result import EmulatedTrial
 from steropes.designs.target_trials.person_time import PersonTime, read_person_time
-from steropes.designs.target_trials.sequence_estimates import Estimates, result_of
-from steropes.designs.target_trials.trial_protocol import TargetTrial
-from steropes.designs.target_trials.trial_sequence import (
+from steropes.designs.target_trials.sequential_trial_estimates import Estimates, result_of
+from steropes.designs.target_trials.sequential_trial_rows import (
     Effect,
     TrialSequence,
     quantile_of_weights,
     start_trials,
 )
+from steropes.designs.target_trials.trial_protocol import TargetTrial
 from steropes.designs.target_trials.weights_over_time import (
     ProbabilityModel,
     Ratio,

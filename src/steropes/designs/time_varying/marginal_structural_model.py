@@ -27,7 +27,7 @@ from steropes.designs.target_trials.marginal_risks import (
     risk_table,
 )
 from steropes.designs.target_trials.person_time import PersonTime, read_person_time
-from steropes.designs.target_trials.sequence_estimates import coefficients, effect_table
+from steropes.designs.target_trials.sequential_trial_estimates import coefficients, effect_table
 from steropes.designs.target_trials.trial_protocol import TargetTrial, protocol_table
 from steropes.designs.target_trials.weights_over_time import (
     ProbabilityModel,

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...backends import host_backend
 from ...design import Design, design_of_numbers
-from ...design.common_scale import Moments, moments_of, rescaled
+from ...design.scaling_across_shards import Moments, moments_of, rescaled
 from ...errors import DataError
 from .row_block import RowBlock
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...design.column_checks import refuse_extreme
-from ...design.common_scale import Moments, pooled
+from ...design.scaling_across_shards import Moments, pooled
 from ...errors import DataError
 from .block_interface import Blocks
 from .block_sources import BlockRecipe, BlockSummary, Source, summarize_block

@@ -27,7 +27,7 @@ from ...solve.data_term import (
 from ...solve.data_term.sharded.in_process_shards import ShardBindings
 from ...solve.data_term.sharded.shard_messages import Answer, Request, ShardContext
 from ...solve.quasi_newton.shared_hessian import SharedHessian
-from ..problem import Problem
+from ..solver_problem import Problem
 from .block_interface import Blocks
 from .sharded_columns_by_row import split_by_block
 from .symmetric_packing import unpack_symmetric

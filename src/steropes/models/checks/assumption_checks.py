@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...data.result_tables import drawn_by
+from ...data.plottable_result_tables import drawn_by
 
 __all__ = ["AssumptionCheck", "describe_changes"]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import pandas as pd
 
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.proportional_hazards_test import proportionality_test
 from ...likelihoods import CoxLikelihood

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ...fit import Problem
 from ...infer.independent_row_scores import outcome_and_predictor, predictor_scores
@@ -25,7 +25,7 @@ from ...infer.survival_residuals import (
 )
 from ...likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood
 from ..fitting.coefficient_tables import coefficient_positions
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.fitted_model import FittedModel
 
 __all__ = [

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data import check_weights, refuse_other_order
 from ...data.input_types import VectorLike
-from ...data.result_tables import drawn_by, present
+from ...data.plottable_result_tables import drawn_by, present
 from ...data.vector_checks import check_vector
 from ...errors import DataError, SeparationError
 from ...infer.ordinal_diagnostics import equality_test, influence, scale_residuals

@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from ...data.input_types import VectorLike
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...likelihoods.cumulative import Link
 from ..fitting.setting_types import MatrixLike
 from .cumulative_probability_model import CumulativeProbabilityModel

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data.input_types import LabelsLike, VectorLike
-from ...data.result_tables import draw_estimates
+from ...data.plottable_result_tables import draw_estimates
 from ...errors import DataError
 from ..fitting.default_standard_errors import NamesErrors
 from ..fitting.setting_types import Kind

@@ -16,8 +16,8 @@ from ...infer.cumulative_predictions import (
     threshold_at,
 )
 from ..fitting.coefficient_tables import critical_value
-from ..fitting.computed_attributes import UnavailableAttributeError, available_after
 from ..fitting.setting_types import Kind, MatrixLike
+from ..fitting.unavailable_attributes import UnavailableAttributeError, available_after
 from .prediction_arrays import Prediction, pack_prediction, read_points, refuse_without_level
 
 __all__ = ["predict_cdf", "predict_exceedance", "predict_proba"]

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data.input_types import LabelsLike
 from ...data.paper_tables import Interval
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.cumulative_robust_variances import RobustInformation
 from ...infer.cumulative_variances import (
@@ -21,7 +21,7 @@ from ...infer.cumulative_variances import (
 )
 from ...infer.divide_and_combine_information import subset_positions
 from ...infer.divide_and_combine_predictor_variances import FastSubsetInformation
-from ...infer.estimated_weights import WeightModel
+from ...infer.errors_with_estimated_weights import WeightModel
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.covariances import why_no_covariance

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ...backends import host_backend
 from ...data import check_level, refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...data.vector_checks import check_vector
 from ...errors import DataError
 from ...infer.hazard_influences import HazardInfluences

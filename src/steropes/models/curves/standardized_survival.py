@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...data.paper_tables import Interval
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...infer.hazard_with_variance import HazardWithVariance
 from ...infer.standardized_curves import Averages, JointCovariance, standardized_averages
 from ...infer.survival_standard_errors import incidence_limits, log_log_limits

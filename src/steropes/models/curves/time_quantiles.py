@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data import refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
-from ...data.result_tables import draw_estimates
+from ...data.plottable_result_tables import draw_estimates
 from ...data.survival_curve_quantiles import first_crossings
 from ...data.vector_checks import check_vector
 from ...errors import DataError

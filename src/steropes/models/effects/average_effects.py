@@ -13,14 +13,14 @@ from ...backends import host_backend
 from ...data import check_level, check_weights
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.paper_tables import Interval
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...design import Design, has_names
 from ...errors import DataError, listed
 from ...fit.shards import ShardedDesign
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.default_standard_errors import name_errors
 from ..fitting.designs_of_new_rows import dense_matrix
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.fitted_variables import FittedVariable, fitted_variable
 from ..fitting.setting_types import Kind, MatrixLike
 from ..formulas.formula_data_types import as_pandas_table

@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data.input_types import LabelsLike
 from ...data.paper_tables import Interval
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...design import Design
 from ...design.multinomial_design import ClassDesign
 from ...errors import DataError
 from ...fit.shards import ShardedDesign
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.setting_types import Kind
 from ..fitting.variable_summaries import summarize_columns, typical_rows
 from ..formulas.formula_data_types import FormulaVariable

@@ -11,13 +11,13 @@ from ...backends import host_backend
 from ...data import check_level
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.paper_tables import Interval
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.inference_constants import BLOCKS
 from ...infer.response_distributions import NormalResponse
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.default_standard_errors import name_errors, refuse_errors_not_asked_for
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.setting_types import Kind, MatrixLike
 from ..inference.model_terms import model_terms
 

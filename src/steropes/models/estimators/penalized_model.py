@@ -13,15 +13,15 @@ from ...errors import DataError
 from ...priors import Prior
 from ..effects.effect_accessors import Effects
 from ..fitting.accessors import accessor, missing_attribute
-from ..fitting.computed_attributes import computed_attribute
 from ..fitting.copying_and_pickling import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from ..fitting.default_standard_errors import has_fractional_weights
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.fitted_variables import values_of_columns
 from ..fitting.formula_fits import ROWS, read_fit_table
 from ..fitting.model_display import fit_html, fit_mimebundle, fit_text
 from ..fitting.row_arguments import FitInputs, refuses_other_rows
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver
+from ..fitting.unavailable_attributes import computed_attribute
 from ..inference.confidence_intervals import confint, summary
 from ..inference.hypothesis_tests import null_fit
 from ..inference.inference_accessors import Inference

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from ...data import check_survival
 from ...data.column_lookup import ColumnLookup
+from ...data.discrete_time_intervals import IntervalsAtRisk, TimeIntervals
 from ...data.input_types import VectorLike
 from ...data.interval_weights import IntervalWeights
-from ...data.time_grid import IntervalsAtRisk, TimeIntervals
 from ...design import Design
 from ...errors import DataError
 from ...fit import Problem
@@ -30,11 +30,11 @@ from ..fitting.row_arguments import FitInputs
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, TimeFunctions, VaryingEffects
 from ..fitting.solver_runs import Start
 from ..fitting.time_varying_effects import prior_of_copies
-from .discrete_time import DiscreteTime
 from .fits_with_row_arguments import fit_with_interval_weights
 from .penalized_model import PenalizedModel
 from .pooled_accessors import PooledValidation
 from .pooled_predictions import PooledPredictions
+from .pooled_time_effects import DiscreteTime
 
 __all__ = ["PooledLogisticRegression"]
 

@@ -14,10 +14,10 @@ from ...data.vector_checks import check_vector
 from ...errors import DataError
 from ...likelihoods.pooled_logistic_likelihood import interval_log_odds, survival_probabilities
 from ..curves.step_functions import StepFunction
-from ..fitting.computed_attributes import computed_attribute
 from ..fitting.fitted_model import FittedModel
 from ..fitting.setting_types import MatrixLike
-from .discrete_time import DiscreteTime
+from ..fitting.unavailable_attributes import computed_attribute
+from .pooled_time_effects import DiscreteTime
 
 __all__ = ["PooledPredictions"]
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from ...data import check_level, check_strata
 from ...data.input_types import LabelsLike
-from ...data.result_tables import ResultTable, present_coefficients
+from ...data.plottable_result_tables import ResultTable, present_coefficients
 from ...errors import DataError, listed
 from .fixed_and_initial_coefficients import FixedCoefficients
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...backends.backend_interface import Backend
 from ...design import Design, design_of_coded_table, design_of_numbers, has_names, null_design
 from ...design.category_coding import CategoryCoding
-from ...design.from_data import column_names
+from ...design.design_from_arrays_and_tables import column_names
 from ...errors import DataError
 from ...fit.shards import ShardedDesign
 from .setting_types import MatrixLike

@@ -13,11 +13,11 @@ from ...data import check_offset, refuse_other_order
 from ...data.input_types import LabelsLike, TableLike, VectorLike
 from ...design import Design, has_names
 from ...design.category_coding import CategoryCoding
-from ...design.from_data import column_names
+from ...design.design_from_arrays_and_tables import column_names
 from ...errors import DataError
 from ...fit import Problem
 from ...fit.shards import ShardedDesign
-from ...infer.estimated_weights import WeightModel, check_weight_model, summed_products
+from ...infer.errors_with_estimated_weights import WeightModel, check_weight_model, summed_products
 from ...infer.survival_residuals import influences
 from ...priors import Prior
 from ...select.folds import Seed

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...data.time_grid import TimeIntervals
+from ...data.discrete_time_intervals import TimeIntervals
 from ...errors import DataError, SeparationError
 from ...fit import Problem
 from ...likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood, events_by_interval

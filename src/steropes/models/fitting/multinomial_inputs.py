@@ -13,7 +13,7 @@ from ...data.array_conversion import as_numbers
 from ...data.input_types import CoefficientsByColumn
 from ...data.vector_checks import check_offset
 from ...design import has_names
-from ...design.from_data import column_names
+from ...design.design_from_arrays_and_tables import column_names
 from ...errors import DataError, listed
 from ..formulas.formula_data_types import as_pandas_table
 from .fixed_and_initial_coefficients import FixedCoefficients, read_fixed, read_start_at

@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 from typing import Any
 
-from ...data.result_tables import present
+from ...data.plottable_result_tables import present
 from ...fit import Problem
 from ...priors import Prior
 from ...select import CrossValidation, InformationCriterion

@@ -17,12 +17,12 @@ from ...infer.baseline_hazard import Baseline
 from ...likelihoods import CoxLikelihood
 from ...priors import Prior
 from ...solve import Fit
-from .computed_attributes import computed_attribute
-from .estimator import Estimator
+from .fit_steps import Estimator
 from .formula_fits import outcome_of_table
 from .row_arguments import FitInputs
 from .setting_types import MatrixLike
 from .time_varying_effects import StepEffects
+from .unavailable_attributes import computed_attribute
 
 __all__ = ["ProportionalHazardsModel"]
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from ...data import check_level
 from ...data.input_types import LabelsLike
-from ...data.result_tables import ResultTable
+from ...data.plottable_result_tables import ResultTable
 from ...errors import DataError
-from ...infer.estimated_weights import WeightModel
+from ...infer.errors_with_estimated_weights import WeightModel
 from .coefficient_tables import coefficient_positions, coefficient_table
 from .covariances import why_no_covariance
 from .default_standard_errors import name_errors, name_missing_errors

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..fitting.coefficient_tables import coefficient_positions
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from .profile_likelihood import points_at, profile_fits, profile_intervals
 
 __all__ = ["CoefficientProfiles"]

@@ -10,14 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data import check_level
 from ...data.input_types import LabelsLike
-from ...data.result_tables import ResultTable, present_coefficients
+from ...data.plottable_result_tables import ResultTable, present_coefficients
 from ...errors import DataError, listed
 from ...infer.bootstrap_intervals import standard_deviations
-from ...infer.estimated_weights import WeightModel
+from ...infer.errors_with_estimated_weights import WeightModel
 from ...priors import LimitedPenalty
 from ..fitting.coefficient_tables import coefficient_positions, coefficient_table, critical_value
 from ..fitting.default_standard_errors import name_errors
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.setting_types import WALD_KINDS, IntervalMethod, Kind, SummaryKind
 from ..fitting.wald_tables import wald_intervals, wald_summary
 from .estimator_bootstrap import bootstrap

@@ -18,7 +18,7 @@ from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..fitting.coefficient_tables import coefficient_positions
 from ..fitting.covariances import has_limits
 from ..fitting.default_standard_errors import default_kind, name_errors
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.setting_types import Kind
 
 __all__ = [

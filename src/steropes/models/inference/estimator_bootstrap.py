@@ -25,7 +25,7 @@ from ...infer.bootstrap_draws import Draws, sampling_units
 from ...infer.bootstrap_intervals import Bootstrap
 from ...select import InformationCriterion
 from ...select.folds import random_generator
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.prior_variance_choice import chooser_of, held_out_score
 from ..fitting.progress_messages import Progress
 from ..fitting.setting_checks import numerical_settings

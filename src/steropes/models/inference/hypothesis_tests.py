@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, stats
 
 from ...data.input_types import LabelsLike
-from ...data.result_tables import ResultTable, present, present_test
+from ...data.plottable_result_tables import ResultTable, present, present_test
 from ...errors import DataError
 from ...fit import Problem
 from ...infer.reparametrisation import reparametrise
@@ -26,10 +26,10 @@ from ...infer.wald_statistic import wald_statistic
 from ..fitting.coefficient_tables import coefficient_positions
 from ..fitting.covariances import has_limits
 from ..fitting.default_standard_errors import has_fractional_weights, name_errors
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.fixed_and_initial_coefficients import FixedCoefficients
 from ..fitting.setting_types import Kind
-from .held_coefficients import refuse_joint_penalty
+from .fixed_coefficient_checks import refuse_joint_penalty
 from .hypothesis_equations import is_equation, read_equations
 
 __all__ = [

@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data import check_level
 from ...data.input_types import LabelsLike
-from ...data.result_tables import ResultTable
+from ...data.plottable_result_tables import ResultTable
 from ...errors import DataError
 from ...infer.bootstrap_intervals import Bootstrap, standard_deviations
 from ..fitting.coefficient_tables import coefficient_table, critical_value
 from ..fitting.covariances import CLUSTERED_KINDS
 from ..fitting.default_standard_errors import has_fractional_weights, name_errors
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.setting_types import WALD_KINDS, IntervalMethod
 from .estimator_bootstrap import bootstrap
 from .profile_likelihood import (

@@ -22,7 +22,7 @@ from ...priors import Laplace, Normal
 from ...select.folds import random_generator
 from ..fitting.coefficient_tables import coefficient_positions
 from ..fitting.covariances import has_limits
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.progress_messages import Progress
 from ..fitting.setting_types import Seed
 

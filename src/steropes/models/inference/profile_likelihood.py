@@ -21,7 +21,7 @@ from steropes.models.inference.profile_warnings import (
 
 from ...convergence_warning import NotConvergedWarning
 from ...data import check_level
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError, listed
 from ...fit import Problem
 from ...infer import refuse_undetermined
@@ -37,8 +37,8 @@ from ...infer.profile_search import (
 )
 from ...infer.reparametrisation import reparametrise
 from ..fitting.coefficient_tables import coefficient_positions
-from ..fitting.estimator import Estimator
-from .held_coefficients import refuse_joint_penalty
+from ..fitting.fit_steps import Estimator
+from .fixed_coefficient_checks import refuse_joint_penalty
 from .hypothesis_equations import is_combination, read_combinations
 
 __all__ = [

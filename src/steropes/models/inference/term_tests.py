@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from ...data.input_types import LabelsLike
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ..fitting.default_standard_errors import name_errors
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.setting_types import Kind
 from ..fitting.variable_summaries import typical_rows
 from ..formulas.formula_data_types import FormulaVariable

@@ -14,7 +14,7 @@ from ...backends import host_backend
 from ...data import check_level, check_weights
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.paper_tables import Interval
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ..effects.average_effects import (
     Matrix,

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...backends import host_backend
 from ...data import check_level
 from ...data.input_types import LabelsLike, VectorLike
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.inference_constants import BLOCKS
 from ..effects.prediction_tables import present_predictions, square_root

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from ...data.input_types import VectorLike
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...data.vector_checks import check_vector
 from ...errors import DataError
 from ...fit import Problem

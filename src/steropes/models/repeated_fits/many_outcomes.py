@@ -14,7 +14,7 @@ from ...backends import host_backend
 from ...backends.blas_threads import single_threaded_blas
 from ...data import check_level, refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
-from ...data.result_tables import ResultTable, present_coefficients
+from ...data.plottable_result_tables import ResultTable, present_coefficients
 from ...design import Design, as_design
 from ...errors import DataError, SeparationError
 from ...fit import Problem

@@ -14,7 +14,7 @@ from ...data.array_conversion import as_numbers
 from ...data.group_checks_and_counts import count_people
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.paper_tables import Interval
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...data.survival_outcome import SurvivalOutcome
 from ...data.vector_checks import check_vector
 from ...errors import DataError

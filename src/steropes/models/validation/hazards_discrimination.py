@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ...data import check_strata, check_survival, check_weights, refuse_other_order
 from ...data.group_checks_and_counts import count_people
 from ...data.input_types import LabelsLike, VectorLike
-from ...data.result_tables import ResultTable
+from ...data.plottable_result_tables import ResultTable
 from ...likelihoods.piecewise_cox_likelihood import cut_at
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.setting_types import MatrixLike

@@ -14,12 +14,12 @@ from ...data import check_classes, check_weights, refuse_other_order
 from ...data.group_checks_and_counts import check_groups
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.ordered_categories import with_categories
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...data.vector_checks import check_offset, label_strata
 from ...errors import DataError, SeparationError
 from ..families.family import Family, ValidationData
 from ..families.performance_measures import performance
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.formula_fits import rows_of_table
 from ..fitting.multinomial_inputs import read_class_offset
 from ..fitting.setting_types import MatrixLike

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...data.input_types import LabelsLike
-from ...data.result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable, present
 from ...data.vector_checks import check_vector
 from ...data.weighted_quantiles import weighted_quantiles
 from ...errors import DataError
@@ -21,7 +21,7 @@ from ..families.family import Family, ValidationData
 from ..families.multinomial_performance import log_odds_of_class
 from ..families.performance_measures import performance
 from ..families.response_families import LOGISTIC
-from ..fitting.estimator import Estimator
+from ..fitting.fit_steps import Estimator
 from ..fitting.progress_messages import Progress, shown_shares
 from ..fitting.setting_types import Seed
 from ..inference.estimator_bootstrap import bootstrap

@@ -7,7 +7,7 @@ import numpy as np
 from ...backends.array_namespace import array_namespace
 from ...backends.backend_interface import Array
 from ...backends.elementwise_row_blocks import ENTRIES_AT_ONCE
-from ...backends.tall_reductions import column_max, row_max
+from ...backends.reductions_of_tall_arrays import column_max, row_max
 
 __all__ = ["outside_violations"]
 

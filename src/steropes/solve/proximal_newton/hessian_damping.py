@@ -7,7 +7,7 @@ import numpy as np
 from ...backends.array_namespace import array_namespace
 from ...backends.backend_interface import Array
 from ...backends.elementwise_row_blocks import map_rows
-from ...backends.tall_reductions import column_any
+from ...backends.reductions_of_tall_arrays import column_any
 from ...backends.thread_pool import ThreadPool
 from ..optimality.optimality_certificate import violations
 from ..solver_constants import DEFAULT, StepPolicy

@@ -16,7 +16,7 @@ import numpy as np
 from ...backends.array_namespace import array_namespace
 from ...backends.backend_interface import Array
 from ...backends.elementwise_row_blocks import map_rows
-from ...backends.tall_reductions import column_max, column_sum
+from ...backends.reductions_of_tall_arrays import column_max, column_sum
 from ..data_term import DataTerm
 from ..elastic_net_penalty import ElasticNetPenalty
 from ..solver_constants import DEFAULT, StepPolicy

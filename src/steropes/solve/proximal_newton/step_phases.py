@@ -10,7 +10,7 @@ import numpy as np
 from ...backends.array_namespace import array_namespace, to_host
 from ...backends.backend_interface import Array
 from ...backends.elementwise_row_blocks import map_rows
-from ...backends.tall_reductions import column_all, column_max, column_sum, columns
+from ...backends.reductions_of_tall_arrays import column_all, column_max, column_sum, columns
 from ..data_term import DataTerm, Trial
 from ..elastic_net_penalty import ElasticNetPenalty
 from ..quasi_newton.bfgs import BfgsPairs

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...backends.backend_interface import ModelMinimiser
 from ...backends.cpu.descent.block_cholesky import block_squares
-from ...backends.tall_reductions import column_any
+from ...backends.reductions_of_tall_arrays import column_any
 from ...backends.thread_pool import ThreadPool
 from .coordinate_sweeps import own_terms
 from .low_rank_hessian_terms import LowRank

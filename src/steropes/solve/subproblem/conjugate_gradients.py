@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...backends.tall_reductions import column_any, column_sum, columns
+from ...backends.reductions_of_tall_arrays import column_any, column_sum, columns
 from .low_rank_hessian_terms import LowRank
 from .reduced_hessian import ReducedHessian
 

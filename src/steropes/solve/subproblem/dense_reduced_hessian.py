@@ -6,7 +6,7 @@ import numpy as np
 
 from ...backends.cpu.descent.block_cholesky import matrix_squares, strong_pairs
 from ...backends.cpu.descent.slope_updates import add_updates, moved_rows
-from ...backends.tall_reductions import column_max, row_any
+from ...backends.reductions_of_tall_arrays import column_max, row_any
 from ...backends.thread_pool import ThreadPool
 from . import dense_products
 from .coordinate_sweeps import PanelSweeps, SingleSweeps

@@ -10,7 +10,7 @@ import numpy as np
 from ...backends.array_namespace import array_namespace, to_host
 from ...backends.backend_interface import Array
 from ...backends.elementwise_row_blocks import map_rows
-from ...backends.tall_reductions import columns
+from ...backends.reductions_of_tall_arrays import columns
 from ...backends.thread_pool import ThreadPool
 
 __all__ = ["LowRank"]

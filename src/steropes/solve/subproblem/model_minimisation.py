@@ -13,7 +13,7 @@ import numpy as np
 
 from ...backends.array_namespace import to_host
 from ...backends.backend_interface import Array
-from ...backends.tall_reductions import (
+from ...backends.reductions_of_tall_arrays import (
     column_any,
     column_max,
     column_sum,

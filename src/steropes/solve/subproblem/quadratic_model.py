@@ -11,7 +11,7 @@ from scipy import linalg
 from ...backends.array_namespace import array_namespace
 from ...backends.backend_interface import Array, ModelMinimiser
 from ...backends.elementwise_row_blocks import map_rows
-from ...backends.tall_reductions import row_any
+from ...backends.reductions_of_tall_arrays import row_any
 from ..optimality.optimality_certificate import violations
 from .fixed_sign_minimum import MIN_PIVOT, Factor, cholesky_factor
 from .low_rank_hessian_terms import LowRank

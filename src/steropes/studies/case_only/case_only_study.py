@@ -19,7 +19,7 @@ from steropes.designs.case_only import (
     self_controlled_cohort,
     self_controlled_risk_interval,
 )
-from steropes.designs.series_tables.case_series_result import CaseSeriesResult
+from steropes.designs.case_series_from_tables.case_series_result import CaseSeriesResult
 from steropes.designs.values.html_page import page, table_html
 from steropes.studies.case_only.case_only_settings import OmopCaseOnly
 from steropes.studies.case_only.case_only_tables import CaseOnlyTables, case_only_tables

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.designs.case_only import CaseOnlyResult
-from steropes.designs.series_tables.case_series_result import CaseSeriesResult
+from steropes.designs.case_series_from_tables.case_series_result import CaseSeriesResult
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import WITHHELD

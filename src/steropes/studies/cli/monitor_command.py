@@ -70,7 +70,7 @@ def monitor(
     from steropes.studies.formatting.plain_text import csv_text
     from steropes.studies.monitoring.monitoring_page import monitoring_page, signals_by_estimate
     from steropes.studies.monitoring.monitoring_record import read_record
-    from steropes.studies.monitoring.released_looks import monitor_releases
+    from steropes.studies.monitoring.released_estimates_by_look import monitor_releases
     from steropes.studies.report.terminal_tables import table_of, wide_console
     from steropes.studies.result_files.atomic_files import write_files
 

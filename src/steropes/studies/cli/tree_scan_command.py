@@ -53,7 +53,7 @@ def tree_scan(
     from steropes.errors import DataError
     from steropes.studies.formatting.plain_text import csv_text
     from steropes.studies.formatting.released_numbers import decimals
-    from steropes.studies.monitoring.released_scan import scan_release
+    from steropes.studies.monitoring.tree_scan_of_released_counts import scan_release
     from steropes.studies.report.terminal_tables import table_of, wide_console
     from steropes.studies.result_files.atomic_files import write_files
 

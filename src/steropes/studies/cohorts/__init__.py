@@ -1,6 +1,6 @@
 """Cohort tables, comparisons of cohorts and study populations."""
 
-from steropes.studies.cohorts.circe import circe_cohorts
+from steropes.studies.cohorts.circe_cohort_definitions import circe_cohorts
 from steropes.studies.cohorts.cohort_builders import (
     ConceptSet,
     Indication,

@@ -12,7 +12,11 @@ from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import ById, Count
 from steropes.designs.settings.value_checks import Before
 from steropes.errors import DataError
-from steropes.studies.cohorts.circe import circe_cohorts, definition_text, entry_records
+from steropes.studies.cohorts.circe_cohort_definitions import (
+    circe_cohorts,
+    definition_text,
+    entry_records,
+)
 from steropes.studies.cohorts.cohort_builders import (
     ConceptSet,
     Indication,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from steropes.data.result_tables import ResultTable, present
+from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.propensity.covariate_balance import Balance
-from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES
 
 __all__ = ["characteristics", "table_one"]
 

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.covariates.analysis_catalogue import ANALYSES, Analysis
+from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES, Analysis
 from steropes.studies.covariates.covariate_sql import OTHER_UNIT
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.database.vocabulary import UNNAMED

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from steropes.errors import DataError
-from steropes.studies.covariates.analysis_catalogue import Analysis
 from steropes.studies.covariates.comorbidity_scores import (
     CHADS2,
     CHADS2VASC,
@@ -22,6 +21,7 @@ from steropes.studies.covariates.comorbidity_scores import (
     DCSI,
     Category,
 )
+from steropes.studies.covariates.covariate_analysis_catalogue import Analysis
 from steropes.studies.covariates.vocabulary_checks import FINDING
 from steropes.studies.database.age_sql import age_sql
 from steropes.studies.database.irregular_rows import distinct_people, last_day

@@ -27,8 +27,8 @@ from steropes.designs.settings.validated_types import (
 from steropes.designs.values.dates_and_ages import as_days
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, whole_numbers
-from steropes.studies.covariates.analysis_catalogue import ANALYSES, DEFAULT, Analysis
 from steropes.studies.covariates.concept_selection import ConceptSelection, place_selection
+from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES, DEFAULT, Analysis
 from steropes.studies.covariates.covariate_columns import Columns
 from steropes.studies.covariates.covariate_names import CUSTOM, covariate_table
 from steropes.studies.covariates.covariate_sql import Statements

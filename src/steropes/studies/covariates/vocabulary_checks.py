@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from steropes.errors import DataError
-from steropes.studies.covariates.analysis_catalogue import Analysis
+from steropes.studies.covariates.covariate_analysis_catalogue import Analysis
 from steropes.studies.database.concept_descendants import has_links
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, RecordsOf

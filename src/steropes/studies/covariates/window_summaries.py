@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.covariates.analysis_catalogue import DURING, WINDOWED, Analysis
 from steropes.studies.covariates.concept_selection import ConceptSelection, place_selection
+from steropes.studies.covariates.covariate_analysis_catalogue import DURING, WINDOWED, Analysis
 from steropes.studies.covariates.covariate_names import covariate_table
 from steropes.studies.covariates.covariate_sql import Statements
 from steropes.studies.covariates.vocabulary_checks import check_vocabulary

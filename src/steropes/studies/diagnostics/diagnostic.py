@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from steropes.data.number_text import Relation, crossing, limit_text, passes
+from steropes.data.number_formatting import Relation, crossing, limit_text, passes
 from steropes.studies.disclosure.small_cell_suppression import Bound
 
 if TYPE_CHECKING:

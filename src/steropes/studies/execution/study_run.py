@@ -18,7 +18,7 @@ from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import DisclosureRules, applied_rules, site_rules
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.execution.result_store import ResultStore, archive_of
-from steropes.studies.execution.step_groups import Say, StepGroup, run_steps
+from steropes.studies.execution.resumable_steps import Say, StepGroup, run_steps
 
 __all__ = ["ARCHIVE", "DesignResults", "StudyDesign", "run_design"]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from steropes.data.number_text import (
+from steropes.data.number_formatting import (
     deciding,
     deciding_p,
     decimals,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from steropes.data.paper_tables import Interval
-from steropes.data.result_tables import ResultTable, present
+from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.settings.validated_types import Whole
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.diagnostics.failing_diagnostics import (

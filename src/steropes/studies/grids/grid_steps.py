@@ -21,7 +21,13 @@ from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.diagnostic import source_of
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.result_store import ResultStore
-from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables, run_in_processes
+from steropes.studies.execution.resumable_steps import (
+    REFUSED,
+    Say,
+    StepGroup,
+    Tables,
+    run_in_processes,
+)
 from steropes.studies.release.grid_release import release_grid
 from steropes.studies.result_files.table_layouts import EXACT, EXACT_KEYS
 from steropes.studies.results.calibrated_results import calibrate_grid

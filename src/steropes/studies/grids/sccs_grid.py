@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.data.paper_tables import Interval
-from steropes.data.result_tables import ResultTable, present
+from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.settings.validated_types import Whole
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase
@@ -30,7 +30,13 @@ from steropes.studies.diagnostics.failing_diagnostics import (
 from steropes.studies.diagnostics.result_blinding import without_effects
 from steropes.studies.disclosure import DisclosureRules, applied_rules
 from steropes.studies.execution.result_store import ResultStore
-from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables, run_in_processes
+from steropes.studies.execution.resumable_steps import (
+    REFUSED,
+    Say,
+    StepGroup,
+    Tables,
+    run_in_processes,
+)
 from steropes.studies.execution.study_run import DesignResults, run_design
 from steropes.studies.grids.sccs_grid_controls import (
     calibrate_series,
@@ -45,13 +51,13 @@ from steropes.studies.grids.sccs_grid_result_tables import (
 from steropes.studies.grids.unanswerable_questions import cohort_not_built, refuse_unanswerable_grid
 from steropes.studies.release.series_table_release import release_series
 from steropes.studies.result_files.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
-from steropes.studies.sccs.results.exact_series import ExactSeries
 from steropes.studies.sccs.results.series_fit import fit_series
 from steropes.studies.sccs.results.series_preparation import (
     PreparedSeries,
     SharedCases,
     prepare_series,
 )
+from steropes.studies.sccs.results.unsuppressed_series_results import ExactSeries
 from steropes.studies.sccs.specification.case_series_grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,

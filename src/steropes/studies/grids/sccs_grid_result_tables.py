@@ -9,14 +9,14 @@ from dataclasses import asdict
 
 from steropes.studies.diagnostics.diagnostic import NOT_EVALUATED
 from steropes.studies.diagnostics.diagnostic_catalogue import SERIES
-from steropes.studies.execution.step_groups import Tables
+from steropes.studies.execution.resumable_steps import Tables
 from steropes.studies.result_files.sccs_results_schema import TABLES
-from steropes.studies.sccs.results.exact_series import ExactSeries
 from steropes.studies.sccs.results.sccs_result_tables import (
     FORMER_VERDICTS,
     exact_tables,
     window_rows,
 )
+from steropes.studies.sccs.results.unsuppressed_series_results import ExactSeries
 from steropes.studies.sccs.specification.case_series_grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,

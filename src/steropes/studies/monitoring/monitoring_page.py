@@ -10,7 +10,7 @@ import pandas as pd
 
 from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.monitoring.monitoring_record import MonitoringRecord
-from steropes.studies.monitoring.released_looks import KEY, NAMED
+from steropes.studies.monitoring.released_estimates_by_look import KEY, NAMED
 from steropes.studies.report.template_rendering import render
 
 __all__ = ["monitoring_page", "signals_by_estimate"]

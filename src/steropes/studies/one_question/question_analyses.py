@@ -23,11 +23,11 @@ from steropes.designs.propensity.tied_scores import TieOrders, try_tie_orders
 from steropes.models.fitting.progress_messages import counted_steps
 from steropes.studies.comparative.analysis_of_one_outcome import AnalysisResult, Prepared
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
-from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.result_store import ResultStore
-from steropes.studies.execution.step_groups import REFUSED, Tables, run_in_processes
+from steropes.studies.execution.resumable_steps import REFUSED, Tables, run_in_processes
 from steropes.studies.one_question.question_cohorts import (
     QuestionCohorts,
     emptied_arm,

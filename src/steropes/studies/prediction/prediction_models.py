@@ -22,7 +22,7 @@ from steropes.designs.prediction_measures.prediction_thresholds import threshold
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.feature_extraction import Features, extract_features
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.execution.step_groups import REFUSED
+from steropes.studies.execution.resumable_steps import REFUSED
 from steropes.studies.prediction.prediction_population import TEST, Population, divided, population
 from steropes.studies.strategus_plans.prediction_plan import (
     PREDICTION,

@@ -22,20 +22,19 @@ from steropes.designs.effects.outcome_summaries import informative_events
 from steropes.studies.comparative.supplementary_results import e_values
 from steropes.studies.database.data_quality_notes import published_notes
 from steropes.studies.diagnostics.diagnostic import Verdict
+from steropes.studies.diagnostics.one_question_diagnostics import judge
 from steropes.studies.diagnostics.result_blinding import (
     redacted_results,
     redacted_study,
     without_lone_crude,
 )
-from steropes.studies.diagnostics.study_verdicts import judge
 from steropes.studies.disclosure.counts_in_text import released_text
 from steropes.studies.disclosure.disclosive_digit_rounding import log_unit, significant, to_unit
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import Secrecy, rounded_effect
 from steropes.studies.disclosure.released_table_rows import cell, column
 from steropes.studies.disclosure.small_cell_suppression import Bound, share_unit, total
-from steropes.studies.one_question.exact_study import ExactStudy
-from steropes.studies.one_question.question_tables import (
+from steropes.studies.one_question.study_result_rows import (
     ARMS,
     RATIOS,
     adjustment_lines,
@@ -49,6 +48,7 @@ from steropes.studies.one_question.question_tables import (
     rate_lines,
     result_lines,
 )
+from steropes.studies.one_question.unsuppressed_results import ExactStudy
 from steropes.studies.release.grid_release import release_grid
 from steropes.studies.specifications.study_specification import ALTERNATIVES, CRUDE, MAIN, MATCHED
 

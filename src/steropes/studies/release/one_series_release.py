@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from steropes.data.number_text import decimals, limit_text
+from steropes.data.number_formatting import decimals, limit_text
 from steropes.designs.case_series.event_timing import remaining_time
 from steropes.designs.case_series.interval_rows import PROBE
 from steropes.designs.values.ratios_from_logarithms import ratio_of
@@ -40,7 +40,6 @@ from steropes.studies.release.series_table_release import (
     released_further,
     released_p,
 )
-from steropes.studies.sccs.results.exact_series import ExactSeries
 from steropes.studies.sccs.results.sccs_diagnostics import (
     Diagnostics,
     further_finding,
@@ -52,6 +51,7 @@ from steropes.studies.sccs.results.sccs_result_tables import (
     exact_tables,
     weekly_eras,
 )
+from steropes.studies.sccs.results.unsuppressed_series_results import ExactSeries
 
 __all__ = ["ReleasedSeries", "SeriesRelease", "release_study"]
 

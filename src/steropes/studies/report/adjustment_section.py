@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from steropes.data.number_text import (
+from steropes.data.number_formatting import (
     deciding,
     deciding_p,
     limit_text,
     number,
 )
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
-from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES
 from steropes.studies.formatting.released_numbers import family_name
 from steropes.studies.report.balance_figures import balance_scatter, love_plot
 from steropes.studies.report.characteristics_section import characteristics_of_arms
-from steropes.studies.report.grid_report_view import Comparison, View
+from steropes.studies.report.grid_page_data import Comparison, View
 from steropes.studies.report.overlap_figure import score_overlap
 from steropes.studies.report.page_parts import Finding, Rows
 from steropes.studies.report.svg_canvas import Picture

@@ -6,9 +6,9 @@ from collections import defaultdict
 
 import pandas as pd
 
-from steropes.data.number_text import number
+from steropes.data.number_formatting import number
 from steropes.studies.covariates.characteristics_table import characteristics
-from steropes.studies.report.grid_report_view import Comparison, View
+from steropes.studies.report.grid_page_data import Comparison, View
 from steropes.studies.report.page_parts import Rows
 
 __all__ = ["characteristics_of_arms", "characteristics_table"]

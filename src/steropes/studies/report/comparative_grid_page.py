@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from steropes.data.number_text import limit_text
+from steropes.data.number_formatting import limit_text
 from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.plain_text import csv_text
@@ -14,7 +14,7 @@ from steropes.studies.grids.comparative_grid_run import GridResults
 from steropes.studies.report.adjustment_section import Adjustment, adjustments
 from steropes.studies.report.characteristics_section import characteristics_table
 from steropes.studies.report.controls_section import Controls, controls
-from steropes.studies.report.grid_report_view import Comparison, View
+from steropes.studies.report.grid_page_data import Comparison, View
 from steropes.studies.report.outcome_section import OutcomeSection, outcome_section
 from steropes.studies.report.page_parts import (
     MOST_OPEN,

@@ -12,7 +12,7 @@ from steropes.studies.grids.control_results import (
     control_estimates,
     released_estimates_words,
 )
-from steropes.studies.report.control_figures import performance
+from steropes.studies.report.control_performance_figures import performance
 from steropes.studies.report.page_parts import KeyNumber
 from steropes.studies.report.template_rendering import render
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from steropes.data.number_text import counted, deciding, effect, number
+from steropes.data.number_formatting import counted, deciding, effect, number
 from steropes.designs.controls.empirical_calibration import fit_systematic_error, leave_one_out
 from steropes.designs.controls.error_posterior import error_posterior
 from steropes.studies.formatting.released_numbers import p_value
-from steropes.studies.report.control_plots import calibration_plot
-from steropes.studies.report.grid_report_view import KEY, Comparison, View
+from steropes.studies.report.control_estimates_figure import calibration_plot
+from steropes.studies.report.grid_page_data import KEY, Comparison, View
 from steropes.studies.report.page_parts import Rows
 from steropes.studies.report.svg_canvas import Picture
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from steropes.data.number_text import counted
+from steropes.data.number_formatting import counted
 from steropes.studies.report.svg_canvas import Canvas, Picture
 
 __all__ = ["attrition_diagram"]

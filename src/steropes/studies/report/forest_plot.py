@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from steropes.data.number_text import decimals, effect
+from steropes.data.number_formatting import decimals, effect
 from steropes.studies.report.svg_canvas import Axes, Canvas, Picture, log_ticks
 
 __all__ = ["Row", "forest"]

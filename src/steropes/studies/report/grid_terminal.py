@@ -14,7 +14,7 @@ from steropes.studies.grids.control_results import (
     analysis_performance,
     released_estimates_words,
 )
-from steropes.studies.report.grid_report_view import KEY
+from steropes.studies.report.grid_page_data import KEY
 from steropes.studies.report.terminal_tables import (
     analysis_names,
     print_files,

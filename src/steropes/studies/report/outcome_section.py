@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.data.number_text import counted, effect, number
+from steropes.data.number_formatting import counted, effect, number
 from steropes.designs.values.estimands import estimand_name
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.diagnostic import Diagnostic
@@ -17,7 +17,7 @@ from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.formatting.released_numbers import decimals, p_value, percent, title_case
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
-from steropes.studies.report.grid_report_view import KEY, Comparison, View
+from steropes.studies.report.grid_page_data import KEY, Comparison, View
 from steropes.studies.report.page_parts import Cell, Rows, verdict_cell
 from steropes.studies.report.subgroups_section import Subgroups, subgroups
 from steropes.studies.report.survival_figure import survival_figure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
-from steropes.data.number_text import (
+from steropes.data.number_formatting import (
     Relation,
     crossing,
     deciding,

@@ -8,7 +8,7 @@ from steropes.data.paper_tables import CaptionedTable, PaperTable
 from steropes.studies.formatting.released_numbers import decimals, percent, title_case
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.page_parts import Cell, Rows
-from steropes.studies.report.study_page_rows import (
+from steropes.studies.report.study_page_tables import (
     attrition_rows,
     hazard_rows,
     outcome_rows,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from steropes.studies.formatting.released_numbers import count
 from steropes.studies.release.one_question_release import Published
-from steropes.studies.report.study_page_rows import risk_period
+from steropes.studies.report.study_page_tables import risk_period
 
 __all__ = ["SOURCE", "checklist", "checklist_table", "checklist_text", "filled"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steropes.data.number_text import decimals, limit_text
+from steropes.data.number_formatting import decimals, limit_text
 from steropes.designs.values.estimands import estimand_name
 from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.diagnostics.diagnostic_catalogue import further_diagnostics
@@ -24,7 +24,7 @@ from steropes.studies.formatting.released_numbers import (
     shown_value,
     title_case,
 )
-from steropes.studies.one_question.question_tables import ARMS
+from steropes.studies.one_question.study_result_rows import ARMS
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.specifications.study_specification import MAIN
 

@@ -17,7 +17,7 @@ from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.disclosure.released_table_rows import cell
 from steropes.studies.disclosure.small_cell_suppression import Bound
 from steropes.studies.formatting.plain_text import csv_text
-from steropes.studies.one_question.question_tables import ARMS, QUANTILES
+from steropes.studies.one_question.study_result_rows import ARMS, QUANTILES
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.specifications.study_specification import CRUDE, LARGEST_WEIGHT
 from steropes.version import __version__

@@ -12,10 +12,10 @@ from steropes.designs.controls.empirical_calibration import fit_systematic_error
 from steropes.designs.values.normal_quantile import Z
 from steropes.studies.disclosure.released_table_rows import signed
 from steropes.studies.formatting.released_numbers import analysis_name, title_case
-from steropes.studies.one_question.question_tables import ARMS
+from steropes.studies.one_question.study_result_rows import ARMS
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.balance_figures import balance_scatter, love_plot
-from steropes.studies.report.control_plots import calibration_plot
+from steropes.studies.report.control_estimates_figure import calibration_plot
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.overlap_figure import score_overlap

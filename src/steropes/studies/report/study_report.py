@@ -35,7 +35,7 @@ from steropes.studies.report.record_pe import checklist_text
 from steropes.studies.report.study_findings import checks, hidden
 from steropes.studies.report.study_json_and_csv import study_json, study_numbers, study_tables
 from steropes.studies.report.study_page_pictures import PICTURES, study_pictures
-from steropes.studies.report.study_page_rows import (
+from steropes.studies.report.study_page_tables import (
     adjustment_rows,
     attrition_rows,
     balance_rows,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from steropes.data.number_text import counted, effect
+from steropes.data.number_formatting import counted, effect
 from steropes.designs.values.arm_names import ARMS
 from steropes.studies.formatting.released_numbers import p_value
 from steropes.studies.report.forest_plot import Row, forest
-from steropes.studies.report.grid_report_view import KEY, Comparison, View
+from steropes.studies.report.grid_page_data import KEY, Comparison, View
 from steropes.studies.report.page_parts import Rows
 from steropes.studies.report.svg_canvas import Picture
 

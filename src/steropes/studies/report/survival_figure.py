@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.data.number_text import counted
+from steropes.data.number_formatting import counted
 from steropes.designs.values.arm_names import ARMS
 from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.report.svg_canvas import Axes, Canvas, Picture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES
 
 __all__ = ["unusable_words"]
 

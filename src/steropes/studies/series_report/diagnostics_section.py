@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from steropes.data.number_text import deciding
+from steropes.data.number_formatting import deciding
 from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.diagnostics.diagnostic_catalogue import further_diagnostics
 from steropes.studies.formatting.released_numbers import shown_value, title_case

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from steropes.data.number_text import counted, deciding, effect
+from steropes.data.number_formatting import counted, deciding, effect
 from steropes.designs.controls.performance_metrics import ControlEstimates, before_and_after
 from steropes.studies.diagnostics.diagnostic import Diagnostic
 from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.released_numbers import p_value, title_case
-from steropes.studies.report.control_figures import Performance, performance
+from steropes.studies.report.control_performance_figures import Performance, performance
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.page_parts import (
     MOST_OPEN,

@@ -14,12 +14,12 @@ from steropes.designs.settings.validated_types import Whole
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
-from steropes.studies.one_question.exact_study import ExactStudy
 from steropes.studies.one_question.question_analyses import (
     QuestionAnalyses,
     collect_people,
     tie_orders,
 )
+from steropes.studies.one_question.unsuppressed_results import ExactStudy
 from steropes.studies.settings.frozen_protocol import open_protocol
 from steropes.studies.specifications.study_settings import StudySettings
 from steropes.studies.specifications.study_specification import MAIN, ROLES

@@ -19,7 +19,7 @@ from steropes.studies.comparative.grid_questions_and_analyses import (
     Question,
     StudyAnalysis,
 )
-from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES
 from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.specifications.grid_specification import GridSpec
 

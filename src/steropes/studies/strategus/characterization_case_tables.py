@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.covariates.analysis_catalogue import DURING
+from steropes.studies.covariates.covariate_analysis_catalogue import DURING
 from steropes.studies.covariates.window_summaries import summarise_spans
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase
@@ -26,7 +26,7 @@ from steropes.studies.strategus.target_baseline import (
     counted_entries,
     target_entries,
 )
-from steropes.studies.strategus_plans.case_plan import CaseDescription
+from steropes.studies.strategus_plans.case_characterization_plan import CaseDescription
 
 __all__ = ["case_tables"]
 

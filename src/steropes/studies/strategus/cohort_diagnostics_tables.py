@@ -14,7 +14,7 @@ from steropes.studies.cohort_diagnostics.diagnostic_tables import cohort_diagnos
 from steropes.studies.cohort_diagnostics.source_concepts import concepts_of
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.covariates.analysis_catalogue import WINDOWED
+from steropes.studies.covariates.covariate_analysis_catalogue import WINDOWED
 from steropes.studies.covariates.window_summaries import COHORTS, WindowRules
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules

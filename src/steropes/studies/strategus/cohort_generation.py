@@ -11,7 +11,11 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.private_files import private_draft
 from steropes.studies._optional_packages import need
-from steropes.studies.cohorts.circe import STATISTICS, circe_cohorts, cohorts_with_statistics
+from steropes.studies.cohorts.circe_cohort_definitions import (
+    STATISTICS,
+    circe_cohorts,
+    cohorts_with_statistics,
+)
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable
 from steropes.studies.database.concept_descendants import Descendants

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pandas as pd
 
 from steropes.studies.strategus_plans.comparative_plan import COHORT_METHOD
-from steropes.studies.strategus_plans.part_verdicts import PartVerdict
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES
+from steropes.studies.strategus_plans.supported_parts import PartVerdict
 
 __all__ = ["with_missing_estimates"]
 

@@ -25,7 +25,7 @@ from steropes.studies.release.strategus_release import (
     released_statistics,
 )
 from steropes.studies.strategus.cohort_generation import generate_cohorts, write_cohort_table
-from steropes.studies.strategus.cohort_outputs import cohort_tables
+from steropes.studies.strategus.cohort_generator_tables import cohort_tables
 from steropes.studies.strategus.database_description import DATABASE, database_tables
 from steropes.studies.strategus.missing_estimate_remarks import with_missing_estimates
 from steropes.studies.strategus.module_runs import ModuleRuns
@@ -35,10 +35,10 @@ from steropes.studies.strategus_plans.characterization_plan import CHARACTERIZAT
 from steropes.studies.strategus_plans.cohort_diagnostics_plan import COHORT_DIAGNOSTICS
 from steropes.studies.strategus_plans.comparative_plan import COHORT_METHOD
 from steropes.studies.strategus_plans.incidence_plan import INCIDENCE
-from steropes.studies.strategus_plans.part_verdicts import PartVerdict, verdicts_after
 from steropes.studies.strategus_plans.prediction_plan import PREDICTION
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES
 from steropes.studies.strategus_plans.specification_plan import COHORTS, SpecificationPlan
+from steropes.studies.strategus_plans.supported_parts import PartVerdict, verdicts_after
 from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS
 
 __all__ = ["SpecificationResults", "run_specification", "run_synthesis"]

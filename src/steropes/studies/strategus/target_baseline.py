@@ -11,14 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.covariates.analysis_catalogue import ANALYSES, Analysis
+from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES, Analysis
 from steropes.studies.covariates.covariate_names import LENGTHS
 from steropes.studies.covariates.feature_extraction import extract_features
 from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.release.strategus_release import PERCENTILES
-from steropes.studies.strategus_plans.case_plan import AFTER_INDEX, Baseline
+from steropes.studies.strategus_plans.case_characterization_plan import AFTER_INDEX, Baseline
 from steropes.studies.strategus_plans.characterization_plan import CharacterizationPlan
 
 __all__ = [

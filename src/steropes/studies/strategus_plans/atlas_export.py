@@ -13,8 +13,7 @@ from steropes.studies.strategus_plans.comparative_plan import (
     ComparativePlan,
     comparative_plan,
 )
-from steropes.studies.strategus_plans.part_verdicts import runs, skipped
-from steropes.studies.strategus_plans.r_values import (
+from steropes.studies.strategus_plans.r_json_values import (
     Flag,
     Identifier,
     JsonPath,
@@ -30,6 +29,7 @@ from steropes.studies.strategus_plans.shared_cohorts import (
     DefinedCohort,
     SharedCohorts,
 )
+from steropes.studies.strategus_plans.supported_parts import runs, skipped
 
 __all__ = ["atlas_plan", "is_atlas_export"]
 

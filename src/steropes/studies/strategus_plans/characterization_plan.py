@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.strategus_plans.case_plan import (
+from steropes.studies.strategus_plans.case_characterization_plan import (
     AFTER_INDEX,
     Baseline,
     CaseDescription,
@@ -19,9 +19,8 @@ from steropes.studies.strategus_plans.case_plan import (
     risk_factors,
 )
 from steropes.studies.strategus_plans.described_cohorts import known_cohorts, listed_settings
-from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
 from steropes.studies.strategus_plans.r_covariate_settings import covariate_rules
-from steropes.studies.strategus_plans.r_values import (
+from steropes.studies.strategus_plans.r_json_values import (
     Identifier,
     Integer,
     Items,
@@ -35,6 +34,7 @@ from steropes.studies.strategus_plans.r_values import (
     parsed,
 )
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
+from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
 
 __all__ = [
     "CHARACTERIZATION",

@@ -9,10 +9,9 @@ from typing import Any
 from steropes.errors import DataError
 from steropes.studies.cohort_diagnostics.definition_concepts import CohortDefinition
 from steropes.studies.cohort_diagnostics.diagnostic_tables import AskedDiagnostics
-from steropes.studies.covariates.analysis_catalogue import WINDOWED
+from steropes.studies.covariates.covariate_analysis_catalogue import WINDOWED
 from steropes.studies.covariates.window_summaries import WindowRules
-from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
-from steropes.studies.strategus_plans.r_values import (
+from steropes.studies.strategus_plans.r_json_values import (
     Flag,
     Identifier,
     Items,
@@ -25,6 +24,7 @@ from steropes.studies.strategus_plans.r_values import (
 )
 from steropes.studies.strategus_plans.r_window_settings import DEFAULT_WINDOWS, window_rules
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
+from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
 
 __all__ = ["COHORT_DIAGNOSTICS", "WINDOWS", "CohortDiagnosticsPlan", "cohort_diagnostics_plan"]
 

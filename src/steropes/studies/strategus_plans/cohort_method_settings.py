@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from steropes.data.diagnostic_limits import DETECTABLE_RATIO, EQUIPOISE, IMBALANCE, SYSTEMATIC_ERROR
 from steropes.studies.strategus_plans.cyclops_settings import CyclopsControl, CyclopsPrior
-from steropes.studies.strategus_plans.r_values import (
+from steropes.studies.strategus_plans.r_json_values import (
     Flag,
     Identifier,
     Integer,

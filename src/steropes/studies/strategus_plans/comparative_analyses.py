@@ -28,7 +28,7 @@ from steropes.studies.strategus_plans.cohort_method_settings import (
 )
 from steropes.studies.strategus_plans.cyclops_settings import exempt_covariates, require_prior
 from steropes.studies.strategus_plans.r_covariate_settings import covariate_rules
-from steropes.studies.strategus_plans.r_values import (
+from steropes.studies.strategus_plans.r_json_values import (
     JsonPath,
     json_path,
     parsed,

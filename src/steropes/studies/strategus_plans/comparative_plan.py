@@ -22,15 +22,15 @@ from steropes.studies.strategus_plans.cohort_method_settings import (
     CmThresholds,
 )
 from steropes.studies.strategus_plans.comparative_analyses import comparative_analysis
-from steropes.studies.strategus_plans.module_translation import (
+from steropes.studies.strategus_plans.r_json_values import JsonPath, json_path, parsed, within
+from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
+from steropes.studies.strategus_plans.shared_module_translation import (
     analysis_part,
     inner_settings,
     read_exclusions,
     repeated,
 )
-from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
-from steropes.studies.strategus_plans.r_values import JsonPath, json_path, parsed, within
-from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
+from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
 
 __all__ = ["COHORT_METHOD", "ComparativePlan", "comparative_plan"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from steropes.errors import DataError
-from steropes.studies.strategus_plans.r_values import JsonPath, json_path
+from steropes.studies.strategus_plans.r_json_values import JsonPath, json_path
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 
 __all__ = ["known_cohorts", "listed_settings"]

@@ -12,9 +12,9 @@ from steropes.studies.strategus_plans.incidence_settings import (
     OutcomeDef,
     StrataSettings,
 )
-from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
-from steropes.studies.strategus_plans.r_values import JsonPath, json_path, parsed
+from steropes.studies.strategus_plans.r_json_values import JsonPath, json_path, parsed
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
+from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
 
 __all__ = ["INCIDENCE", "AgeGroup", "Combination", "IncidencePlan", "incidence_plan"]
 

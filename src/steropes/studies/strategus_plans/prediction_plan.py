@@ -12,7 +12,6 @@ from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.formatting.plain_text import plain_text
 from steropes.studies.strategus_plans.cyclops_settings import exempt_covariates, require_prior
-from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
 from steropes.studies.strategus_plans.prediction_settings import (
     DataRestriction,
     DesignSettings,
@@ -21,8 +20,9 @@ from steropes.studies.strategus_plans.prediction_settings import (
     SplitSettings,
 )
 from steropes.studies.strategus_plans.r_covariate_settings import covariate_rules
-from steropes.studies.strategus_plans.r_values import JsonPath, json_path, parsed
+from steropes.studies.strategus_plans.r_json_values import JsonPath, json_path, parsed
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
+from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
 
 __all__ = ["PREDICTION", "PredictionDesign", "PredictionPlan", "prediction_plan"]
 

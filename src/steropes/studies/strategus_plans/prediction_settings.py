@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from steropes.studies.strategus_plans.cyclops_settings import CyclopsPrior
-from steropes.studies.strategus_plans.r_values import (
+from steropes.studies.strategus_plans.r_json_values import (
     Flag,
     Identifier,
     Integer,

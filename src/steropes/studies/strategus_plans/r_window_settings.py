@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from steropes.errors import DataError
-from steropes.studies.covariates.analysis_catalogue import WINDOWED
 from steropes.studies.covariates.concept_selection import ConceptSelection
+from steropes.studies.covariates.covariate_analysis_catalogue import WINDOWED
 from steropes.studies.covariates.window_summaries import WindowRules
-from steropes.studies.strategus_plans.r_values import (
+from steropes.studies.strategus_plans.r_json_values import (
     ATTRIBUTES,
     CODE,
     Flag,

@@ -14,7 +14,7 @@ from steropes.studies.sccs.specification.case_series_grid_settings import (
 )
 from steropes.studies.sccs.specification.case_series_settings import ExposureWindow, Spline
 from steropes.studies.strategus_plans.cyclops_settings import require_prior
-from steropes.studies.strategus_plans.r_values import JsonPath, json_path, parsed, within
+from steropes.studies.strategus_plans.r_json_values import JsonPath, json_path, parsed, within
 from steropes.studies.strategus_plans.series_settings import (
     EraWindow,
     FitArgs,

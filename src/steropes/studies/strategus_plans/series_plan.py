@@ -15,14 +15,7 @@ from steropes.studies.sccs.specification.case_series_grid_settings import (
     SeriesQuestion,
 )
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
-from steropes.studies.strategus_plans.module_translation import (
-    analysis_part,
-    inner_settings,
-    read_exclusions,
-    repeated,
-)
-from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
-from steropes.studies.strategus_plans.r_values import JsonPath, json_path, parsed, within
+from steropes.studies.strategus_plans.r_json_values import JsonPath, json_path, parsed, within
 from steropes.studies.strategus_plans.series_analyses import series_analysis
 from steropes.studies.strategus_plans.series_settings import (
     SccsQuestion,
@@ -30,6 +23,13 @@ from steropes.studies.strategus_plans.series_settings import (
     SccsThresholds,
 )
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
+from steropes.studies.strategus_plans.shared_module_translation import (
+    analysis_part,
+    inner_settings,
+    read_exclusions,
+    repeated,
+)
+from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
 
 __all__ = ["CASE_SERIES", "SeriesPlan", "series_plan"]
 

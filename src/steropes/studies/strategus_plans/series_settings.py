@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from steropes.data.diagnostic_limits import DETECTABLE_RATIO, SYSTEMATIC_ERROR
 from steropes.studies.strategus_plans.cyclops_settings import CyclopsControl, CyclopsPrior
-from steropes.studies.strategus_plans.r_values import (
+from steropes.studies.strategus_plans.r_json_values import (
     Flag,
     Identifier,
     Integer,

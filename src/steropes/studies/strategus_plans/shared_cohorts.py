@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
 from steropes.studies.cohorts.circe_schema import check_definition
-from steropes.studies.strategus_plans.r_values import (
+from steropes.studies.strategus_plans.r_json_values import (
     Flag,
     Identifier,
     Items,

@@ -28,16 +28,16 @@ from steropes.studies.strategus_plans.comparative_plan import (
     comparative_plan,
 )
 from steropes.studies.strategus_plans.incidence_plan import INCIDENCE, IncidencePlan, incidence_plan
-from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
 from steropes.studies.strategus_plans.prediction_plan import (
     PREDICTION,
     PredictionPlan,
     prediction_plan,
 )
-from steropes.studies.strategus_plans.r_values import Flag, JsonPath, RModel, json_path, parsed
+from steropes.studies.strategus_plans.r_json_values import Flag, JsonPath, RModel, json_path, parsed
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES, SeriesPlan, series_plan
 from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts
 from steropes.studies.strategus_plans.specification_text import specification_values
+from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
 from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS, SynthesisPlan, synthesis_plan
 
 __all__ = ["SpecificationPlan", "read_specification_plan", "specification_plan"]

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 from steropes.data.diagnostic_limits import DETECTABLE_RATIO, SYSTEMATIC_ERROR
 from steropes.errors import DataError
-from steropes.studies.strategus_plans.part_verdicts import PartVerdict, runs, skipped
-from steropes.studies.strategus_plans.r_values import (
+from steropes.studies.strategus_plans.r_json_values import (
     Flag,
     Identifier,
     Integer,
@@ -24,6 +23,7 @@ from steropes.studies.strategus_plans.r_values import (
     json_path,
     parsed,
 )
+from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
 
 __all__ = [
     "SYNTHESIS",

@@ -16,7 +16,7 @@ from steropes.designs.settings.validated_types import (
     Share,
     YesNo,
 )
-from steropes.designs.target_trials.trial_sequence import Effect
+from steropes.designs.target_trials.sequential_trial_rows import Effect
 from steropes.designs.values.dates_and_ages import AgeRule
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import CohortSources

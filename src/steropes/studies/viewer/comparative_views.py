@@ -27,7 +27,15 @@ from steropes.studies.viewer.view_columns import (
     shown_of,
     with_permissions,
 )
-from steropes.studies.viewer.views import VERDICT, Column, View, checks, column, ids, texts
+from steropes.studies.viewer.view_definition import (
+    VERDICT,
+    Column,
+    View,
+    checks,
+    column,
+    ids,
+    texts,
+)
 
 __all__ = ["comparative_views"]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.formatting.plain_text import plain_text
-from steropes.studies.viewer.views import Column, View
+from steropes.studies.viewer.view_definition import Column, View
 
 __all__ = ["encoded", "view_record"]
 

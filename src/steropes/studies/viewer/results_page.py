@@ -26,7 +26,7 @@ from steropes.studies.viewer.prediction_views import prediction_views
 from steropes.studies.viewer.result_sources import ResultSource, read_sources
 from steropes.studies.viewer.series_views import series_views
 from steropes.studies.viewer.synthesis_views import synthesis_views
-from steropes.studies.viewer.views import View
+from steropes.studies.viewer.view_definition import View
 
 __all__ = ["results_page", "results_views", "write_results_page"]
 

@@ -21,7 +21,7 @@ from steropes.studies.viewer.view_columns import (
     shown_of,
     with_permissions,
 )
-from steropes.studies.viewer.views import VERDICT, View, checks, column, ids, texts
+from steropes.studies.viewer.view_definition import VERDICT, View, checks, column, ids, texts
 
 __all__ = ["series_views"]
 

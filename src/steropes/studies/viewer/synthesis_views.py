@@ -25,7 +25,15 @@ from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kinds
 from steropes.studies.viewer.view_columns import CALIBRATED, COUNTS, EFFECT, shown_of
-from steropes.studies.viewer.views import VERDICT, Column, View, checks, column, ids, texts
+from steropes.studies.viewer.view_definition import (
+    VERDICT,
+    Column,
+    View,
+    checks,
+    column,
+    ids,
+    texts,
+)
 
 __all__ = ["synthesis_views"]
 

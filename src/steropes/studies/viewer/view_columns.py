@@ -8,7 +8,7 @@ import pandas as pd
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.failing_diagnostics import FAILED, with_names
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.viewer.views import column, ids, texts
+from steropes.studies.viewer.view_definition import column, ids, texts
 
 __all__ = [
     "CALIBRATED",

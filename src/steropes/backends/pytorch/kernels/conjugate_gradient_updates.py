@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-from .kernel_or_twin_choice import jit, launch, tl, use_triton
+from .triton_or_pytorch_choice import jit, launch, tl, use_triton
 
 __all__ = [
     "Iterate",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from .kernel_or_twin_choice import jit, launch, next_power_of_two, tl, use_triton
+from .triton_or_pytorch_choice import jit, launch, next_power_of_two, tl, use_triton
 
 __all__ = ["logistic_losses", "logistic_losses_twin", "logistic_losses_with_triton"]
 

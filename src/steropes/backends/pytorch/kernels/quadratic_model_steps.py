@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from .conjugate_gradient_updates import blocks_of, fused, model_product, product_of_block
-from .kernel_or_twin_choice import jit, launch, tl
+from .triton_or_pytorch_choice import jit, launch, tl
 
 __all__ = ["move", "move_twin", "move_with_triton"]
 

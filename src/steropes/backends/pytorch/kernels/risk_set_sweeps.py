@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import torch
 
-from .chunked_scans import CHUNK, ScanLayout, add_within, carry, scan
-from .kernel_or_twin_choice import jit, launch, next_power_of_two, tl, use_triton
+from .running_sum_kernels import CHUNK, ScanLayout, add_within, carry, scan
+from .triton_or_pytorch_choice import jit, launch, next_power_of_two, tl, use_triton
 
 __all__ = [
     "HIGHEST",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....backends.cpu.descent.block_cholesky import factor_blocks, merge, solve_blocks
-from ....backends.tall_reductions import columns
+from ....backends.reductions_of_tall_arrays import columns
 from ....backends.thread_pool import balanced_chunks
 from ..reduced_hessian import SINGLE_ROUNDING, ReducedHessian
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....backends.tall_reductions import column_any, row_any
+from ....backends.reductions_of_tall_arrays import column_any, row_any
 from ..dense_reduced_hessian import as_precision
 from ..reduced_hessian import SINGLE_ROUNDING, MatrixEntries
 from .inactive_column_corrections import InactiveColumns, InactiveColumnsCache

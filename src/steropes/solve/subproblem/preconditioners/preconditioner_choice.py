@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....backends.tall_reductions import columns
+from ....backends.reductions_of_tall_arrays import columns
 from ..reduced_hessian import MatrixEntries, ReducedHessian
 from .block_preconditioner import BlockPreconditioner, ColumnBlocks
 from .factor_preconditioner import FactorPreconditioner, System

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.designs.case_series.cases import Cases
+from steropes.designs.case_series.cases_and_observation import Cases
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.errors import DataError
 from steropes.studies.database.age_sql import birth_day_sql, birthday_sql

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.data.number_text import deciding, deciding_p, limit_text
+from steropes.data.number_formatting import deciding, deciding_p, limit_text
 from steropes.designs.case_series.detectable_ratio import minimal_detectable_ratio
 from steropes.designs.case_series.event_dependent_observation import CensorModel
 from steropes.designs.case_series.interval_rows import PROBE, Intervals

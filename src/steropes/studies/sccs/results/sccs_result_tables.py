@@ -19,8 +19,8 @@ from steropes.studies.database.data_quality_notes import note_rows
 from steropes.studies.diagnostics.diagnostic import FAIL, NOT_EVALUATED
 from steropes.studies.diagnostics.diagnostic_catalogue import SERIES, further_diagnostics
 from steropes.studies.result_files.sccs_results_schema import EXACT
-from steropes.studies.sccs.results.exact_series import ExactSeries
 from steropes.studies.sccs.results.sccs_diagnostics import Diagnostics
+from steropes.studies.sccs.results.unsuppressed_series_results import ExactSeries
 from steropes.studies.sccs.specification.case_series_settings import CaseSeriesSettings
 
 __all__ = [

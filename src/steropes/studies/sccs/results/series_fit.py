@@ -12,10 +12,10 @@ from steropes.designs.case_series.rate_stability import fitted_effects
 from steropes.designs.case_series.sccs_model import fit_model
 from steropes.studies.diagnostics.convergence_diagnostic import quiet_fits
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.execution.step_groups import draws_in_tasks
-from steropes.studies.sccs.results.exact_series import ExactSeries
+from steropes.studies.execution.resumable_steps import draws_in_tasks
 from steropes.studies.sccs.results.sccs_diagnostics import diagnose
 from steropes.studies.sccs.results.series_preparation import PreparedSeries
+from steropes.studies.sccs.results.unsuppressed_series_results import ExactSeries
 
 __all__ = ["fit_series"]
 
