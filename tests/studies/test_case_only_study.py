@@ -10,6 +10,7 @@ from tests.studies.conftest import OUTCOME, START, TARGET, TinyOmop
 from steropes.designs.case_only import case_crossover, nested_case_control
 from steropes.errors import DataError
 from steropes.studies.case_only import OmopCaseOnly, case_only_study, case_only_tables
+from steropes.studies.cli.command_line import run
 from steropes.studies.cohorts import CohortSources, ConceptSet
 from steropes.studies.database.omop import OmopDatabase
 
@@ -42,7 +43,7 @@ def people():
 
 
 @pytest.fixture(scope="module")
-def db(people, tmp_path_factory):
+def path(people, tmp_path_factory):
     omop = TinyOmop(tmp_path_factory.mktemp("omop"))
     for one in people:
         person = omop.person(observed=None, born=one["born"], sex=one["sex"])
@@ -51,7 +52,12 @@ def db(people, tmp_path_factory):
             omop.drug(person, TARGET, *era)
         if one["outcome"] is not None:
             omop.condition(person, OUTCOME, one["outcome"])
-    with OmopDatabase(omop.write()) as opened:
+    return omop.write()
+
+
+@pytest.fixture(scope="module")
+def db(path):
+    with OmopDatabase(path) as opened:
         yield opened
 
 
@@ -136,8 +142,59 @@ def test_a_ratio_that_tells_a_small_count_is_withheld(tmp_path, few):
         assert line["exposed_cases"] == ""
         assert f"{few / (20 - few):.3f}"[:5] not in repr(shown)
     else:
-        assert line["ratio"] == pytest.approx(few / (20 - few))
+        assert line["ratio"] == pytest.approx(few / (20 - few), rel=1e-3)
         assert line["exposed_cases"] == "9"
+
+
+def test_numbers_of_controls_hide_how_many_cases_have_some(db):
+    own = question("case-time-control", controls_per_case=2, birth_days=None)
+    study = case_only_study(db, own, disclosure="ohdsi")
+    exact = study.result.attrition.set_index("rule")["events"]
+    shown = study.release["case_only_attrition"].set_index("rule")["events"].astype(int)
+    of_controls = [rule for rule in exact.index if rule.startswith("controls")]
+    assert exact[of_controls[0]] > exact["events"]
+    assert (shown[of_controls] % 10 == 0).all()
+    assert (abs(shown - exact) <= 5).all()
+
+
+def test_exposures_of_one_model_are_withheld_together(tmp_path):
+    omop, other = TinyOmop(tmp_path), 7
+    omop.concept(other, "otherdrug")
+    for k in range(60):
+        person = omop.person(observed=(-400, 300))
+        omop.condition(person, OUTCOME, 100)
+        omop.drug(person, TARGET, 95 if k < 9 else 30 if k < 20 else -200, None)
+        omop.drug(person, other, 95 if k % 20 == 0 else 30 if k % 3 else -200, None)
+    drugs = {1: ConceptSet((TARGET,)), 2: ConceptSet((other,))}
+    both = OmopCaseOnly(
+        CohortSources(drugs=drugs, conditions=SOURCES.conditions), (1, 2), 3, "case-crossover"
+    )
+    with OmopDatabase(omop.write()) as db:
+        shown = case_only_study(db, both, disclosure="ohdsi").release["case_only_estimates"]
+    assert shown["ratio"].isna().all()  # 3 cases are exposed to the other drug
+
+
+def test_the_command_runs_concepts_and_files(path, tmp_path, capsys):
+    command = ["case-only", str(path), "--exposure", "1", "--outcome", "3", "--window", "-20:0"]
+    command += ["--design", "case-crossover", "--reference", "-60", "--output"]
+    assert run([*command, str(tmp_path / "a")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("case-crossover\ncovariate")
+    assert printed.splitlines()[-1] == str(tmp_path / "a" / "release" / "report.html")
+    file = tmp_path / "question.toml"
+    file.write_text(
+        'exposures = [1]\noutcome = 3\ndesign = "case-crossover"\nwindow = [-20, 0]\n'
+        "[cohorts.drugs]\n1 = 1\n"
+    )
+    command = ["case-only", str(path), "--specification", str(file), "-q", "--output"]
+    assert run([*command, str(tmp_path / "b")]) == 0
+    assert capsys.readouterr().out == ""
+    table = "release/case_only_estimates.csv"
+    assert (tmp_path / "a" / table).read_text() == (tmp_path / "b" / table).read_text()
+    assert run(["case-only", str(path), "--exposure", "1", "--outcome", "3"]) == 2
+    assert "design is missing" in capsys.readouterr().err
+    assert run([*command[:2], "--outcome", "3", "--window", "20"]) == 2
+    assert "a window is FIRST:LAST in days" in capsys.readouterr().err
 
 
 def test_wrong_specifications(db):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from steropes.designs.case_only import (
     self_controlled_risk_interval,
 )
 from steropes.designs.case_series_from_tables.case_series_result import CaseSeriesResult
-from steropes.designs.values.html_page import page, table_html
+from steropes.designs.values.html_page import table_html
 from steropes.studies.case_only.case_only_settings import OmopCaseOnly
 from steropes.studies.case_only.case_only_tables import CaseOnlyTables, case_only_tables
 from steropes.studies.case_only.released_ratios import released_attrition, released_ratios
@@ -31,11 +32,25 @@ from steropes.studies.disclosure.disclosure_rules import (
     applied_rules,
     site_rules,
 )
-from steropes.studies.disclosure.release_folder import write_release
+from steropes.studies.formatting.released_page import write_tables_and_page
 
 __all__ = ["CaseOnlyStudy", "case_only_study"]
 
 Result = CaseOnlyResult | CaseSeriesResult
+COMPARED = {
+    "case-crossover": "Exposure of people with the outcome just before it is compared with their "
+    "exposure in earlier windows.",
+    "case-time-control": "The change of exposure before the outcome is compared with that of "
+    "people at risk on the same day.",
+    "case-case-time-control": "The change of exposure before the outcome is compared with that of "
+    "people who have the outcome later.",
+    "nested case-control": "Exposure of people with the outcome is compared with that of people "
+    "at risk on the same day.",
+    "risk interval": "Outcomes in days at risk after exposure are compared with those in control "
+    "days of the same people.",
+    "self-controlled cohort": "The rate of outcomes after the start of exposure is compared with "
+    "the rate before it, of all exposed people.",
+}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -85,7 +100,9 @@ class CaseOnlyStudy(TextInHtml):
         """The tables for release by name: estimates and attrition."""
         return {
             "case_only_estimates": released_ratios(self.result, self.rules),
-            "case_only_attrition": released_attrition(self.result, self.rules),
+            "case_only_attrition": released_attrition(
+                self.result, self.rules, self.question.options.get("controls_per_case", 1)
+            ),
         }
 
     def write(self, folder: str | Path) -> list[Path]:
@@ -103,14 +120,19 @@ class CaseOnlyStudy(TextInHtml):
         """
         tables = self.release
         parts = [
+            f"<p>{escape(self.sentence)}</p>",
             table_html(tables["case_only_estimates"]),
             "<h2>Events that remain</h2>",
             table_html(tables["case_only_attrition"]),
-            f"<p>{self.rules.sentence()}</p>",
         ]
-        texts = {f"{name}.csv": table.to_csv(index=False) for name, table in tables.items()}
-        texts["report.html"] = page(self.question.design.capitalize(), parts)
-        return write_release(folder, texts, self.rules)
+        title = self.question.design.capitalize()
+        return write_tables_and_page(folder, title, tables, parts, self.rules)
+
+    @property
+    def sentence(self) -> str:
+        """Who is compared with whom."""
+        options = ", ".join(f"{name} {value}" for name, value in self.question.options.items())
+        return f"{COMPARED[self.question.design]} Settings: {options}."
 
 
 def case_only_study(

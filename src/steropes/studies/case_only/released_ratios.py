@@ -12,7 +12,6 @@ from steropes.designs.case_series_from_tables.case_series_result import CaseSeri
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import WITHHELD
-from steropes.studies.disclosure.small_cell_suppression import falling
 
 __all__ = ["released_attrition", "released_ratios"]
 
@@ -21,6 +20,8 @@ COUNTS = (
     "events_at_risk", "events_before", "events",
 )  # fmt: skip
 NUMBERS = ("ratio", "lower", "upper", "p")
+# Rules of the people with whom cases are compared.
+CONTROLS = ("controls", "future cases")
 
 
 def released_ratios(
@@ -29,7 +30,8 @@ def released_ratios(
     """Return the ratios with their counts, as text where a count is suppressed.
 
     A ratio with its limits tells the counts that it is made of. If one of them is small, the ratio
-    and all counts of the exposure are withheld.
+    and all counts of the exposure are withheld, and so are those of the exposures in the same
+    model. Numbers have three digits, because more would tell how exposures occur together.
 
     Parameters
     ----------
@@ -37,37 +39,59 @@ def released_ratios(
     rules : DisclosureRules
     """
     table = _rows(result)
-    cells = _cells(result, table)
+    closed = [any(rules.small(n) for n in row) for row in _cells(result, table)]
+    if isinstance(result, CaseSeriesResult) or result.sets is not None:
+        closed = [any(closed)] * len(closed)
     lines = []
-    for k, (name, line) in enumerate(table.iterrows()):
-        closed = any(rules.small(n) for n in cells[k])
+    for (name, line), hidden in zip(table.iterrows(), closed, strict=True):
         counts = {c: line[c] for c in COUNTS if c in table}
-        numbers = {c: float(line[c]) for c in NUMBERS}
-        if closed:
-            numbers = dict.fromkeys(numbers, np.nan)
+        numbers = dict.fromkeys(NUMBERS, np.nan)
+        if hidden:
             counts = dict.fromkeys(counts, "")
         else:
             counts = {c: "" if pd.isna(n) else str(rules.count(int(n))) for c, n in counts.items()}
-            if rules.rounds:
-                numbers = {c: significant(x) for c, x in numbers.items()}
-        note = WITHHELD if closed else str(line.get("note", ""))
+            numbers = _numbers(line, rules)
+        note = WITHHELD if hidden else str(line.get("note", ""))
         lines.append({"covariate": name, "kind": line["kind"], **numbers, **counts, "note": note})
     return pd.DataFrame(lines)
 
 
 def released_attrition(
-    result: CaseOnlyResult | CaseSeriesResult, rules: DisclosureRules
+    result: CaseOnlyResult | CaseSeriesResult, rules: DisclosureRules, controls_per_case: int = 1
 ) -> pd.DataFrame:
-    """Return the events that remain after each rule, in steps that hide few events."""
+    """Return the events that remain after each rule, in steps that hide few events.
+
+    Numbers of controls are multiples of the number for each case, so that this many of a rounded
+    number of cases stand for them.
+
+    Parameters
+    ----------
+    result : CaseOnlyResult or CaseSeriesResult
+    rules : DisclosureRules
+    controls_per_case : int, default 1
+    """
     table = result.attrition
     events = [int(n) for n in table["events"]]
     if rules.open:
         return table[["rule", "events"]].astype({"events": str})
+    rules_of = [str(rule) for rule in table["rule"]]
+    of_cases = sum(not rule.startswith(CONTROLS) for rule in rules_of)
     first = rules.count(events[0])
-    if not isinstance(first, int):
-        return pd.DataFrame({"rule": table["rule"], "events": str(first)})
-    released = falling(first, events[1:], rules.least)
-    return pd.DataFrame({"rule": table["rule"], "events": [str(n) for n in (first, *released)]})
+    left = rules.falling(events[0], events[1:of_cases]) if isinstance(first, int) else ()
+    cases = [str(n) for n in (first, *left)]
+    cases += [str(first)] * (of_cases - len(cases))
+    found = [rules.coarse(round(n / controls_per_case)) for n in events[of_cases:]]
+    least = controls_per_case * rules.least
+    controls = [f"<{least}" if n < 0 else str(n * controls_per_case) for n in found]
+    return pd.DataFrame({"rule": table["rule"], "events": [*cases, *controls]})
+
+
+def _numbers(line: pd.Series, rules: DisclosureRules) -> dict[str, float]:
+    """Return a ratio with its limits and p-value, with few digits."""
+    if rules.open:
+        return {name: float(line[name]) for name in NUMBERS}
+    found = {name: significant(float(line[name])) for name in NUMBERS}
+    return {**found, "p": significant(found["p"], 2)}
 
 
 def _rows(result: CaseOnlyResult | CaseSeriesResult) -> pd.DataFrame:
@@ -86,8 +110,11 @@ def _cells(result: CaseOnlyResult | CaseSeriesResult, table: pd.DataFrame) -> li
         other = (compared.fillna(0).astype(int) - events).abs()
         return list(zip(events, other, strict=True))
     if result.sets is None:
-        columns = ["people", "events_at_risk", "events_before"]
-        return [tuple(map(int, row)) for row in table[columns].to_numpy()]
+        people, after, before = (
+            table[c].to_numpy(int) for c in ("people", "events_at_risk", "events_before")
+        )
+        others = np.abs(people - after - before)  # Exposed people without an event.
+        return list(zip(people, after, before, others, strict=True))
     sets = result.sets
     control = sets["control"] if "control" in sets else pd.Series(0, sets.index)
     n = sets.groupby(control)["set"].nunique().tolist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
@@ -28,12 +27,12 @@ from steropes.designs.settings.validated_types import (
 )
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_comparison import ComparisonRules
-from steropes.studies.cohorts.cohort_sources import CohortSources, with_texts
+from steropes.studies.cohorts.cohort_sources import CohortSources
+from steropes.studies.cohorts.design_settings import read_settings
 from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.settings.concept_ids import ConceptId
 from steropes.studies.settings.schema_generation import schema_of
-from steropes.studies.settings.settings_reader import Source
 from steropes.studies.specifications.grid_specification import ControlSet
 
 __all__ = ["StudySettings", "read_study", "study_schema"]
@@ -215,15 +214,4 @@ def read_study(
     >>> read_study({**question, "at_risk": on_treatment}).at_risk.end_anchor
     'cohort end'
     """
-    if isinstance(source, Mapping):
-        folder, read = Path(), Source(json.dumps(source, default=str), "the settings", "json")
-    else:
-        folder, read = Path(source).parent, Source.read(source)
-    values = dict(read.values)
-    if "cohorts" in values:
-        values["cohorts"] = with_texts(values["cohorts"], folder, read)
-    for name, value in (given or {}).items():
-        stated = values.get(name)
-        merges = isinstance(value, Mapping) and isinstance(stated, Mapping)
-        values[name] = {**(stated or {}), **value} if merges else value
-    return StudySettings.read(values, read)
+    return read_settings(StudySettings, source, given)
