@@ -81,7 +81,7 @@ def read_design(
         As of `read_settings`.
     """
     made = {} if cohorts is None else {"cohorts": {k: v for k, v in asdict(cohorts).items() if v}}
-    stated = {} if source is None else source
+    stated: Path | dict[str, Any] = {} if source is None else source
     options = {name: list(v) if isinstance(v, tuple) else v for name, v in given.items()}
     return read_settings(kind, stated, options | made, concepts)
 
