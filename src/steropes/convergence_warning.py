@@ -1,4 +1,4 @@
-"""The warning about fits that stopped early, apart from the errors since it needs scikit-learn."""
+"""The warning that a fit stopped before it converged."""
 
 from sklearn.exceptions import ConvergenceWarning
 

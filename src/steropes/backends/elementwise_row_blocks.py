@@ -1,4 +1,4 @@
-"""Elementwise formulas of tall arrays (k, B), in blocks of rows on several threads.
+"""Elementwise arithmetic on arrays with many rows, in blocks of rows on several threads.
 
 A formula of ten NumPy operations would read and write memory ten times. Blocks stay in the cache,
 and each is computed by one thread, so that results do not depend on the number of threads. Arrays

@@ -1,4 +1,4 @@
-"""Numbers of people and of distinct labels, and groups for curves without covariates."""
+"""Checks of the groups of Kaplan–Meier curves, and counts of people and of distinct labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that draw themselves, and become tables for papers."""
+"""Base classes of results with ``plot()`` and with export to LaTeX, Excel and Word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of a stream of the positions of ones to a block of indicator columns."""
+"""Indicator columns from a stream of the row numbers at which each is one."""
 
 from __future__ import annotations
 

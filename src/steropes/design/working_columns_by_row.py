@@ -1,4 +1,4 @@
-"""The working columns stored by rows in the order of the model, for the solver's products."""
+"""The columns that a fit works on, stored by rows for fast products in the solver."""
 
 from __future__ import annotations
 

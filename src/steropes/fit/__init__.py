@@ -1,4 +1,4 @@
-"""Models with their data, and fits of their replicates: folds, draws, profile points, outcomes."""
+"""Fits of one model to many versions of the same data: folds, bootstrap draws, outcomes."""
 
 from .replicate_fits import Replicates
 from .solve_with_prior import certified_fit_under_prior, solve_under_prior

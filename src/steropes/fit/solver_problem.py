@@ -1,4 +1,4 @@
-"""The problem that a solver receives: a model with its data."""
+"""A model with its data, in the form that the solver receives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""M-estimation: errors that know that the weights of rows were estimated by another model.
+"""Standard errors by M-estimation, which account for weights that another model estimated.
 
 A weighted estimate β depends on the coefficients γ of the model of its weights. The total influence
 of a row is its own on β, plus its influence on γ times dβ/dγ = Σ_k ψ_k (∂ log w_k / ∂γ)' with the

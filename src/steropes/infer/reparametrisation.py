@@ -1,4 +1,4 @@
-"""Problems in which linear combinations of coefficients are coefficients themselves.
+"""Models rewritten such that a linear combination of coefficients becomes a coefficient.
 
 For r combinations Rβ let P be r columns (the pivots) with an invertible R_P, and N the other
 columns of R. With W = R_P⁻¹ R_N and γ_P = β_P + W β_N,

@@ -1,4 +1,4 @@
-"""The solver: replicates in, fits with certificates out; it never looks into a likelihood."""
+"""The solver of penalised likelihoods: proximal Newton steps with certificates of optimality."""
 
 from .fit_result import Fit
 from .proximal_newton.newton_batch import Batch

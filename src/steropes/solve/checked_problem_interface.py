@@ -1,4 +1,4 @@
-"""The model and data of a fit, as the solver's checks see them."""
+"""Interface of a model with its data for the checks of separation and identifiability."""
 
 from __future__ import annotations
 

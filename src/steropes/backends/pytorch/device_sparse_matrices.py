@@ -1,4 +1,4 @@
-"""Sparse matrices by lines on a device."""
+"""Sparse matrices on a device, stored by rows or by columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Biases of a comparison: what each does to a table of counts and to a ratio."""
+"""Misclassification, selection and confounding: the effect of each on counts and on a ratio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of estimators without fitted attributes, which a fit works on and then publishes."""
+"""Copies of estimators without their fitted attributes."""
 
 from __future__ import annotations
 

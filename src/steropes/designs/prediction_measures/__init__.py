@@ -1,1 +1,1 @@
-"""Measures of predicted risks on arrays. Knows no database."""
+"""Measures of predicted risks on arrays: calibration, discrimination and thresholds."""

@@ -1,1 +1,1 @@
-"""Plain values of all designs: arms, dates, ages, ratios, profiles, checks of arrays."""
+"""What all designs share: dates, ages, estimands, ratios, checks of input and parts of pages."""

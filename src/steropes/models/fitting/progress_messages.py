@@ -1,4 +1,4 @@
-"""Progress of long fits on standard error, and to a function that follows longer work."""
+"""Progress messages of long fits, on standard error or to a function given by the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Priors under which coefficients cannot be held at given values, as in profiles and tests."""
+"""Checks that a prior allows coefficients to be fixed at given values, for profiles and tests."""
 
 from __future__ import annotations
 

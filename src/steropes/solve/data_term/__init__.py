@@ -1,4 +1,4 @@
-"""The solver's interface to models and data, and its implementations.
+"""The negative log-likelihood as the solver sees it: interfaces to models with their data.
 
 `DataTerm` is the interface. `LocalTerm` and its variants hold their rows on this machine;
 `sharded/` holds the terms with rows elsewhere.

@@ -1,4 +1,4 @@
-"""The data term of rows on this machine, made of a design, a likelihood and weights."""
+"""The negative log-likelihood of rows on this machine, with derivatives, for the solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data term of a likelihood with nuisance parameters, which move together with β.
+"""Likelihoods with nuisance parameters for the solver, maximised together with β.
 
 Each replicate has its own nuisance parameters α and its own block of the Hessian, exact at each
 point. As in other terms, replicates share the Hessian of the coefficients.

@@ -1,4 +1,4 @@
-"""A data term with a smooth term of the prior added to its losses.
+"""The negative log-likelihood with a smooth term of the prior added.
 
 The solver treats the sum as any other data term, so no other part of it handles such priors.
 """

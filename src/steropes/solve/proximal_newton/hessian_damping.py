@@ -1,4 +1,4 @@
-"""Curvature added to quadratic models that do not describe the loss far enough."""
+"""Damping: curvature added to a quadratic model that approximates the loss poorly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Hessians of a batch: when the shared one is recomputed, and who receives their own.
+"""When the Hessian of a batch is recomputed, and which replicates receive one of their own.
 
 The shared Hessian is kept as long as the replicates contract well, whatever its point. If they do
 not, it is computed again, and a replicate that remains slow receives its own.

@@ -1,1 +1,1 @@
-"""Synthesis of released archives of several databases."""
+"""Meta-analyses of result archives of several databases."""

@@ -1,4 +1,4 @@
-"""Evidence synthesis over the archives that grids write."""
+"""Meta-analyses over the result archives that comparative grids write at several databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of the ids in several archives."""
+"""Names of cohorts and analyses by their ids in the archives of several databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evidence synthesis over the case series of several databases."""
+"""Meta-analyses over the case series of several databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the cohorts of a grid come from."""
+"""Sources of a grid's cohorts: cohort tables, drug eras, condition records, ATLAS definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked and how: questions of two cohorts, and analyses that answer them."""
+"""Questions about two cohorts, and the analyses that answer them, as settings of a grid."""
 
 from __future__ import annotations
 

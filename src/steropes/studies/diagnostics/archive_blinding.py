@@ -1,4 +1,4 @@
-"""Redaction of results that fail a diagnostic in archives, which contain them with flags.
+"""Removal of results that fail a diagnostic from archives, which contain them with flags.
 
 The rules are those of pages and of R's viewer. Results of control outcomes, of which the effect is
 known, are shown. A result without diagnostics is hidden.

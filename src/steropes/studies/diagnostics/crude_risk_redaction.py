@@ -1,4 +1,4 @@
-"""Redaction of crude risks from which hidden estimates would follow.
+"""Removal of crude risks from which estimates that fail a diagnostic would follow.
 
 Incidence rates and prediction models count the outcomes of a cohort. If the cohort is an arm of a
 comparison that is not shown, or the exposure of a case series that is not, these are the numbers

@@ -1,4 +1,4 @@
-"""The diagnostics of a one-question study, with released values that agree with the verdicts."""
+"""Diagnostics of a study of one question, with values that agree with pass or fail once rounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redaction of results that fail a diagnostic, unless they are requested.
+"""Removal of results that fail a diagnostic, unless the user asks for them.
 
 The rule is that of R's packages: readers see neither the effect nor the numbers of outcomes from
 which it follows. ``results.duckdb`` and ``results.zip`` contain every number, with the two flags

@@ -1,4 +1,4 @@
-"""Disclosure control: the rule sets and the primitives that know no study design.
+"""Disclosure control: rule sets, suppression of small counts, and rounding of estimates.
 
 `disclosure_rules` has the rule sets. `small_cell_suppression`, `disclosive_digit_rounding`,
 `effect_suppression` and `released_curves` apply them to counts, shares, effects and curves. The

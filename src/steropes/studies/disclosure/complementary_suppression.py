@@ -1,4 +1,4 @@
-"""Withholding of further counts where those of strata and their total narrow a suppressed one.
+"""Complementary suppression: further counts withheld where totals would reveal a small one.
 
 A rounded count stands for a range of exact ones. Where strata add up to a total, these ranges can
 leave a suppressed count few values: two strata of "fewer than 5" of a total of 10 have 4 people

@@ -1,4 +1,4 @@
-"""Withholding of inclusion statistics from which a suppressed one would follow."""
+"""Suppression of inclusion statistics of cohorts, together with those that would reveal them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Specification, runner and store: studies from a file to their exact results."""
+"""Runs of studies: the store of results, and the continuation of interrupted runs."""

@@ -1,4 +1,4 @@
-"""Steps of a grid, stored as they are completed; an interrupted run omits those stored.
+"""Steps of a study, stored as they complete, so that an interrupted run can continue.
 
 Every study design divides its work into groups of steps that share their preparation.
 """

@@ -1,4 +1,4 @@
-"""Rows of result tables of a grid of case series: its specification, its studies and refusals."""
+"""Result tables of a grid of case series: settings, estimates, and reasons for missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimates of released results at each look at accruing data, and their sequential tests."""
+"""Released estimates at each look at accruing data, and their sequential tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of tree scans of people, for release."""
+"""Tables of tree scans of people for release, without small counts."""
 
 from __future__ import annotations
 

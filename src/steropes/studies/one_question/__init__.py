@@ -1,1 +1,1 @@
-"""The exact results of a comparative study of one question."""
+"""A comparative study of one question: its results before small counts are suppressed."""

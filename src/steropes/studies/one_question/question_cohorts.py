@@ -1,4 +1,4 @@
-"""Cohorts and shared steps of a one-question study, and its refusals in the study's own words."""
+"""Cohorts of a study of one question, with errors that call them target and comparator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of a one-question study, read from its exact or released result tables."""
+"""Rows of the results of a study of one question, before or after suppression of small counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact results of a study of one question."""
+"""Results of a study of one question before small counts are suppressed."""
 
 from __future__ import annotations
 

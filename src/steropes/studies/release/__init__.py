@@ -1,1 +1,1 @@
-"""The only exit for results about people: the release of each study design."""
+"""Disclosure control of the results of each study design, the only way out of a site."""

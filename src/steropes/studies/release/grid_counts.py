@@ -1,4 +1,4 @@
-"""Released counts of a comparative grid: of all analyses, as they can be subtracted."""
+"""Counts of a comparative grid for release: small ones suppressed over all analyses together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Released covariates and scores of a comparative grid."""
+"""Covariates and propensity scores of a comparative grid for release, without small counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Released survival curves and follow-up of a comparative grid."""
+"""Survival curves and follow-up of a comparative grid for release, without small counts."""
 
 from __future__ import annotations
 

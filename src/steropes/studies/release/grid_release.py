@@ -1,4 +1,4 @@
-"""Tables for release of a comparative grid, from the exact tables of its store."""
+"""All tables of a comparative grid for release, with small counts suppressed."""
 
 from __future__ import annotations
 

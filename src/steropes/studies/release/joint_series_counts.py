@@ -1,4 +1,4 @@
-"""Released counts of all analyses of case series together, so that none follows from others.
+"""Counts of case series suppressed jointly, so that none follows from those of other analyses.
 
 Everybody has a first outcome, so that the outcomes less the cases are further ones. Cases and
 further outcomes with a covariate and those without it add up to all. Where one of these numbers is

@@ -1,4 +1,4 @@
-"""Released numbers of a study of one question, for its page, files, terminal lines and ``repr``.
+"""Numbers of a study of one question for its page, files and terminal, without small counts.
 
 All of these are made from `Published` alone, so that no output shows a number that another one
 hides. Its tables are those of a grid with one question (`release_grid`). Only the propensity model

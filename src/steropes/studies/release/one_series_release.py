@@ -1,4 +1,4 @@
-"""Released numbers of one case series, for its page, figures, terminal lines and ``repr``."""
+"""Numbers of one case series for its page, figures and terminal, without small counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Released numbers of people in the tables of a prediction model, which add up to each other."""
+"""Numbers of people in the tables of a prediction model for release, which add up."""
 
 from __future__ import annotations
 

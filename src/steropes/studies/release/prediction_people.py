@@ -1,4 +1,4 @@
-"""The people of each evaluation of a prediction model, and their released numbers."""
+"""People of each evaluation of a prediction model, counted for release."""
 
 from __future__ import annotations
 

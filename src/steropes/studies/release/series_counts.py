@@ -1,4 +1,4 @@
-"""Released counts of case series: of all analyses of an outcome, as they can be subtracted."""
+"""Counts of case series for release: small ones suppressed over all analyses of an outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables for release of case series, from the exact ones of one study or of a grid."""
+"""Tables of case series for release, of one study or of a grid, with small counts suppressed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Released outcomes of case series by week around the start of exposure."""
+"""Outcomes of case series by week around the start of exposure, without small counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences on recorded values that are not finite numbers, from a grid's result tables."""
+"""Sentences about recorded values that are not finite numbers, for the page of a grid."""
 
 from __future__ import annotations
 

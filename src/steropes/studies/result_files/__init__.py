@@ -1,1 +1,1 @@
-"""Layouts of result tables, their identifiers, and files that are written whole."""
+"""Layouts of result tables, identifiers of rows, and files written completely or not at all."""

@@ -1,1 +1,1 @@
-"""Result tables: their layouts, and the rows of exact results."""
+"""Result tables before suppression of small counts: estimates, calibration and shared tables."""

@@ -1,4 +1,4 @@
-"""Calibrated estimates of a grid, and the verdicts that depend on them."""
+"""Calibrated estimates of a grid, and the diagnostics that depend on them."""
 
 from __future__ import annotations
 

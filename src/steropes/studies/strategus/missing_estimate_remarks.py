@@ -1,4 +1,4 @@
-"""Numbers of missing estimates, with their reasons, for the verdicts after a run."""
+"""Numbers of missing estimates with their reasons, in the report on what a run has done."""
 
 from __future__ import annotations
 

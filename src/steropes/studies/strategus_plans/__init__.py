@@ -1,4 +1,4 @@
-"""Plans of specifications of Strategus and ATLAS: reading, verdicts, translation."""
+"""Plans of Strategus and ATLAS specifications: what runs, with which differences from R."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of CharacterizationModule: which descriptions of cohorts are computed, and verdicts."""
+"""The plan of CharacterizationModule: which descriptions of cohorts are computed, and how."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of CohortDiagnosticsModule: which diagnostics of which cohorts, and verdicts."""
+"""The plan of CohortDiagnosticsModule: which diagnostics of which cohorts are computed."""
 
 from __future__ import annotations
 

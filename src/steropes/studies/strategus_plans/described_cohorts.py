@@ -1,4 +1,4 @@
-"""Cohorts that settings of descriptions refer to, and settings that come in lists."""
+"""Lookup of the cohorts that a characterization names, and settings that come in lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of CohortIncidenceModule: definitions that can be used, and verdicts on the analyses."""
+"""The plan of CohortIncidenceModule: which incidence rates are computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a specification: its cohorts, the modules that run, and a verdict on every part."""
+"""The plan of a specification: its cohorts, the modules that run, and what differs from R."""
 
 from __future__ import annotations
 

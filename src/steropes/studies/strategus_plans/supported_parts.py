@@ -1,4 +1,4 @@
-"""Verdicts on the parts of a specification: runs, runs with differences, or does not run.
+"""Whether each part of a specification runs, runs with differences from R, or does not run.
 
 After a run they say what ran, with the numbers of cohorts without entries and of estimates that are
 missing.

@@ -1,4 +1,4 @@
-"""Views of the page of results: a table with described columns, and the chart above it."""
+"""The definition of a view on the page of results: a table with columns, and a chart."""
 
 from __future__ import annotations
 

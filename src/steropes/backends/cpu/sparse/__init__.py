@@ -1,1 +1,1 @@
-"""Sparse lines of X, their conversions, products and Gram matrices."""
+"""Sparse matrices by rows or columns: conversions, products and Gram matrices."""

@@ -1,4 +1,4 @@
-"""Sparse matrices as lines, which are rows or columns, in the format of the kernels."""
+"""Sparse matrices stored by rows or by columns, in the arrays that the kernels read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data term of rows in shards that share risk sets.
+"""The negative log-likelihood of survival models whose rows are in shards that share risk sets.
 
 A step takes two rounds. In the first, shards send sums over risk sets, one number for each distinct
 event time. The totals determine the losses, which is all that a line search needs, and the steps of

@@ -1,4 +1,4 @@
-"""The data term of rows in shards: each request goes to all shards and the answers are summed.
+"""The negative log-likelihood of rows in shards: each shard answers, and the answers are summed.
 
 The shards' losses, gradients and Hessians add up to those of the model, so the steps are those of
 one machine. A step is one request for losses and gradients over the working set; a Hessian or the

@@ -1,4 +1,4 @@
-"""The data term of rows in shards that share a few thresholds.
+"""The negative log-likelihood of cumulative models whose rows are in shards.
 
 The thresholds are kept here. A step sends them with the coefficients, and shards answer with sums
 by threshold (`likelihoods.sharded_thresholds`). From their totals follow the gradient with the

@@ -1,1 +1,1 @@
-"""What a server or DuckDB must offer as a source of tables, dialects and types of columns."""
+"""Interfaces of servers and of DuckDB as sources of tables; SQL dialects and column types."""

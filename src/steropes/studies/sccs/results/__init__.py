@@ -1,1 +1,1 @@
-"""Exact results of case series: prepared intervals, diagnostics and tables."""
+"""Results of case series before small counts are suppressed: fits, diagnostics and tables."""

@@ -1,4 +1,4 @@
-"""Exact results of a case series."""
+"""Results of a case series before small counts are suppressed."""
 
 from __future__ import annotations
 
