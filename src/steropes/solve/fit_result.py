@@ -9,8 +9,8 @@ import numpy as np
 from ..backends.array_namespace import to_host
 from ..backends.backend_interface import Array
 from ..likelihoods.nuisance_parameter_state import Nuisance
+from .current_iterates import Iterate
 from .data_term import DataTerm
-from .proximal_newton.current_iterates import Iterate
 
 __all__ = ["Fit", "fits"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
@@ -110,6 +110,7 @@ class DeviceArray:
     """A tensor with NumPy's behaviour."""
 
     __array_ufunc__ = None  # NumPy's operators defer to the reflected ones below.
+    namespace_of: ClassVar[Callable[[torch.device], Any]]  # set by `device_array_functions`
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
@@ -131,9 +132,7 @@ class DeviceArray:
 
     def __array_namespace__(self) -> Any:
         """Return the functions of NumPy for arrays of this device."""
-        from .device_array_functions import functions_of  # It makes arrays of this class.
-
-        return functions_of(self.tensor.device)
+        return type(self).namespace_of(self.tensor.device)
 
     # -- attributes ------------------------------------------------------------------------------
 

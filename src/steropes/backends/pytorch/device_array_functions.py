@@ -168,3 +168,6 @@ class ArrayFunctions:
 def functions_of(device: torch.device) -> ArrayFunctions:
     """Return the functions for the arrays of a device."""
     return ArrayFunctions(device)
+
+
+DeviceArray.namespace_of = staticmethod(functions_of)  # It makes arrays of this class.

@@ -9,7 +9,7 @@ import numpy as np
 from ...backends.cpu import CpuBackend, Lines
 from ...backends.cpu.descent.block_cholesky import column_squares, strong_column_pairs
 from ...backends.thread_pool import ThreadPool, balanced_chunks
-from ..subproblem.preconditioners.correlated_pairs import collect_pairs
+from ..subproblem.correlated_pairs import collect_pairs
 from ..subproblem.subproblem_constants import PreconditionerPolicy
 
 __all__ = ["Correlations", "Piece", "correlations", "strong_pairs"]

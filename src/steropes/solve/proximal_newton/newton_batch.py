@@ -21,6 +21,7 @@ from ...backends.reductions_of_tall_arrays import column_max, row_any
 from ...likelihoods.nuisance_parameter_state import Nuisance
 from ...priors import GroupPenalty, Prior
 from .. import solver_constants as policies
+from ..current_iterates import Iterate
 from ..data_term import DataTerm
 from ..elastic_net_penalty import ElasticNetPenalty, continuation_factors
 from ..fit_result import Fit, fits
@@ -29,7 +30,6 @@ from ..optimality.optimality_certificate import violations_in_units
 from ..optimality.violations_outside_working_set import outside_violations
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..solver_constants import SolverPolicy
-from .current_iterates import Iterate
 from .descent_state import ColumnCheck, DescentEnd, DescentState, Violations
 from .hessian_updates import Hessians
 from .joining_columns import most_urgent

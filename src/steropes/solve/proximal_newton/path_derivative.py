@@ -17,10 +17,10 @@ from ...backends.array_namespace import array_namespace
 from ...backends.backend_interface import Array
 from ...backends.elementwise_row_blocks import map_rows
 from ...backends.reductions_of_tall_arrays import column_max, column_sum
+from ..current_iterates import Iterate
 from ..data_term import DataTerm
 from ..elastic_net_penalty import ElasticNetPenalty
 from ..solver_constants import DEFAULT, StepPolicy
-from .current_iterates import Iterate
 from .hessian_damping import Damping
 from .step_phases import Curvatures, minima
 

@@ -11,12 +11,12 @@ from ...backends.array_namespace import array_namespace, to_host
 from ...backends.backend_interface import Array
 from ...backends.elementwise_row_blocks import map_rows
 from ...backends.reductions_of_tall_arrays import column_all, column_max, column_sum, columns
+from ..current_iterates import Iterate
 from ..data_term import DataTerm, Trial
 from ..elastic_net_penalty import ElasticNetPenalty
 from ..quasi_newton.bfgs import BfgsPairs
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..subproblem import LowRank, QuadraticModel
-from .current_iterates import Iterate
 from .hessian_damping import Damping
 from .line_search import backtrack, rounding_slack
 

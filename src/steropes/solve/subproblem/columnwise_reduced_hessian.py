@@ -11,8 +11,8 @@ from ...backends.cpu.descent.block_cholesky import block_squares
 from ...backends.reductions_of_tall_arrays import column_any
 from ...backends.thread_pool import ThreadPool
 from .coordinate_sweeps import own_terms
+from .correlated_pairs import allocate_squares
 from .low_rank_hessian_terms import LowRank
-from .preconditioners.correlated_pairs import allocate_squares
 from .reduced_hessian import SINGLE_ROUNDING, ReducedHessian, Sweeps
 from .subproblem_constants import PreconditionerPolicy, SubproblemPolicy
 

@@ -10,9 +10,9 @@ from ...backends.reductions_of_tall_arrays import column_max, row_any
 from ...backends.thread_pool import ThreadPool
 from . import dense_products
 from .coordinate_sweeps import PanelSweeps, SingleSweeps
+from .correlated_pairs import allocate_squares, collect_pairs
 from .dense_products import ROWS_PER_TASK
 from .low_rank_hessian_terms import LowRank
-from .preconditioners.correlated_pairs import allocate_squares, collect_pairs
 from .reduced_hessian import ReducedHessian, Sweeps
 from .subproblem_constants import SubproblemPolicy
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...backends.backend_interface import Array
-from ..data_term import DataTerm
+from ..backends.backend_interface import Array
+from .data_term import DataTerm
 
 __all__ = ["Iterate"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....backends.thread_pool import ThreadPool
-from ..subproblem_constants import PreconditionerPolicy
+from ...backends.thread_pool import ThreadPool
+from .subproblem_constants import PreconditionerPolicy
 
 __all__ = ["allocate_squares", "collect_pairs"]
 
