@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.data.diagnostic_limits import FAILED_DRAWS
 from steropes.data.vector_checks import check_level
 from steropes.designs.target_trials.cloned_people import (
     Clones,
@@ -25,6 +24,7 @@ from steropes.designs.target_trials.emulation_diagnostics import (
     Row,
     censoring_table,
     diagnostics_table,
+    of_draws,
     of_weights,
 )
 from steropes.designs.target_trials.emulation_result import EmulatedTrial
@@ -245,7 +245,8 @@ class _Analysis:
             risks=risk_table(risks, level), contrasts=contrast_table(risks, level),
             weights=weights, censoring=self._censoring(),
             diagnostics=diagnostics_table(
-                [*self._followed(), *of_weights(weights, False), *_of_draws(bootstrap, len(draws))]
+                [*self._followed(), *of_weights(weights, False),
+                 *of_draws(bootstrap - len(draws), bootstrap)]
             ),
             protocol=protocol_table(trial, self._protocol(names, bootstrap)),
             estimand=_estimand(strategies), models={},
@@ -302,15 +303,6 @@ def _estimand(names: Sequence[str]) -> str:
         "suffice to predict deviations that matter for the event. The effect of a decision at "
         "time zero (intention to treat) is not estimated: clones have no such decision."
     )
-
-
-def _of_draws(asked: int, found: int) -> list[Row]:
-    """Return the share of bootstrap draws without an estimate."""
-    if not asked:
-        return []
-    share = 1 - found / asked
-    note = "" if share <= FAILED_DRAWS else "The errors describe only the draws with an estimate."
-    return [("share of draws without an estimate", share, FAILED_DRAWS, not note, note)]
 
 
 def _windows(grace: float | None, strategies: Windows | None) -> Windows:

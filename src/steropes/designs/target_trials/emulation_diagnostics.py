@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.data.diagnostic_limits import FAILED_DRAWS
 from steropes.designs.target_trials.sequential_trial_rows import TrialSequence
 
-__all__ = ["LARGEST_WEIGHT", "Row", "censoring_table", "diagnostics_table", "of_optimum",
-           "of_weights"]  # fmt: skip
+__all__ = ["LARGEST_WEIGHT", "Row", "censoring_table", "diagnostics_table", "of_draws",
+           "of_optimum", "of_weights"]  # fmt: skip
 
 # Weights that are larger let one person-interval stand for a thousand.
 LARGEST_WEIGHT = 1000.0
@@ -126,3 +127,13 @@ def of_optimum(model: Any) -> Iterator[Row]:
     value, limit = float(np.max(model.optimality_)), float(model.tol)
     note = "" if value <= limit else "The optimum is not certified; scale the covariates."
     yield "violation of the optimality conditions", value, limit, not note, note
+
+
+def of_draws(failed: int, draws: int) -> Iterator[Row]:
+    """Yield the share of bootstrap draws without an estimate, if there are draws."""
+    if draws:
+        share = failed / draws
+        note = (
+            "" if share <= FAILED_DRAWS else "The errors describe only the draws with an estimate."
+        )
+        yield "share of draws without an estimate", share, FAILED_DRAWS, not note, note

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.data import Surv
-from steropes.data.diagnostic_limits import FAILED_DRAWS
 from steropes.data.interval_weights import IntervalWeights
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
@@ -20,6 +19,7 @@ from steropes.designs.target_trials.emulation_diagnostics import (
     Row,
     censoring_table,
     diagnostics_table,
+    of_draws,
     of_optimum,
     of_positivity,
     of_weights,
@@ -268,7 +268,7 @@ def result_of(estimates: Estimates, refit: Refit, trial: TargetTrial | None) -> 
     drawn = None if draws is None else pd.DataFrame(draws, columns=names)[chosen]
     measure = "odds ratio" if pooled else "hazard ratio"
     checks: list[Row] = [*of_positivity(trials), *of_weights(weights, settings.stabilized)]
-    checks += [*_of_numerators(estimates), *_of_draws(failed, settings.bootstrap)]
+    checks += [*_of_numerators(estimates), *of_draws(failed, settings.bootstrap)]
     return EmulatedTrial(
         effects=effect_table(
             measure, values[chosen], V, drawn, settings.level, bool(settings.pairs)
@@ -347,16 +347,6 @@ def _draws(estimates: Estimates, model: Any, refit: Refit) -> tuple[NDArray | No
             "estimate, because too few people deviate or have the outcome; leave bootstrap out."
         )
     return np.array(out), settings.bootstrap - len(out)
-
-
-def _of_draws(failed: int, draws: int) -> Iterator[Row]:
-    """Yield the share of bootstrap draws without an estimate."""
-    if draws:
-        share = failed / draws
-        note = (
-            "" if share <= FAILED_DRAWS else "The errors describe only the draws with an estimate."
-        )
-        yield "share of draws without an estimate", share, FAILED_DRAWS, not note, note
 
 
 def _of_numerators(estimates: Estimates) -> Iterator[Row]:

@@ -21,8 +21,8 @@ from sklearn.base import clone
 from steropes.data.vector_checks import check_level
 from steropes.designs.target_trials.emulation_diagnostics import (
     Row,
-    censoring_table,
     diagnostics_table,
+    of_draws,
 )
 from steropes.designs.target_trials.emulation_result import EmulatedTrial
 from steropes.designs.target_trials.marginal_risks import (
@@ -32,10 +32,10 @@ from steropes.designs.target_trials.marginal_risks import (
 )
 from steropes.designs.target_trials.person_time import PersonTime, read_person_time
 from steropes.designs.target_trials.trial_protocol import TargetTrial, protocol_table
+from steropes.designs.time_varying.followed_strategies import FollowedStrategies, horizons_within
 from steropes.designs.time_varying.sustained_strategies import (
     PlanTargeting,
     Strategy,
-    planned_treatment,
     probabilities_of_plan,
     targeted_shares,
 )
@@ -43,10 +43,6 @@ from steropes.errors import DataError, SeparationError
 from steropes.models.estimators.fractional_logistic_regression import FractionalLogisticRegression
 
 __all__ = ["iterated_g_computation"]
-
-# Smallest share of those at risk who have followed a strategy so far.
-FOLLOWERS = 0.05
-FAILED = 0.1
 
 
 def iterated_g_computation(
@@ -181,64 +177,29 @@ def iterated_g_computation(
             "method='tmle' has no model of losses, and people are lost; take 'g-computation'."
         )
     targeting = PlanTargeting(treatment_model, bound) if method == "tmle" else None
-    analysis = _Analysis.of(rows, given, list(covariates), lags, horizons, model, targeting)
+    followed = FollowedStrategies.of(rows, given)
+    analysis = _Analysis(
+        followed, list(covariates), lags, horizons_within(horizons, followed.periods), model,
+        targeting,
+    )  # fmt: skip
     return analysis.result(int(bootstrap), level, random_state, protocol)
 
 
 @dataclass(frozen=True, repr=False)
 class _Analysis:
-    """Rows with the treatments that each strategy has for them."""
+    """The strategies, the columns of the models, and what is estimated."""
 
-    rows: PersonTime
-    when: NDArray[np.int64]
-    planned: Mapping[str, NDArray[np.int8]]
+    followed: FollowedStrategies
     covariates: list[str]
     lags: int
     horizons: NDArray[np.int64]
     model: Any
     targeting: PlanTargeting | None
 
-    @classmethod
-    def of(
-        cls, rows: PersonTime, strategies: Mapping[str, Strategy], covariates: list[str],
-        lags: int, horizons: Sequence[int] | None, model: Any, targeting: PlanTargeting | None,
-    ) -> _Analysis:  # fmt: skip
-        """Evaluate the strategies and check that they are followed."""
-        first = rows.period[rows.starts[:-1]]
-        if (first != first[0]).any():
-            raise DataError(
-                "People begin in different periods; count periods from the start of each person."
-            )
-        when = rows.period - first[0]
-        K = int(when.max()) + 1
-        wanted = np.arange(1, K + 1) if horizons is None else np.unique(np.asarray(horizons))
-        if not len(wanted) or wanted.min() < 1 or wanted.max() > K:
-            raise DataError(f"horizons must be numbers of periods from 1 to {K}.")
-        if len(strategies) < 2:
-            raise DataError("strategies needs two or more, of which the last is the reference.")
-        planned = {
-            name: planned_treatment(name, strategy, rows, when)
-            for name, strategy in strategies.items()
-        }
-        found = cls(rows, when, planned, covariates, lags, wanted, model, targeting)
-        for name in planned:
-            if not found.followers(name)[0]:
-                raise DataError(
-                    f"Nobody follows the strategy {name!r} in the first period; compare strategies "
-                    "that some people follow."
-                )
-        return found
-
-    def followers(self, name: str) -> NDArray[np.int64]:
-        """Count who has followed a strategy through each period."""
-        follows = self.follows(self.planned[name])
-        return np.bincount(self.when[follows], minlength=int(self.when.max()) + 1)
-
-    def follows(self, plan: NDArray) -> NDArray[np.bool_]:
-        """Return whether the person of each row has followed a plan so far."""
-        broken = np.cumsum(self.rows.treatment != plan)
-        before = np.append(0, broken)[self.rows.starts[:-1]]
-        return np.asarray(broken == before[self.rows.person])
+    @property
+    def rows(self) -> PersonTime:
+        """The observed rows."""
+        return self.followed.rows
 
     def inverse(self, plan: NDArray, people: NDArray) -> NDArray | None:
         """Compute inverse probabilities of following a plan so far; zero for others, (n,)."""
@@ -249,13 +210,15 @@ class _Analysis:
         if not self.lags:
             X = X.assign(**{"treatment (1 before)": rows.previous.astype(float)})
         chance = probabilities_of_plan(
-            X, rows.treatment, rows.previous, plan, self.when, people[rows.person],
+            X, rows.treatment, rows.previous, plan, self.followed.when, people[rows.person],
             self.targeting.model,
         )  # fmt: skip
         log = np.cumsum(np.log(np.maximum(chance, np.finfo(float).tiny)))
         start = np.append(0.0, log)[rows.starts[:-1]]
         so_far = np.exp(log - start[rows.person])
-        return np.where(self.follows(plan), 1 / np.maximum(so_far, self.targeting.bound), 0.0)
+        return np.where(
+            self.followed.follows(plan), 1 / np.maximum(so_far, self.targeting.bound), 0.0
+        )
 
     def columns(self, treatment: NDArray) -> pd.DataFrame:
         """Return the columns of the models, with treatments by row and their lags."""
@@ -266,7 +229,7 @@ class _Analysis:
         for lag in range(1, self.lags + 1):
             earlier = np.maximum(np.arange(self.rows.n) - lag, 0)
             moved = now.iloc[earlier].reset_index(drop=True)
-            moved = moved.where(pd.Series(self.when >= lag), 0.0)
+            moved = moved.where(pd.Series(self.followed.when >= lag), 0.0)
             parts.append(moved.add_suffix(f" ({lag} before)"))
         return pd.concat(parts, axis=1)
 
@@ -280,10 +243,10 @@ class _Analysis:
             Those of targeted risks; otherwise of no meaning.
         """
         observed = self.columns(self.rows.treatment).to_numpy()
-        out = np.empty((len(self.planned), len(self.horizons)))
-        influences = np.empty((len(self.horizons), len(self.planned), self.rows.people))
+        out = np.empty((len(self.followed.planned), len(self.horizons)))
+        influences = np.empty((len(self.horizons), len(self.followed.planned), self.rows.people))
         names = list(self.columns(self.rows.treatment))
-        for s, (name, plan) in enumerate(self.planned.items()):
+        for s, (name, plan) in enumerate(self.followed.planned.items()):
             under, inverse = self.columns(plan).to_numpy(), self.inverse(plan, people)
             for h, horizon in enumerate(self.horizons):
                 out[s, h], influences[h, s] = self._risk(
@@ -300,7 +263,7 @@ class _Analysis:
         later = np.full(rows.n, np.nan)
         influence = np.zeros(rows.people)
         for k in range(horizon - 1, -1, -1):
-            at = np.flatnonzero((self.when == k) & (people[rows.person] > 0))
+            at = np.flatnonzero((self.followed.when == k) & (people[rows.person] > 0))
             y = rows.outcome[at].astype(np.float64)
             known = np.ones(len(at), dtype=bool)
             if k < horizon - 1:
@@ -367,58 +330,20 @@ class _Analysis:
         if self.targeting is not None:
             n = self.rows.people
             covariance = np.einsum("hsi,hri->hsr", influences, influences) * n / (n - 1)
-        found = StrategyRisks(list(self.planned), self.horizons, risk, covariance, draws)
-        table = self._followed()
+        found = StrategyRisks(list(self.followed.planned), self.horizons, risk, covariance, draws)
         return EmulatedTrial(
             effects=pd.DataFrame(), risks=risk_table(found, level),
-            contrasts=contrast_table(found, level), weights=table, censoring=self._censoring(),
-            diagnostics=diagnostics_table(self._checks(table, bootstrap, draws)),
+            contrasts=contrast_table(found, level), weights=self.followed.table(),
+            censoring=self.followed.censoring(),
+            diagnostics=diagnostics_table(self._checks(bootstrap, draws)),
             protocol=protocol_table(trial, self._protocol(bootstrap)), estimand=_ESTIMAND,
             models={},
         )  # fmt: skip
 
-    def _followed(self) -> pd.DataFrame:
-        """Count people at risk and followers of each strategy by period."""
-        at_risk = np.bincount(self.when)
-        return pd.concat(
-            [
-                pd.DataFrame(
-                    {"strategy": name, "time": np.arange(1, len(at_risk) + 1), "at_risk": at_risk,
-                     "followers": self.followers(name)}
-                )
-                for name in self.planned
-            ],
-            ignore_index=True,
-        )  # fmt: skip
-
-    def _checks(self, table: pd.DataFrame, asked: int, draws: NDArray | None) -> list[Row]:
+    def _checks(self, asked: int, draws: NDArray | None) -> list[Row]:
         """Check positivity by period, and how many draws have an estimate."""
-        rows: list[Row] = [("people", float(self.rows.people), np.nan, True, "")]
-        used = table[table["time"] <= self.horizons.max()]
-        for name in self.planned:
-            own = used[used["strategy"] == name]
-            share = float((own["followers"] / own["at_risk"]).min())
-            note = (
-                ""
-                if share >= FOLLOWERS
-                else "Few or no people follow the strategy to the end, so that the risk rests on "
-                "the form of the models alone."
-            )
-            rows.append((f"least share of followers of {name!r}", share, FOLLOWERS, not note, note))
-        if draws is not None:
-            failed = 1 - len(draws) / asked
-            note = "" if failed <= FAILED else "Errors describe only draws with an estimate."
-            rows.append(("share of draws without an estimate", failed, FAILED, not note, note))
-        return rows
-
-    def _censoring(self) -> pd.DataFrame:
-        """Count how follow-ups end, by the first treatment."""
-        last = self.rows.starts[1:] - 1
-        event, lost = self.rows.outcome[last] == 1, self.rows.censored[last] == 1
-        reasons = {"outcome": event, "lost": lost & ~event, "end of follow-up": ~event & ~lost}
-        arm = 1 - self.rows.treatment[self.rows.starts[:-1]]
-        names = ("treated at first", "untreated at first")
-        return censoring_table(names, arm, self.when[last] + 1, reasons)
+        rows = self.followed.checks(int(self.horizons.max()))
+        return rows + list(of_draws(0 if draws is None else asked - len(draws), asked))
 
     def _protocol(self, bootstrap: int) -> TargetTrial:
         """Describe how each component of the target trial is emulated."""
@@ -428,7 +353,7 @@ class _Analysis:
             errors = f"{bootstrap} bootstrap draws of people"
         return TargetTrial(
             eligibility=f"The {self.rows.people:,} people of the data, from their first period",
-            strategies=", ".join(self.planned),
+            strategies=", ".join(self.followed.planned),
             assignment=f"In each period, as random given {', '.join(self.covariates)} so far",
             follow_up="From the first period to the outcome or loss",
             outcome="The outcome in each period of the data",

@@ -14,7 +14,6 @@ from scipy.special import expit, logit
 from sklearn.base import clone
 
 from steropes.design import null_design
-from steropes.designs.target_trials.person_time import PersonTime
 from steropes.errors import DataError, SeparationError
 from steropes.models.estimators.fractional_logistic_regression import FractionalLogisticRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression
@@ -42,13 +41,13 @@ class PlanTargeting:
 
 
 def planned_treatment(
-    name: str, strategy: Strategy, rows: PersonTime, when: NDArray
+    name: str, strategy: Strategy, rows: pd.DataFrame, when: NDArray
 ) -> NDArray[np.int8]:
-    """Return the treatment that a strategy has for each row."""
+    """Return the treatment that a strategy has for each row of covariates and ``period``."""
     if callable(strategy):
-        found = np.asarray(strategy(rows.data.assign(period=when)))
+        found = np.asarray(strategy(rows))
     elif isinstance(strategy, Integral | bool):
-        found = np.full(rows.n, int(strategy))
+        found = np.full(len(rows), int(strategy))
     else:
         plan = np.asarray(strategy)
         if plan.ndim != 1 or len(plan) <= when.max():
@@ -57,7 +56,7 @@ def planned_treatment(
                 "periods."
             )
         found = plan[when]
-    if found.shape != (rows.n,) or not np.isin(found, (0, 1)).all():
+    if found.shape != (len(rows),) or not np.isin(found, (0, 1)).all():
         raise DataError(f"The strategy {name!r} must be 0 or 1 for each row.")
     return found.astype(np.int8)
 
