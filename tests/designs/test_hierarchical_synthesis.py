@@ -93,7 +93,7 @@ def test_the_order_of_rows_does_not_matter_and_unusable_rows_are_left_out():
     again = hierarchical_synthesis(more.sample(frac=1, random_state=1))
     pd.testing.assert_frame_equal(pd.DataFrame(found.effects), pd.DataFrame(again.effects))
     assert found.controls == 20
-    found.effects.plot()
+    found.plot()
 
 
 def test_wrong_tables():

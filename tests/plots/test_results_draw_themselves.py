@@ -14,6 +14,8 @@ from matplotlib.axes import Axes
 import steropes
 from steropes import DataError, Laplace, Normal, Surv
 from steropes.data.plottable_result_tables import ResultTable
+from steropes.designs import compare_means, surveillance
+from steropes.designs.evidence.profile_interpolation import NormalProfile
 
 mpl.use("Agg")
 
@@ -213,6 +215,18 @@ RESULTS = {
     "confint": [lambda m: m.cox.confint(), lambda m: m.linear.confint(method="profile")],
     "alpha_summary": [lambda m: m.cumulative.alpha_summary()],
     "predict_quantile": [lambda m: m.cumulative.predict_quantile(m.X[:3], level=0.9)],
+    "designs.compare_means": [lambda m: compare_means(m.binary, m.X["drug"])],
+    "designs.disproportionality": [
+        lambda m: surveillance.disproportionality(
+            pd.DataFrame({"observed": [6], "drug_total": [60], "event_total": [30], "total": 900})
+        )
+    ],
+    "designs.correct_bias": [lambda m: surveillance.correct_bias(NormalProfile(0.8, 0.3), None)],
+    "designs.monitor_posteriors": [
+        lambda m: surveillance.monitor_posteriors(
+            pd.DataFrame({"look": [1, 2], "log_rr": [0.6, 0.7], "se": [0.5, 0.3]})
+        )
+    ],
     "cv_results_": [lambda m: m.searched.cv_results_, lambda m: m.criterion.cv_results_],
 }  # fmt: skip
 

@@ -28,7 +28,7 @@ __all__ = [
 
 T = TypeVar("T")
 # Plots whose lines or curves are named by columns of the table.
-LABELLED = ("forest", "hypothesis_tests", "interval_curves")
+LABELLED = ("forest", "hypothesis_tests", "interval_curves", "ratio_forest")
 
 
 def drawn_by(figure: str, result: object, **options: Any) -> Any:

@@ -312,6 +312,7 @@ def ratio_forest(
     table: pd.DataFrame,
     *,
     columns: tuple[str, str, str] = ("rr", "ci_95_lb", "ci_95_ub"),
+    labels: Sequence[str] = (),
     ratio: str = "Ratio",
     ax: Axes | None = None,
 ) -> Axes:
@@ -320,11 +321,13 @@ def ratio_forest(
     Parameters
     ----------
     table : DataFrame
-        Indexed by the labels of the lines. A missing ratio leaves its line empty; a limit of zero
-        or infinity becomes an arrow.
+        A row for each line. A missing ratio leaves its line empty; a limit of zero or infinity
+        becomes an arrow.
     columns : (str, str, str)
         Columns of the ratio, its lower and its upper limit. The default are those of
         ``GridResults.estimates()``; a study of one question has ``("hr", "lower", "upper")``.
+    labels : sequence of str
+        Columns whose values name the lines. Default: the index names them.
     ratio : str
         The label of the axis, such as "Hazard ratio".
     ax : matplotlib Axes, optional
@@ -359,6 +362,7 @@ def ratio_forest(
         raise DataError("Ratios and their limits cannot be negative.")
     with np.errstate(divide="ignore"):
         logs = np.log(values).set_axis(["coef", "lower", "upper"], axis=1)
+    logs.index = pd.Index(line_names(table, labels))
     return forest(logs, exponentiate=True, label=f"{ratio} (log scale)", ax=ax)
 
 

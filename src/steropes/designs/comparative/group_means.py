@@ -9,6 +9,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from steropes.data.paper_tables import Interval
+from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
 from steropes.designs.comparative.abadie_imbens import matching_estimate
 from steropes.designs.comparative.effect_table_rows import contrasts, is_ratio
@@ -31,7 +33,7 @@ def compare_means(
     estimand: str = "att",
     kind: Literal["HC0", "HC1"] = "HC1",
     level: float = 0.95,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compare the weighted means of an outcome.
 
     Errors come from the influence of each person on both means: w (y − mean) / Σw, plus the
@@ -68,7 +70,7 @@ def compare_means(
         One row per ``measure``: "target mean", "comparator mean", "difference", and, if all means
         are positive, "ratio" and, of an outcome of 0 and 1, "odds ratio"; with ``estimate``,
         ``se`` (of the logarithm for ratios), ``lower`` and ``upper``. ``attrs["errors"]`` names
-        the kind of errors.
+        the kind of errors. ``plot`` draws the measures as a forest.
 
     Raises
     ------
@@ -124,11 +126,13 @@ def compare_means(
         name = kind + ("" if cluster is None else " by clusters")
     binary = bool(np.isin(y[w > 0], (0.0, 1.0)).all())
     z = float(ndtri(0.5 + level / 2))
-    if pairs is not None:
-        return _with_replacement(y, t, means, pairs, estimand, z)
-    table = _measures(means, V, binary, z)
+    if pairs is None:
+        table = _measures(means, V, binary, z)
+    else:
+        table, name = _with_replacement(y, t, means, pairs, estimand, z), "Abadie and Imbens"
     table.attrs["errors"] = name
-    return table
+    shown = Interval("Effect", "estimate", "lower", "upper", level)
+    return present(table, "forest", intervals=(shown,), labels=("measure",), hidden=("se",))
 
 
 def _check_settings(
@@ -158,7 +162,6 @@ def _with_replacement(
         raise DataError("The pairs are not those of the weights; pass both of the same Matching.")
     table = _measures(means, np.full((2, 2), np.nan), False, z).iloc[:3]
     table.loc[2, ["se", "lower", "upper"]] = se, value - z * se, value + z * se
-    table.attrs["errors"] = "Abadie and Imbens"
     return table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,6 +68,21 @@ class HierarchicalSynthesis(FieldsInHtml):
     errors: ResultTable
     spread: pd.DataFrame
     controls: int
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the ratios of the outcomes with their limits.
+
+        Parameters
+        ----------
+        **options
+            As of `steropes.plots.forest`.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the plot.
+        """
+        return self.effects.plot(**options)
 
 
 @single_threaded_blas()

@@ -29,6 +29,7 @@ from steropes.designs.evidence.quadrature import (
     trapezoid_weights,
 )
 from steropes.designs.evidence.random_effects import effects_posterior
+from steropes.designs.values.plottable_effect_tables import DrawnEffect
 from steropes.errors import DataError
 
 __all__ = ["BiasDistribution", "CorrectedEffect", "correct_bias", "fit_bias"]
@@ -107,7 +108,7 @@ class BiasDistribution(FieldsInHtml):
 
 
 @dataclass(frozen=True)
-class CorrectedEffect(FieldsInHtml):
+class CorrectedEffect(DrawnEffect):
     """The posterior of an effect, corrected for systematic error, on the log scale.
 
     Attributes

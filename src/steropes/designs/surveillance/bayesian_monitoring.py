@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.data.paper_tables import Interval
+from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.controls.empirical_calibration import LEAST_CONTROLS
 from steropes.designs.evidence.profile_interpolation import NormalProfile, Profile
 from steropes.designs.surveillance.bayesian_bias_correction import (
@@ -31,7 +33,7 @@ def monitor_posteriors(
     controls_by: Sequence[str] = (),
     threshold: float = 0.95,
     robust: bool = False,
-) -> pd.DataFrame:
+) -> ResultTable:
     """Compute posterior probabilities of effects at each look at accruing data.
 
     At each look the systematic error is fitted to the likelihoods of its negative controls, and
@@ -110,8 +112,12 @@ def monitor_posteriors(
     columns = ["look", *keys, "log_rr", "se", "corrected", "lower", "upper", "probability",
                "threshold", "error_mean", "error_sd", "signal", "note"]  # fmt: skip
     if not made:
-        return pd.DataFrame(columns=columns)
-    return pd.DataFrame(pd.concat(made, ignore_index=True)[columns])
+        return ResultTable(columns=columns)
+    shown = Interval("Corrected log ratio", "corrected", "lower", "upper", 0.95)
+    return present(
+        pd.concat(made, ignore_index=True)[columns], "forest", intervals=(shown,),
+        labels=("look", *keys), exponentiate=True, label="Corrected ratio (log scale)",
+    )  # fmt: skip
 
 
 def _likelihood(line: dict[Any, Any]) -> Profile | None:

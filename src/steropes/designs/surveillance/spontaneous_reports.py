@@ -12,6 +12,8 @@ from scipy.special import digamma, expit, gammaln, logit
 from scipy.stats import gamma, norm
 
 from steropes.data.html_representations import FieldsInHtml
+from steropes.data.paper_tables import Interval
+from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.values.input_checks import require_numbers
 from steropes.errors import DataError
 
@@ -303,7 +305,7 @@ def report_counts(
     return observed.rename(columns={drug: "drug", event: "event"})
 
 
-def disproportionality(counts: pd.DataFrame, prior: GammaMixture | None = None) -> pd.DataFrame:
+def disproportionality(counts: pd.DataFrame, prior: GammaMixture | None = None) -> ResultTable:
     """Compute measures of disproportionality of pairs of a drug and an event.
 
     Parameters
@@ -320,7 +322,8 @@ def disproportionality(counts: pd.DataFrame, prior: GammaMixture | None = None) 
         The rows with ``expected``; ``ror``, ``ror_lower``, ``ror_upper`` (reporting odds ratio);
         ``prr``, ``prr_lower``, ``prr_upper`` (proportional reporting ratio) and ``chi2`` (Pearson);
         ``ic``, ``ic_lower``, ``ic_upper`` (information component); and with a prior ``ebgm``,
-        ``eb05``, ``eb95``. Ratios are nan where a cell is empty.
+        ``eb05``, ``eb95``. Ratios are nan where a cell is empty. ``plot`` draws the reporting odds
+        ratios.
 
     Raises
     ------
@@ -386,4 +389,14 @@ def disproportionality(counts: pd.DataFrame, prior: GammaMixture | None = None) 
         found["ebgm"] = prior.geometric_mean(a, expected)
         found["eb05"] = prior.quantile(0.05, a, expected)
         found["eb95"] = prior.quantile(0.95, a, expected)
-    return found
+    columns = ("ror", "ror_lower", "ror_upper")
+    shown = Interval("Reporting odds ratio", *columns, LEVEL)
+    names = tuple(name for name in ("drug", "event") if name in found)
+    return present(
+        found,
+        "ratio_forest",
+        columns=columns,
+        ratio=shown.caption,
+        intervals=(shown,),
+        labels=names,
+    )
