@@ -30,8 +30,11 @@ class Looks(ABC):
         """Compute the probabilities of 0, …, size − 1 new events, (nodes, size)."""
 
     @abstractmethod
-    def most_events(self, look: int, tilt: float) -> int:
-        """Return a number of cumulative events that is practically never exceeded."""
+    def most_events(self, look: int, tilt: float, least: int = 0) -> int:
+        """Return a number of cumulative events that is practically never exceeded.
+
+        It is at least ``least``, if so many events are possible.
+        """
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,9 @@ class PoissonLooks(Looks):
         new = self.sizes[look] - (self.sizes[look - 1] if look else 0.0)
         return np.asarray(poisson.pmf(np.arange(size), (new * np.exp(tilt))[:, None]))
 
-    def most_events(self, look: int, tilt: float) -> int:
+    def most_events(self, look: int, tilt: float, least: int = 0) -> int:
         """Return an extreme quantile."""
-        return int(poisson.isf(NEGLIGIBLE, self.sizes[look] * np.exp(tilt))) + 1
+        return max(int(poisson.isf(NEGLIGIBLE, self.sizes[look] * np.exp(tilt))) + 1, least)
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,6 @@ class BinomialLooks(Looks):
         p = expit(logit(self.p) + tilt)
         return np.asarray(binom.pmf(np.arange(size), new, p[:, None]))
 
-    def most_events(self, look: int, tilt: float) -> int:
+    def most_events(self, look: int, tilt: float, least: int = 0) -> int:
         """Return the number of events."""
         return int(self.sizes[look])

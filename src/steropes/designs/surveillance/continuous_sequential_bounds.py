@@ -8,16 +8,25 @@ r_c, for every c: a chain of Poisson increments between these times.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import exp1, gammainc, lambertw, roots_legendre
-from scipy.stats import gamma, poisson
+from scipy.stats import gamma, norm, poisson
 
 from steropes.data.html_representations import FieldsInHtml
-from steropes.designs.surveillance.sequential_bounds import check_alpha, check_count
+from steropes.designs.controls.empirical_calibration import SystematicError
+from steropes.designs.surveillance.sequential_bounds import (
+    check_alpha,
+    check_count,
+    check_ratio,
+    error_nodes,
+    with_new_events,
+)
 from steropes.errors import DataError
 
 __all__ = ["ContinuousBound", "conditional_poisson_bound", "continuous_poisson_bound"]
@@ -63,8 +72,10 @@ class ContinuousBound(FieldsInHtml):
     planned: float
     min_events: int
     delay: float = 0.0
+    # The probability of no signal and the expected size at the end, at a ratio of rates.
+    _course: Callable[[float], tuple[float, float]] = field(kw_only=True, repr=False, compare=False)
 
-    def power(self, ratio: float) -> dict[str, float]:
+    def power(self, ratio: float) -> pd.Series:
         """Compute the power at a ratio of rates, and the time until a signal.
 
         Parameters
@@ -74,27 +85,29 @@ class ContinuousBound(FieldsInHtml):
 
         Returns
         -------
-        dict
-            ``power``; ``size_at_signal``, the mean of the events that are expected without an
-            effect at the time of a signal, if there is one; ``expected_size`` at the end.
+        Series
+            ``power``; ``size_at_signal``, the mean size at a signal, if there is one;
+            ``expected_size`` at the end. Sizes are numbers of events as in ``planned``: those
+            expected without an effect, or those observed if historical events are compared.
 
         Raises
         ------
         DataError
             The ratio is not positive.
         """
-        if not (np.isfinite(ratio) and ratio > 0):
-            raise DataError(f"ratio must be positive, not {ratio!r}.")
-        times, counts = _boundary(self.bound, self.planned, self.min_events, self.delay)
-        quiet, mean = _no_signal(times[:, None], counts, ratio, self.delay)
-        power = 1 - float(quiet[0])
-        size = float(mean[0])
-        at_signal = (size - self.planned * (1 - power)) / power
-        return {"power": power, "size_at_signal": at_signal, "expected_size": size}
+        quiet, size = self._course(check_ratio("ratio", ratio))
+        power = 1 - quiet
+        at_signal = (size - self.planned * quiet) / power if power > 0 else np.nan
+        return pd.Series({"power": power, "size_at_signal": at_signal, "expected_size": size})
 
 
 def continuous_poisson_bound(
-    planned: float, *, alpha: float = 0.05, min_events: int = 1, delay: float = 0.0
+    planned: float,
+    *,
+    alpha: float = 0.05,
+    min_events: int = 1,
+    delay: float = 0.0,
+    systematic_error: SystematicError | None = None,
 ) -> ContinuousBound:
     """Compute the bound of a sequential test of Poisson events at every event (MaxSPRT).
 
@@ -108,6 +121,8 @@ def continuous_poisson_bound(
         Least number of events for a signal.
     delay : float, default 0
         Expected events before the first test.
+    systematic_error : SystematicError, optional
+        Systematic error of negative controls, over which the null is averaged.
 
     Returns
     -------
@@ -117,7 +132,7 @@ def continuous_poisson_bound(
     Raises
     ------
     DataError
-        A setting has no meaning.
+        A setting has no meaning, or the systematic error is too large.
 
     See Also
     --------
@@ -125,7 +140,8 @@ def continuous_poisson_bound(
 
     References
     ----------
-    Kulldorff and others (2011), Sequential Analysis 30:58–78.
+    Kulldorff and others (2011), Sequential Analysis 30:58–78. Schuemie and others (2023),
+    Statistics in Medicine 42:619–631 (systematic error).
 
     Examples
     --------
@@ -133,7 +149,7 @@ def continuous_poisson_bound(
     >>> found = continuous_poisson_bound(10)
     >>> round(found.bound, 6)
     3.467952
-    >>> round(found.power(2)["power"], 4)
+    >>> round(float(found.power(2)["power"]), 4)
     0.6851
     """
     check_alpha(alpha)
@@ -143,16 +159,27 @@ def continuous_poisson_bound(
     if not 0 <= delay < planned:
         raise DataError(f"delay must be between 0 and planned={planned:g}, not {delay!r}.")
 
-    def error(bound: float) -> float:
-        times, counts = _boundary(bound, planned, min_events, delay)
-        return 1 - float(_no_signal(times[:, None], counts, 1.0, delay)[0][0])
+    tilt, weights = error_nodes(systematic_error, planned)
 
-    bound = _root(error, alpha)
-    return ContinuousBound(bound, error(bound), float(planned), int(min_events), float(delay))
+    def course(bound: float, ratio: float) -> tuple[float, float]:
+        times, counts = _boundary(bound, planned, min_events, delay)
+        return _of_known_rate(times, counts, tilt, weights, delay, ratio)
+
+    bound = _root(lambda bound: 1 - course(bound, 1.0)[0], alpha)
+    times, counts = _boundary(bound, planned, min_events, delay)
+    own = partial(_of_known_rate, times, counts, tilt, weights, delay)
+    return ContinuousBound(
+        bound, 1 - own(1.0)[0], float(planned), int(min_events), float(delay), _course=own
+    )
 
 
 def conditional_poisson_bound(
-    events: int, historical_events: int, *, alpha: float = 0.05, min_events: int = 1
+    events: int,
+    historical_events: int,
+    *,
+    alpha: float = 0.05,
+    min_events: int = 1,
+    systematic_error: SystematicError | None = None,
 ) -> ContinuousBound:
     """Compute the bound of a sequential test against a historical rate (CMaxSPRT).
 
@@ -169,6 +196,8 @@ def conditional_poisson_bound(
         Probability of a signal without an effect (one-sided).
     min_events : int, default 1
         Least number of events for a signal.
+    systematic_error : SystematicError, optional
+        Systematic error of negative controls, over which the null is averaged.
 
     Returns
     -------
@@ -180,7 +209,7 @@ def conditional_poisson_bound(
     Raises
     ------
     DataError
-        A number is not a positive whole number.
+        A number is not a positive whole number, or the systematic error is too large.
 
     Notes
     -----
@@ -205,33 +234,100 @@ def conditional_poisson_bound(
     if min_events > events:
         raise DataError(f"min_events={min_events} is more than events={events}.")
     counts = np.arange(min_events, int(events) + 1)
-    x, weights = _historical_time(int(historical_events))
+    x, weights = _historical_time(int(historical_events), systematic_error)
 
-    def error(bound: float) -> float:
-        ratios = np.array([_time_ratio(int(k), int(historical_events), bound) for k in counts])
-        quiet, _ = _no_signal(ratios[:, None] * x, counts, 1.0)
-        return float(weights @ (1 - quiet))
+    def times(bound: float) -> NDArray:
+        ratios = [_time_ratio(int(k), int(historical_events), bound) for k in counts]
+        return np.array(ratios)[:, None] * x
 
-    bound = _root(error, alpha)
-    return ContinuousBound(bound, error(bound), float(events), int(min_events))
+    bound = _root(
+        lambda bound: 1 - _of_historical_rate(times(bound), counts, weights, 1.0)[0], alpha
+    )
+    own = partial(_of_historical_rate, times(bound), counts, weights)
+    return ContinuousBound(bound, 1 - own(1.0)[0], float(events), int(min_events), _course=own)
 
 
-def _historical_time(events: int) -> tuple[NDArray, NDArray]:
+def _of_known_rate(
+    times: NDArray, counts: NDArray, tilt: NDArray, weights: NDArray, delay: float, ratio: float
+) -> tuple[float, float]:
+    """Compute the probability of no signal, and the expected events at the end without an effect.
+
+    Parameters
+    ----------
+    times, counts : ndarray, shape (k,)
+        The boundary.
+    tilt, weights : ndarray, shape (nodes,)
+        Systematic errors and their probabilities.
+    delay : float
+        Time of the first test.
+    ratio : float
+        Ratio of rates.
+    """
+    every = np.repeat(times[:, None], len(tilt), axis=1)
+    quiet, mean = _no_signal(every, counts, ratio * np.exp(tilt), delay)
+    return float(weights @ quiet[-1]), float(weights @ mean)
+
+
+def _of_historical_rate(
+    times: NDArray, counts: NDArray, weights: NDArray, ratio: float
+) -> tuple[float, float]:
+    """Compute the probability of no signal, and the expected number of events at the end.
+
+    Parameters
+    ----------
+    times : ndarray, shape (k, nodes)
+        The boundary for each historical person-time, at a rate of one.
+    counts : ndarray of int, shape (k,)
+        Its numbers of events.
+    weights : ndarray, shape (nodes,)
+        Probabilities of the historical person-times.
+    ratio : float
+        Ratio of rates.
+    """
+    quiet, _ = _no_signal(times, counts, np.full(len(weights), ratio))
+    # Whoever has a signal at a number of events has it when the last of these happens.
+    left = quiet @ weights
+    at_count = -np.diff(left, prepend=1.0)
+    return float(left[-1]), float(counts @ at_count + counts[-1] * left[-1])
+
+
+def _historical_time(events: int, error: SystematicError | None) -> tuple[NDArray, NDArray]:
     """Return nodes and weights of person-time in which there are so many events, at a rate of one.
 
-    The period ends at an arbitrary moment between two events (Silva, Li and Kulldorff 2019): it is
-    the time of the last event, and a uniform share of an exponential time, with density E₁.
+    A systematic error multiplies the later rate, which is as if it multiplied this time.
     """
     t, w = roots_legendre(NODES)
     low, high = gamma.ppf(TAIL, events), gamma.isf(TAIL, events + 1)
     x, step = low + (high - low) * (t + 1) / 2, w * (high - low) / 2
+    weights = _density(x, events) * step
+    weights /= weights.sum()
+    if error is None or error.sd == 0:
+        return x * np.exp(0.0 if error is None else error.mean), weights
+    tilt, mass = error_nodes(error, events)
+    first, last = np.log(low) + tilt.min(), np.log(high) + tilt.max()
+    t, w = roots_legendre(2 * NODES)
+    z, step = first + (last - first) * (t + 1) / 2, w * (last - first) / 2
+    # The density of the sum of two logarithms: sum over the nodes of the narrower one.
+    if error.sd * np.sqrt(events) > 1:
+        density = norm.pdf(z[:, None], np.log(x) + error.mean, error.sd) @ weights
+    else:
+        time = np.exp(z[:, None] - tilt)
+        density = (_density(time, events) * time) @ mass
+    return np.exp(z), density * step / (density * step).sum()
+
+
+def _density(x: NDArray, events: int) -> NDArray:
+    """Compute the density of person-time that ends at an arbitrary moment between two events.
+
+    It is the time of the last event, and a uniform share of an exponential time, with density E₁
+    (Silva, Li and Kulldorff 2019).
+    """
+    t, w = roots_legendre(NODES)
     # ∫ γ(x − y) E₁(y) dy with y = x s³, which has no singularity at s = 0.
     s, inner = (t + 1) / 2, w / 2
-    y = x[:, None] * s**3
-    values = gamma.pdf(x[:, None] - y, events) * exp1(y) * 3 * s**2 * x[:, None]
-    density = values @ inner
-    weights = density * step
-    return x, weights / weights.sum()
+    y = x[..., None] * s**3
+    values = gamma.pdf(x[..., None] - y, events) * exp1(y) * 3 * s**2 * x[..., None]
+    return np.asarray(values @ inner)
 
 
 def _root(error: Callable[[float], float], alpha: float) -> float:
@@ -240,6 +336,11 @@ def _root(error: Callable[[float], float], alpha: float) -> float:
         raise DataError(
             "Even without a bound the probability of a signal is below alpha; plan more events, "
             "or lower alpha or min_events."
+        )
+    if error(HIGHEST) > alpha:
+        raise DataError(
+            f"With so large a systematic error the bound exceeds {HIGHEST:g}; test at looks in "
+            "groups (poisson_bound), or improve the analysis of the controls."
         )
     return float(brentq(lambda bound: error(bound) - alpha, 0.0, HIGHEST, xtol=1e-13))
 
@@ -279,9 +380,9 @@ def _time_ratio(count: int, historical: int, bound: float) -> float:
 
 
 def _no_signal(
-    times: NDArray, counts: NDArray, ratio: float, delay: float = 0.0
+    times: NDArray, counts: NDArray, rates: NDArray, delay: float = 0.0
 ) -> tuple[NDArray, NDArray]:
-    """Compute the probability of no signal, and the expected time at which the test ends.
+    """Compute the probabilities of no signal, and the expected time at which the test ends.
 
     Parameters
     ----------
@@ -289,31 +390,33 @@ def _no_signal(
         Increasing times.
     counts : ndarray of int, shape (k,)
         Increasing counts; reaching one until its time is a signal.
-    ratio : float
-        Ratio of rates.
+    rates : ndarray, shape (nodes,)
+        Rates of events.
     delay : float, default 0
         Time of the first test.
 
     Returns
     -------
-    quiet, mean : ndarray, shape (nodes,)
+    quiet : ndarray, shape (k, nodes)
+        Probability of no signal up to each time.
+    mean : ndarray, shape (nodes,)
+        Expected time of the end.
     """
     nodes = times.shape[1]
     mean = before = np.full(nodes, delay)
-    state = np.ones((nodes, 1))
+    state, rates = np.ones((nodes, 1)), rates[:, None]
     if delay > 0:
-        state = np.tile(poisson.pmf(np.arange(counts[0]), delay * ratio), (nodes, 1))
-    for now, count in zip(times, counts, strict=True):
-        rate = (now - before) * ratio
+        state = poisson.pmf(np.arange(counts[0]), delay * rates)
+    quiet = np.empty(times.shape)
+    for k, (now, count) in enumerate(zip(times, counts, strict=True)):
+        means = (now - before)[:, None] * rates
         size = int(count)
-        new = poisson.pmf(np.arange(size), rate[:, None])
+        new = poisson.pmf(np.arange(size), means)
         # The expected time in this interval without a signal, from each number of events.
-        arrived = gammainc(np.arange(1, size + 1), rate[:, None])
-        stay = np.cumsum(arrived, axis=1) / ratio
+        arrived = gammainc(np.arange(1, size + 1), means)
+        stay = np.cumsum(arrived, axis=1) / rates
         start = state.shape[1]
         mean = mean + (state * stay[:, size - 1 - np.arange(start)]).sum(axis=1)
-        longer = np.zeros((nodes, size))
-        for i in range(start):
-            longer[:, i:] += state[:, i : i + 1] * new[:, : size - i]
-        state, before = longer, now
-    return state.sum(axis=1), mean
+        state, before = with_new_events(state, new), now
+        quiet[k] = state.sum(axis=1)
+    return quiet, mean

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
+from numbers import Integral, Real
 from typing import cast
 
 import numpy as np
 import pandas as pd
-from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import ArrayLike, NDArray
+from scipy.signal import fftconvolve
+from scipy.special import roots_legendre
 
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.controls.empirical_calibration import SystematicError
@@ -24,12 +25,15 @@ from steropes.errors import DataError
 
 __all__ = [
     "SequentialBound", "binomial_bound", "check_alpha", "check_count", "check_events",
-    "check_spending", "poisson_bound",
+    "check_ratio", "check_spending", "error_nodes", "poisson_bound", "with_new_events",
 ]  # fmt: skip
 
-# Nodes of the quadrature over systematic error, exact to the digits of EmpiricalCalibration's
-# examples from 40 on.
-NODES = 60
+# The quadrature over systematic error: its range in standard deviations, beyond which are 1e-13 of
+# the errors, and its nodes. The probability of a signal changes over 1/√events, so that more nodes
+# are needed with many events; 20 nodes for each such width give seven digits or more.
+REACH, NODES, NODES_PER_WIDTH = 7.5, 60, 20
+# Products of lengths from which a convolution by Fourier transforms is faster.
+LONG = 20_000
 # Statistics that differ by less are equal: rounding errors of logarithms.
 EQUAL = 1e-9
 
@@ -94,7 +98,7 @@ class SequentialBound(FieldsInHtml):
         DataError
             The ratio is not positive.
         """
-        log_ratio = np.log(_positive("ratio", ratio))
+        log_ratio = np.log(check_ratio("ratio", ratio))
         tilt, weights = self._nodes
         thresholds = self.table["events"].to_numpy()
         signal = _signals(self._looks, thresholds, tilt + log_ratio, weights)
@@ -268,7 +272,7 @@ def binomial_bound(
     new = _increments("events", events)
     if (new != np.round(new)).any():
         raise DataError("events must be whole numbers of events between looks.")
-    looks = BinomialLooks(np.cumsum(new), 1 / (1 + _positive("control_ratio", control_ratio)))
+    looks = BinomialLooks(np.cumsum(new), 1 / (1 + check_ratio("control_ratio", control_ratio)))
     return _bound(looks, alpha, min_events, systematic_error, spending)
 
 
@@ -312,11 +316,21 @@ def _increments(name: str, values: ArrayLike) -> NDArray:
     return new
 
 
-def _positive(name: str, value: float) -> float:
+def check_ratio(name: str, value: float) -> float:
     """Return a positive number, and refuse others."""
-    if not (np.isfinite(value) and value > 0):
+    if not (isinstance(value, Real) and np.isfinite(value) and value > 0):
         raise DataError(f"{name} must be positive, not {value!r}.")
     return float(value)
+
+
+def error_nodes(error: SystematicError | None, events: float) -> tuple[NDArray, NDArray]:
+    """Return values of a systematic error and their probabilities, for so many events in all."""
+    if error is None or error.sd == 0:
+        return np.array([0.0 if error is None else error.mean]), np.ones(1)
+    t, w = roots_legendre(NODES + int(NODES_PER_WIDTH * error.sd * np.sqrt(events)))
+    x = REACH * t
+    mass = w * np.exp(-(x**2) / 2)
+    return error.mean + error.sd * x, mass / mass.sum()
 
 
 def _bound(
@@ -329,10 +343,7 @@ def _bound(
     """Compute a flat bound, or the bounds that spend the error by look."""
     check_alpha(alpha)
     check_count("min_events", min_events)
-    tilt, weights = np.zeros(1), np.ones(1)
-    if error is not None:
-        x, w = hermegauss(NODES)
-        tilt, weights = error.mean + error.sd * x, w / w.sum()
+    tilt, weights = error_nodes(error, float(looks.sizes[-1]))
     if spending is None:
         bound, thresholds = _flat(looks, alpha, min_events, tilt, weights)
     else:
@@ -349,7 +360,7 @@ def _flat(
 ) -> tuple[float, NDArray]:
     """Return the least attainable bound with an error of at most alpha, by bisection."""
     counts = [
-        np.arange(least, max(looks.most_events(k, float(tilt.max())), least) + 1.0)
+        np.arange(least, looks.most_events(k, float(tilt.max()), least) + 1.0)
         for k in range(len(looks.sizes))
     ]
     statistics = [looks.statistic(c, k) for k, c in enumerate(counts)]
@@ -381,7 +392,7 @@ def _spent(looks: Looks, limits: NDArray, least: int, tilt: NDArray, weights: ND
     """Return the least events at each look with which the error stays within its limits."""
     thresholds = np.full(len(limits), np.nan)
     for look, limit in enumerate(limits):
-        most = max(looks.most_events(look, float(tilt.max())), least)
+        most = looks.most_events(look, float(tilt.max()), least)
         low, high = least, most + 1
         while low < high:
             middle = (low + high) // 2
@@ -404,15 +415,17 @@ def _signals(looks: Looks, thresholds: Sequence[float] | NDArray, tilt: NDArray,
         size = extreme if np.isnan(least) else int(least)
         new = looks.new_events(look, size, tilt)
         before = state.sum(axis=1)
-        state = _convolved(state, new)
+        state = with_new_events(state, new)
         if not np.isnan(least):
             found[look] = float(weights @ np.maximum(before - state.sum(axis=1), 0.0))
     return found
 
 
-def _convolved(state: NDArray, new: NDArray) -> NDArray:
+def with_new_events(state: NDArray, new: NDArray) -> NDArray:
     """Add new events: convolve the rows of both, up to the last column of ``new``."""
     size = new.shape[1]
+    if size * state.shape[1] > LONG:
+        return np.maximum(fftconvolve(state, new, axes=1)[:, :size], 0.0)
     padded = np.concatenate([np.zeros((len(new), state.shape[1] - 1)), new], axis=1)
     windows = np.lib.stride_tricks.sliding_window_view(padded, state.shape[1], axis=1)[:, :size]
     return cast(NDArray, np.einsum("nji,ni->nj", windows, state[:, ::-1]))
