@@ -53,6 +53,7 @@ MODULES = (
     "steropes.studies.diagnostics",
     "steropes.studies.federation",
     "steropes.studies.grids",
+    "steropes.studies.monitoring",
     "steropes.studies.sccs",
     "steropes.studies.settings",
     "steropes.studies.specifications",

@@ -67,7 +67,16 @@ COMMANDS = (info, warm)
 # The order of the help; further commands follow.
 ORDER = (
     *("study", "demo", "info", "warm", "grid", "concepts", "combine", "sccs", "sccs_grid"),
-    *("strategus", "cohorts", "case_only", "view", "monitor", "tree_scan", "federate"),
+    *(
+        "strategus",
+        "cohorts",
+        "case_only",
+        "view",
+        "monitor",
+        "tree_scan",
+        "condition_scan",
+        "federate",
+    ),
 )
 
 

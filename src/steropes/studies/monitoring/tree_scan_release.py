@@ -7,12 +7,13 @@ import pandas as pd
 
 from steropes.designs.surveillance import TreeScan
 from steropes.studies.disclosure import DisclosureRules, site_rules
-from steropes.studies.disclosure.disclosive_digit_rounding import to_digits
+from steropes.studies.disclosure.disclosive_digit_rounding import smd_unit, to_digits, to_unit
 
-__all__ = ["released_cuts"]
+__all__ = ["released_cuts", "released_diagnostics", "released_people"]
 
 # Significant digits of expected cases and of ratios.
 DIGITS = 2
+RARE = 0.05  # The assumed share of people with a covariate.
 
 
 def released_cuts(
@@ -79,3 +80,48 @@ def _with_ratio(found: pd.DataFrame, expected: pd.Series) -> pd.DataFrame:
         expected=to_digits(expected.to_numpy(dtype=float), DIGITS),
         ratio=to_digits(ratio.to_numpy(dtype=float), DIGITS),
     )
+
+
+def released_people(attrition: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+    """Return the people left by each rule, as multiples of the smallest count, in text.
+
+    The rules leave overlapping groups, whose people have the outcomes of the cuts.
+
+    Parameters
+    ----------
+    attrition : DataFrame
+        ``rule`` and a column of numbers for each arm.
+    rules : DisclosureRules
+        Rules of the release.
+    """
+    found = attrition.copy()
+    for name in found.columns.drop("rule"):
+        counts = [rules.coarse(int(n)) for n in found[name]]
+        found[name] = [f"<{-n}" if n < 0 else f"{n}" for n in counts]
+    return found
+
+
+def released_diagnostics(
+    checks: pd.DataFrame, smallest: int, rules: DisclosureRules
+) -> pd.DataFrame:
+    """Return diagnostics with the digits that hide few people, and verdicts on these numbers.
+
+    Parameters
+    ----------
+    checks : DataFrame
+        ``diagnostic``, ``value`` and ``limit``. Shares must be above the limit, differences below.
+    smallest : int
+        People of the smaller arm.
+    rules : DisclosureRules
+        Rules of the release.
+    """
+    unit = 0.0 if rules.open else smd_unit(RARE, RARE, max(smallest, 1), rules.least)
+    rows = []
+    for name, value, limit in checks.itertuples(index=False):
+        share = str(name).startswith("share")
+        shown = rules.stepped(value, smallest) if share else to_unit(value, unit)
+        passed = "not released"
+        if np.isfinite(shown):
+            passed = "yes" if (shown >= limit if share else shown <= limit) else "no"
+        rows.append((name, shown, limit, passed))
+    return pd.DataFrame(rows, columns=["diagnostic", "value", "limit", "passed"])
