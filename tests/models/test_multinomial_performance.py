@@ -21,8 +21,8 @@ from steropes import (
     validate_by_group,
 )
 from steropes.design import null_design
+from steropes.infer.multinomial_performance import log_odds_of_class
 from steropes.models.families.family import ValidationData
-from steropes.models.families.multinomial_performance import log_odds_of_class
 from steropes.models.families.performance_measures import performance
 
 N, P = 300, 4

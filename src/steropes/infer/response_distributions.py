@@ -24,6 +24,9 @@ __all__ = [
     "null_predictor",
 ]
 
+# Newton steps of an intercept alone, and the size of the last one; the likelihood is concave.
+INTERCEPT_STEPS, SMALL_STEP = 100, 1e-12
+
 
 class ResponseDistribution(ABC):
     """Base class of distributions of y given η; all arrays are (n,).
@@ -214,6 +217,25 @@ class NegativeBinomialResponse(ResponseDistribution):
             return PoissonResponse().unit_deviance(y, mean)
         log_ratio = np.log1p(a * (y - mean) / (1.0 + a * mean))
         return 2.0 * (xlogy(y, y) - xlogy(y, mean) - (y + 1.0 / a) * log_ratio)
+
+    def intercept(self, y: np.ndarray, w: np.ndarray, own: np.ndarray, start: float) -> float:
+        """Compute the intercept with the largest likelihood by Newton's method from ``start``.
+
+        Parameters
+        ----------
+        y, w, own : (n,) arrays
+            Counts, weights, and the known terms of η.
+        """
+        rate, a = start, self.dispersion
+        for _ in range(INTERCEPT_STEPS):
+            mean = np.exp(rate + own)
+            step = (w @ ((y - mean) / (1.0 + a * mean))) / (
+                w @ (mean * (1.0 + a * y) / (1.0 + a * mean) ** 2)
+            )
+            rate += float(np.clip(step, -1.0, 1.0))
+            if abs(step) < SMALL_STEP:
+                break
+        return rate
 
 
 def null_predictor(

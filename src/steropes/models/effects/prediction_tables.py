@@ -14,6 +14,7 @@ from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.inference_constants import BLOCKS
+from ...infer.linear_dependence import square_root
 from ...infer.response_distributions import NormalResponse
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.default_standard_errors import name_errors, refuse_errors_not_asked_for
@@ -26,7 +27,6 @@ __all__ = [
     "mean_response_slope",
     "predict_terms",
     "prediction_table",
-    "square_root",
 ]
 
 Scale = Literal["linear", "response", "ratio", "observation"]
@@ -291,10 +291,3 @@ def _columns_of_terms(model: Estimator, X: MatrixLike) -> np.ndarray:
     D = np.zeros((design.p, backend.lanes(design.p)))
     np.fill_diagonal(D, design.scale)
     return np.asarray(backend.to_host(design.matmul(D, backend))[:, : design.p] + design.center)
-
-
-def square_root(V: np.ndarray) -> np.ndarray:
-    """Compute L with V = L L' of a covariance matrix, from the eigenvalues of its correlations."""
-    size = np.sqrt(np.where(np.diag(V) > 0, np.diag(V), 1.0))
-    values, vectors = np.linalg.eigh(V / size / size[:, None])
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) * size[:, None])

@@ -22,9 +22,6 @@ from .count_regression import CountRegression
 
 __all__ = ["NegativeBinomialRegression"]
 
-# Newton steps for the single best rate.
-RATE_STEPS = 100
-
 
 class NegativeBinomialRegression(CountRegression):
     """Negative binomial regression (NB2) with a prior on the coefficients.
@@ -207,13 +204,6 @@ class NegativeBinomialRegression(CountRegression):
 
     def _best_rate(self, y: np.ndarray, w: np.ndarray, own: np.ndarray) -> float:
         """Return the intercept with the largest likelihood at known terms ``own`` (n,) of η."""
-        rate, a = super()._best_rate(y, w, own), self.dispersion_
-        for _ in range(RATE_STEPS):
-            mean = np.exp(rate + own)
-            step = (w @ ((y - mean) / (1.0 + a * mean))) / (
-                w @ (mean * (1.0 + a * y) / (1.0 + a * mean) ** 2)
-            )
-            rate += float(np.clip(step, -1.0, 1.0))
-            if abs(step) < 1e-12:
-                break
-        return rate
+        return NegativeBinomialResponse(self.dispersion_).intercept(
+            y, w, own, super()._best_rate(y, w, own)
+        )

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from ...fit import Problem
-from ...likelihoods.multinomial_likelihood import MultinomialLikelihood
-from .family import ValidationData
-from .multinomial_performance import (
+from ...infer.multinomial_performance import (
     class_predictors,
     mean_auc,
     multinomial_brier,
     multinomial_performance,
 )
+from ...likelihoods.multinomial_likelihood import MultinomialLikelihood
+from .family import ValidationData
 from .response_families import ClassFamily
 
 __all__ = ["MULTINOMIAL"]

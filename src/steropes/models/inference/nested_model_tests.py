@@ -13,17 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from ...backends import host_backend
 from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
-from ...fit import Problem
-from ...likelihoods import CoxLikelihood
+from ...infer.linear_dependence import columns_outside
 from ..fitting.default_standard_errors import name_errors
 from ..fitting.fit_steps import Estimator
 
 __all__ = ["compare_nested_fits"]
 
-# Columns are combinations of others up to this relative distance.
-NOTHING = 1e-6
-# Random combinations of rows that are computed at a time, and beyond the number of columns.
-SKETCHES, MORE_SKETCHES = 32, 8
 # Log-likelihoods that differ by less than this, relative to their size, are equal.
 EQUAL = 1e-7
 
@@ -124,60 +119,17 @@ def _refuse_incomparable(first: Any, other: Any, i: int) -> None:
 
 
 def _refuse_unless_nested(small: Any, large: Any, i: int) -> None:
-    """Refuse a model with a column that is no linear combination of those of the larger one.
-
-    Random combinations of the rows, more than there are columns, have the linear dependences of
-    all rows with probability one, and need no dense copy of X. Combinations that add up to zero,
-    in each stratum if the model has any, do not see constants, which an intercept contains.
-    """
+    """Refuse a model with a column that is no linear combination of those of the larger one."""
     a, b = (model._require_replicable("a comparison") for model in (small, large))
-    X, Z = (getattr(problem.design, "X", problem.design) for problem in (a, b))
-    if X is Z:
-        return
-    n, backend = len(a.weights), host_backend(large.n_jobs)
-    constant = bool(b.n_free) or b.likelihood.shift_invariant
-    random = np.random.default_rng(0)
-    left, right = [], []
-    size = backend.lanes(SKETCHES)
-    group = _strata_of(b) if constant else None
-    for _ in range(-(-(X.p + Z.p + MORE_SKETCHES) // size)):
-        R = random.standard_normal((n, size)) * (a.weights > 0)[:, None]
-        if constant:
-            R -= _means(R, a.weights > 0, group)
-        left.append(X.rmatmul(R, backend))
-        right.append(Z.rmatmul(R, backend))
-    A, B = np.concatenate(left, axis=1).T, np.concatenate(right, axis=1).T
-    length = np.linalg.norm(B, axis=0)
-    B = B / np.where(length > 0, length, 1.0)
-    gap = A - B @ np.linalg.lstsq(B, A, rcond=None)[0]
-    apart = np.linalg.norm(gap, axis=0) > NOTHING * np.linalg.norm(A, axis=0)
+    apart = columns_outside(a, b, host_backend(large.n_jobs))
     if apart.any():
-        names = ["the intercept"] * (X.p - len(small._names)) + list(small._names)
+        names = ["the intercept"] * (len(apart) - len(small._names)) + list(small._names)
         name = names[int(apart.argmax())]
         raise DataError(
             f"Model {i} is not nested in model {i + 1}: {name!r} is not a linear combination of "
             "the columns of the larger one, so that their likelihood ratio has no chi-squared "
             "distribution. Compare such models by AIC, or by the model with all columns."
         )
-
-
-def _means(R: np.ndarray, used: np.ndarray, group: np.ndarray | None) -> np.ndarray:
-    """Return the means of the columns over the used rows, of each group, with zero elsewhere."""
-    codes = np.zeros(len(R), np.int64) if group is None else group
-    count = np.maximum(np.bincount(codes, used), 1.0)
-    sums = np.zeros((len(count), R.shape[1]))
-    np.add.at(sums, codes, R)
-    return (sums / count[:, None])[codes] * used[:, None]
-
-
-def _strata_of(problem: Problem) -> np.ndarray | None:
-    """Return the codes of the strata, within which constants do not count; None without strata."""
-    likelihood = problem.likelihood
-    if isinstance(likelihood, CoxLikelihood):
-        strata = np.zeros(len(problem.weights), np.int64)
-        strata[likelihood.row_of_x] = likelihood.stratum
-        return strata
-    return problem.fold_together
 
 
 def _labels(models: tuple[Estimator, ...]) -> pd.Index:

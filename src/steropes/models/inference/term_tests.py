@@ -10,6 +10,7 @@ import pandas as pd
 from ...data.input_types import LabelsLike
 from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
+from ...infer.linear_dependence import row_space
 from ..fitting.default_standard_errors import name_errors
 from ..fitting.fit_steps import Estimator
 from ..fitting.setting_types import Kind
@@ -22,8 +23,7 @@ __all__ = [
     "term_tests",
 ]
 
-# Deviations from a straight line below this share of a column, and directions below this share of
-# the largest, are rounding errors.
+# Deviations from a straight line below this share of a column are rounding errors.
 NOTHING = 1e-8
 # At most this many combinations of the values of the other variables are visited.
 MAX_COMBINATIONS = 60
@@ -149,7 +149,7 @@ def _bend(
         rows.append(np.where(np.abs(gap) > NOTHING * np.abs(D).max(axis=0), gap, 0.0))
     columns = np.concatenate([term.columns for term in own])
     coefficients = np.concatenate([term.coefficients for term in own])
-    basis = _row_space(np.concatenate(rows)[:, columns])
+    basis = row_space(np.concatenate(rows)[:, columns])
     if not len(basis):
         return None
     R = np.zeros((len(basis), len(model._coefficient_names())))
@@ -214,18 +214,5 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray | None:
     """Return independent equations that are equivalent to those of all parts."""
     if not parts:
         return None
-    basis = _row_space(np.concatenate(parts))
+    basis = row_space(np.concatenate(parts))
     return basis if len(basis) else None
-
-
-def _row_space(rows: np.ndarray) -> np.ndarray:
-    """Return a basis of the space of rows, whatever the units of the columns."""
-    size = np.abs(rows).max(axis=0)
-    some = size > 0
-    if not some.any():
-        return np.empty((0, rows.shape[1]))
-    _, values, vectors = np.linalg.svd(rows[:, some] / size[some], full_matrices=False)
-    kept = vectors[values > NOTHING * values[0]]
-    out = np.zeros((len(kept), rows.shape[1]))
-    out[:, some] = kept * size[some]
-    return out

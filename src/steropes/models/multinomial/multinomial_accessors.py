@@ -7,6 +7,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
+from ...infer.multinomial_performance import class_predictors, class_probabilities
 from ..checks.residuals import (
     Params,
     ResidualKind,
@@ -15,7 +16,6 @@ from ..checks.residuals import (
     table_by_row,
 )
 from ..effects.effect_accessors import MeanEffects
-from ..families.multinomial_performance import class_predictors, class_probabilities
 from ..fitting.accessors import Accessor, function_of_model
 from ..inference.inference_accessors import Inference
 from .multinomial_effects import average_effects

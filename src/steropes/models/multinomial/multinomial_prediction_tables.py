@@ -14,8 +14,9 @@ from ...data.input_types import LabelsLike, VectorLike
 from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.inference_constants import BLOCKS
-from ..effects.prediction_tables import present_predictions, square_root
-from ..families.multinomial_performance import class_probabilities, log_odds_of_class
+from ...infer.linear_dependence import square_root
+from ...infer.multinomial_performance import class_probabilities, log_odds_of_class
+from ..effects.prediction_tables import present_predictions
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.default_standard_errors import name_errors
 from ..fitting.setting_types import Kind, MatrixLike

@@ -16,9 +16,9 @@ from ...data.weighted_quantiles import weighted_quantiles
 from ...errors import DataError
 from ...fit import Problem
 from ...infer.bootstrap_draws import Draws, sampling_units
+from ...infer.multinomial_performance import log_odds_of_class
 from ...select.folds import random_generator
 from ..families.family import Family, ValidationData
-from ..families.multinomial_performance import log_odds_of_class
 from ..families.performance_measures import performance
 from ..families.response_families import LOGISTIC
 from ..fitting.fit_steps import Estimator

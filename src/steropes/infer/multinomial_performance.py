@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.metrics import roc_auc_score
 
-from ...fit import Problem
-from ...likelihoods.multinomial_likelihood import MultinomialLikelihood
-from ...solve.linear_predictor import linear_predictor
+from ..fit import Problem
+from ..likelihoods.multinomial_likelihood import MultinomialLikelihood
+from ..solve.linear_predictor import linear_predictor
 
 __all__ = [
     "class_predictors",
