@@ -210,6 +210,11 @@ def test_intention_to_treat_has_the_numbers_of_trialemulation():
     assert intercept == pytest.approx(-3.61020871, rel=1e-6)
     assert c["treatment"] == pytest.approx(-0.28294506, abs=2e-8)
     assert c["nvarC"] == pytest.approx(-0.0401085695, rel=1e-6)
+    errors = model.summary(kind="robust", cluster=estimates.clusters)["se"] * np.sqrt(
+        503 / 502
+    )  # as in R
+    assert errors["treatment"] == pytest.approx(0.313784540, rel=1e-6)
+    assert errors["nvarC"] == pytest.approx(0.00685418, rel=1e-5)
     # Its predict() with the times 0, 60 and 120 multiplies the survival of these intervals alone.
     every = np.arange(len(trials.start))
     risks = []
