@@ -9,10 +9,16 @@ from tests.studies.conftest import OUTCOME, START, TARGET, TinyOmop
 
 from steropes.designs.target_trials import sequential_trials
 from steropes.errors import DataError
+from steropes.studies.cli.command_line import run
 from steropes.studies.cohorts import CohortSources, ConceptSet, Indication
 from steropes.studies.covariates import FeatureRules
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.target_trials import OmopTrial, emulate_trial, person_time
+from steropes.studies.target_trials import (
+    OmopTrial,
+    emulate_trial,
+    person_time,
+    target_trial_study,
+)
 
 ILL, WIDTH, WASHOUT, PERIODS = 7, 30, 90, 8
 STUDY = (START, START + dt.timedelta(days=WIDTH * PERIODS + 10))
@@ -42,7 +48,7 @@ def people():
 
 
 @pytest.fixture(scope="module")
-def db(people, tmp_path_factory):
+def path(people, tmp_path_factory):
     omop = TinyOmop(tmp_path_factory.mktemp("omop"))
     omop.concept(ILL, "illness")
     for one in people:
@@ -54,7 +60,12 @@ def db(people, tmp_path_factory):
         for concept, day in ((OUTCOME, one["outcome"]), (ILL, one["ill"])):
             if day is not None:
                 omop.condition(person, concept, day)
-    with OmopDatabase(omop.write()) as opened:
+    return omop.write()
+
+
+@pytest.fixture(scope="module")
+def db(path):
+    with OmopDatabase(path) as opened:
         yield opened
 
 
@@ -141,6 +152,98 @@ def test_the_effect_is_that_of_a_sequence_of_trials_on_this_table(db, people, ef
     assert words["Eligibility criteria"] == (
         "90 days of observation without newdrug; no earlier bleeding"
     )
+
+
+def people_of_trials(table, follow_up):
+    """The people of both arms, and those with the outcome, counted trial by trial."""
+    people, events = {1: set(), 0: set()}, {1: set(), 0: set()}
+    at_risk = {}
+    for person, own in table.groupby("person_id"):
+        rows = own.sort_values("period").to_dict("records")
+        for k, row in enumerate(rows):
+            if row["eligible"]:
+                arm, followed = row["treated"], rows[k : k + follow_up]
+                people[arm].add(person)
+                if any(r["outcome"] for r in followed):
+                    events[arm].add(person)
+                for time in range(1, len(followed) + 1):
+                    at_risk.setdefault((arm, time), set()).add(person)
+    return people, events, at_risk
+
+
+def test_released_numbers_are_of_people_and_not_of_person_trials(db):
+    study = target_trial_study(db, trial(follow_up=4), disclosure="none")
+    people, events, at_risk = people_of_trials(person_time(db, trial()), 4)
+    arms = study.release["target_trial_people"].set_index("strategy").astype(int)
+    for name, arm in (("treatment", 1), ("no treatment", 0)):
+        assert arms.loc[name].tolist() == [len(people[arm]), len(events[arm])]
+    weights = study.release["target_trial_weights"]
+    for name, arm in (("at_risk_treatment", 1), ("at_risk_no_treatment", 0)):
+        assert weights[name].tolist() == [len(at_risk[arm, k]) for k in weights["time"]]
+    assert study.result.weights["at_risk"].iloc[0] > len(people[0] | people[1])
+
+
+@pytest.mark.parametrize("rules", ["ohdsi", "opensafely"])
+def test_the_release_has_no_small_counts_and_consistent_risks(db, rules, tmp_path):
+    study = target_trial_study(
+        db, trial(covariates=(WOMAN,), censoring_weights=True), disclosure=rules
+    )
+    files = {p.name: p.read_text() for p in study.write(tmp_path)}
+    words = files["target_trial_protocol.csv"] + files["report.html"]
+    assert "person-trials;" not in words.replace("over the person-trials; it", "")
+    assert "people in" not in words
+    tables = study.release
+    least = study.rules.least
+    for name in ("at_risk_treatment", "at_risk_no_treatment"):
+        counts = tables["target_trial_weights"][name]
+        assert counts.min() >= least
+        assert (counts % (3 if rules == "opensafely" else 5) == 0).all()
+    assert not {"people", "largest weight"} & {
+        row.diagnostic
+        for row in tables["target_trial_diagnostics"].itertuples()
+        if np.isfinite(row.value)
+    }
+    risks = tables["target_trial_risks"].pivot(index="time", columns="strategy", values="risk")
+    ratios = tables["target_trial_contrasts"].query("measure == 'risk ratio'").set_index("time")
+    assert risks.index.tolist() == ratios.index.tolist()
+    np.testing.assert_allclose(
+        ratios["estimate"], risks["treatment"] / risks["no treatment"], rtol=5e-3
+    )
+    assert (ratios["lower"] < ratios["estimate"]).all()
+    assert "odds ratio" in repr(study)
+
+
+def test_few_people_with_the_outcome_withhold_effects_and_risks(tmp_path):
+    omop = TinyOmop(tmp_path)
+    for k in range(120):
+        person = omop.person(observed=(-400, 400))
+        if k < 30:
+            omop.drug(person, TARGET, -5, 20)
+        if k in (1, 2, 3) or (k > 30 and k % 10 == 0):
+            omop.condition(person, OUTCOME, 5 + k)
+    with OmopDatabase(omop.write()) as few:
+        study = target_trial_study(few, trial(), disclosure="ohdsi")
+        paths = study.write(tmp_path / "out")
+    assert study.people.arms["events"].tolist()[0] == 3
+    tables = study.release
+    assert tables["target_trial_effects"]["estimate"].isna().all()
+    assert "not released" in tables["target_trial_effects"]["note"].item()
+    assert tables["target_trial_risks"].empty
+    assert tables["target_trial_contrasts"].empty
+    assert tables["target_trial_people"]["people_with_outcome"].tolist()[0] == "<5"
+    assert len(paths) == 8
+
+
+def test_the_command_emulates_a_trial_of_concepts(path, tmp_path, capsys):
+    command = ["target-trial", str(path), "--treatment", "1", "--outcome", "3"]
+    command += ["--study-start", str(STUDY[0]), "--study-end", str(STUDY[1]), "--washout", "90"]
+    assert run([*command, "--output", str(tmp_path / "a")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("The intention-to-treat effect")
+    page = (tmp_path / "a" / "release" / "report.html").read_text()
+    assert "Randomly assigned, without blinding" in page
+    assert run(command[:-6]) == 2
+    assert "study_start is missing" in capsys.readouterr().err
 
 
 def test_rows_of_people_are_not_printed(db):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from steropes.designs.target_trials.emulation_result import EmulatedTrial
 from steropes.designs.target_trials.sequential_trials import sequential_trials
 from steropes.designs.target_trials.trial_protocol import TargetTrial
@@ -14,7 +16,7 @@ from steropes.studies.target_trials.omop_person_periods import (
 )
 from steropes.studies.target_trials.trial_settings import OmopTrial
 
-__all__ = ["emulate_trial"]
+__all__ = ["emulate_trial", "fit_trial"]
 
 
 def emulate_trial(
@@ -22,8 +24,8 @@ def emulate_trial(
 ) -> EmulatedTrial:
     """Emulate a target trial in a database, as a sequence of trials.
 
-    The result has exact numbers for the analyst. They are not rounded or suppressed, and no
-    command releases them.
+    The result has exact numbers for the analyst, which are not rounded or suppressed;
+    `target_trial_study` has tables for release.
 
     Parameters
     ----------
@@ -46,6 +48,7 @@ def emulate_trial(
 
     See Also
     --------
+    target_trial_study : The same with tables for release.
     person_time : The table of people and periods alone, for other analyses.
 
     Examples
@@ -63,7 +66,11 @@ def emulate_trial(
     ['odds ratio']
     """
     cohorts = made_cohorts(db, trial) if cohorts is None else cohorts
-    table = person_time(db, trial, cohorts)
+    return fit_trial(person_time(db, trial, cohorts), trial, cohorts)
+
+
+def fit_trial(table: pd.DataFrame, trial: OmopTrial, cohorts: CohortTable) -> EmulatedTrial:
+    """Run the sequence of trials of a table of person-time."""
     names = covariate_names(table)
     switching = trial.effect != "intention-to-treat"
     return sequential_trials(
@@ -80,6 +87,8 @@ def emulate_trial(
         censoring_weights=([], names) if trial.censoring_weights else None,
         truncate=trial.truncate,
         follow_up=trial.follow_up,
+        bootstrap=trial.bootstrap,
+        random_state=trial.seed,
         protocol=protocol_of(trial, cohorts),
     )
 

@@ -71,6 +71,11 @@ class OmopTrial(Settings):
         Quantile at which weights are truncated.
     follow_up : int, optional
         Largest number of periods of follow-up. Default: until the end of the study.
+    bootstrap : int, default 0
+        Number of draws of people, in each of which all models are fitted again. With 0 errors are
+        clustered by person and take weights as known.
+    seed : int, default 1
+        Seed of the draws.
 
     Examples
     --------
@@ -105,6 +110,8 @@ class OmopTrial(Settings):
     censoring_weights: YesNo = False
     truncate: Share | None = None
     follow_up: RiskDays | None = None
+    bootstrap: Count = 0
+    seed: Count = 1
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict each other."""
