@@ -67,16 +67,8 @@ COMMANDS = (info, warm)
 # The order of the help; further commands follow.
 ORDER = (
     *("study", "demo", "info", "warm", "grid", "concepts", "combine", "sccs", "sccs_grid"),
-    *(
-        "strategus",
-        "cohorts",
-        "case_only",
-        "view",
-        "monitor",
-        "tree_scan",
-        "condition_scan",
-        "federate",
-    ),
+    *("strategus", "cohorts", "target_trial", "case_only", "condition_scan", "view", "monitor"),
+    *("tree_scan", "federate"),
 )
 
 
