@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .cohort_method_comparison import compare_study
+from .case_series_comparison import CASE_SERIES
+from .cohort_method_comparison import COHORT_METHOD
 from .cyclops_comparison import CLASSES, compare_with_cyclops, counts_by_family
 from .r_programs import RAbsent, r_versions
+from .study_batches import compare_studies, read_results
+from .table_comparison import StudyComparison, summary_lines
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False
@@ -70,38 +74,64 @@ def store(
     output.write_text(json.dumps(kept[:count], indent=1) + "\n", encoding="utf-8")
 
 
+Count = Annotated[int, typer.Option(help="Number of studies.")]
+Seed = Annotated[int, typer.Option(help="Seed of the first study.")]
+People = Annotated[int, typer.Option(help="People of each simulated database.")]
+Analyses = Annotated[int, typer.Option(help="Analyses of each study.")]
+Folder = Annotated[Path | None, typer.Option(help="Where to keep databases and results.")]
+Results = Annotated[
+    Path | None, typer.Option(help="File to append comparisons to; its studies are not repeated.")
+]
+
+
 @app.command("cohort-method")
 def cohort_method(
-    count: Annotated[int, typer.Option(help="Number of studies.")] = 1,
-    seed_start: Annotated[int, typer.Option(help="Seed of the first study.")] = 1,
-    people: Annotated[int, typer.Option(help="People of each simulated database.")] = 1500,
-    folder: Annotated[
-        Path | None, typer.Option(help="Where to keep databases and results.")
-    ] = None,
+    count: Count = 1,
+    seed_start: Seed = 1,
+    people: People = 1500,
+    analyses: Analyses = 4,
+    folder: Folder = None,
+    results: Results = None,
 ) -> None:
     """Run drawn cohort studies with CohortMethod and compare the result tables cell by cell."""
     _show_versions("CohortMethod", "FeatureExtraction", "Cyclops")
-    compared: Counter = Counter()
-    differ: Counter = Counter()
-    explained: Counter = Counter()
-    for seed in range(seed_start, seed_start + count):
-        found = compare_study(seed, people, None if folder is None else folder / str(seed))
-        compared.update(found.compared)
-        differ.update(found.differ)
-        explained.update(found.explained)
-        times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in found.seconds.items())
-        print(f"study {seed}: {times}, {found.differ.total()} cells differ without a reason")
-        for example in found.examples:
+    _studies(
+        compare_studies(
+            COHORT_METHOD, range(seed_start, seed_start + count), people, analyses, folder, results
+        ),
+        results,
+    )
+
+
+@app.command("case-series")
+def case_series(
+    count: Count = 1,
+    seed_start: Seed = 1,
+    people: People = 1500,
+    analyses: Analyses = 4,
+    folder: Folder = None,
+    results: Results = None,
+) -> None:
+    """Run drawn case series with SelfControlledCaseSeries and compare the tables cell by cell."""
+    _show_versions("SelfControlledCaseSeries", "Cyclops")
+    _studies(
+        compare_studies(
+            CASE_SERIES, range(seed_start, seed_start + count), people, analyses, folder, results
+        ),
+        results,
+    )
+
+
+def _studies(found: Iterable[StudyComparison], results: Path | None) -> None:
+    """Print each comparison as it comes, and the counts of all, or of those of the file."""
+    every = []
+    for study in found:
+        every.append(study)
+        times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in study.seconds.items())
+        print(f"study {study.seed}: {study.verdict}, {times or study.failed}")
+        for example in study.examples:
             print(f"    {example}", flush=True)
-    print("| table | cells | differ without a reason |\n|---|---:|---:|")
-    for table in sorted({cell.split(".")[0] for cell in compared}):
-        numbers = [
-            sum(n for cell, n in counter.items() if cell.startswith(f"{table}."))
-            for counter in (compared, differ)
-        ]
-        print(f"| {table} | " + " | ".join(f"{n:,}" for n in numbers) + " |")
-    for reason, n in explained.most_common():
-        print(f"{n:,} cells: {reason}")
+    print("\n".join(summary_lines(every if results is None else read_results(results))))
 
 
 def _show_versions(*packages: str) -> None:

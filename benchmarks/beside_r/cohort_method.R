@@ -1,10 +1,8 @@
-# Run a drawn cohort study with CohortMethod: Rscript cohort_method.R FOLDER
-# Reads FOLDER/settings.json and FOLDER/omop.sqlite; writes FOLDER/specifications.json and R's export to FOLDER/r.
+# Run drawn cohort studies with CohortMethod: Rscript cohort_method.R FOLDER...
+# Reads settings.json and omop.sqlite of each folder; writes specifications.json, R's export to the folder r, and r.json with
+# the elapsed seconds or the error.
 suppressMessages({library(CohortMethod); library(jsonlite)})
-folder <- normalizePath(commandArgs(TRUE)[1])
 invisible(ParallelLogger::clearLoggers())
-options(andromedaTempFolder = file.path(folder, "andromeda"))
-drawn <- read_json(file.path(folder, "settings.json"), simplifyVector = FALSE)
 flat <- function(x) if (is.list(x) && is.null(names(x))) unlist(x) else x
 call_with <- function(f, given, ...) do.call(f, c(lapply(given, flat), list(...)))
 control <- createControl(noiseLevel = "silent", tolerance = 1e-10, maxIterations = 10000, resetCoefficients = TRUE, seed = 1)
@@ -34,17 +32,26 @@ make_analysis <- function(a) {
   do.call(createCmAnalysis, parts)
 }
 
-outcomes <- lapply(drawn$outcomes, function(o) createOutcome(outcomeId = o))
-question <- createTargetComparatorOutcomes(targetId = drawn$target, comparatorId = drawn$comparator, outcomes = outcomes,
-  excludedCovariateConceptIds = unlist(drawn$exclude))
-specifications <- createCmAnalysesSpecifications(cmAnalysisList = lapply(drawn$analyses, make_analysis),
-  targetComparatorOutcomesList = list(question), refitPsForEveryStudyPopulation = drawn$refit)
-writeLines(as.character(specifications$toJson()), file.path(folder, "specifications.json"))
-details <- DatabaseConnector::createConnectionDetails(dbms = "sqlite", server = file.path(folder, "omop.sqlite"))
-started <- proc.time()[["elapsed"]]
-invisible(runCmAnalyses(details, "main", exposureDatabaseSchema = "main", exposureTable = "cohort",
-  outcomeDatabaseSchema = "main", outcomeTable = "cohort", nestingCohortDatabaseSchema = "main",
-  nestingCohortTable = "cohort", outputFolder = file.path(folder, "output"), cmAnalysesSpecifications = specifications))
-seconds <- proc.time()[["elapsed"]] - started
-exportToCsv(file.path(folder, "output"), exportFolder = file.path(folder, "r"), databaseId = "simulated", minCellCount = 0)
-cat(toJSON(list(seconds = seconds), auto_unbox = TRUE), "\n")
+run_study <- function(folder) {
+  options(andromedaTempFolder = file.path(folder, "andromeda"))
+  drawn <- read_json(file.path(folder, "settings.json"), simplifyVector = FALSE)
+  outcomes <- lapply(drawn$outcomes, function(o) createOutcome(outcomeId = o))
+  question <- createTargetComparatorOutcomes(targetId = drawn$target, comparatorId = drawn$comparator, outcomes = outcomes,
+    excludedCovariateConceptIds = unlist(drawn$exclude))
+  specifications <- createCmAnalysesSpecifications(cmAnalysisList = lapply(drawn$analyses, make_analysis),
+    targetComparatorOutcomesList = list(question), refitPsForEveryStudyPopulation = drawn$refit)
+  writeLines(as.character(specifications$toJson()), file.path(folder, "specifications.json"))
+  details <- DatabaseConnector::createConnectionDetails(dbms = "sqlite", server = file.path(folder, "omop.sqlite"))
+  started <- proc.time()[["elapsed"]]
+  invisible(runCmAnalyses(details, "main", exposureDatabaseSchema = "main", exposureTable = "cohort",
+    outcomeDatabaseSchema = "main", outcomeTable = "cohort", nestingCohortDatabaseSchema = "main",
+    nestingCohortTable = "cohort", outputFolder = file.path(folder, "output"), cmAnalysesSpecifications = specifications))
+  seconds <- proc.time()[["elapsed"]] - started
+  exportToCsv(file.path(folder, "output"), exportFolder = file.path(folder, "r"), databaseId = "simulated", minCellCount = 0)
+  seconds
+}
+
+for (folder in normalizePath(commandArgs(TRUE))) {
+  said <- tryCatch(list(seconds = run_study(folder)), error = function(e) list(error = conditionMessage(e)))
+  write_json(said, file.path(folder, "r.json"), auto_unbox = TRUE)
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
-from benchmarks.omop import HARMED, PAIRS, UNHARMED, make_database
+from benchmarks.omop import HARMED, PAIRS, RISKS, SEASONAL, UNHARMED, make_database
 
 from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import circe_cohorts
@@ -19,6 +20,7 @@ __all__ = ["cohort_definitions", "draw_settings", "strategus_specification", "wr
 
 TARGET, COMPARATOR = PAIRS[0][:2]
 OUTCOMES = (HARMED, UNHARMED)
+NESTING = RISKS[0]  # people from their first record of this risk factor
 
 # Columns and tables that R's packages read and the simulated database lacks.
 MORE_COLUMNS = {
@@ -59,7 +61,8 @@ def write_databases(folder: Path, people: int, seed: int) -> None:
     The table ``cohort`` has the cohorts of `cohort_definitions`. Dates of SQLite are seconds since
     1970, as R's DatabaseConnector stores them.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # an earlier run may have been interrupted
+    folder.mkdir(parents=True)
     make_database(folder / "omop.duckdb", people, seed)
     with duckdb.connect(folder / "omop.duckdb") as made:
         for table, columns in MORE_COLUMNS.items():
@@ -89,10 +92,10 @@ def write_databases(folder: Path, people: int, seed: int) -> None:
 
 
 def cohort_definitions() -> dict[int, str]:
-    """Return definitions of the two drugs and the outcomes, by cohort id."""
+    """Return definitions of two drugs, of outcomes and of a nesting cohort, by cohort id."""
     kinds = {TARGET: "DrugEra", COMPARATOR: "DrugEra"}
-    kinds |= dict.fromkeys(OUTCOMES, "ConditionOccurrence")
-    limit = {"Type": "All"}
+    kinds |= dict.fromkeys((*OUTCOMES, SEASONAL, NESTING), "ConditionOccurrence")
+    ends = {"EndStrategy": {"DateOffset": {"DateField": "EndDate", "Offset": 0}}}
     return {
         concept: json.dumps(
             {
@@ -110,15 +113,15 @@ def cohort_definitions() -> dict[int, str]:
                 "PrimaryCriteria": {
                     "CriteriaList": [{kind: {"CodesetId": 0}}],
                     "ObservationWindow": {"PriorDays": 0, "PostDays": 0},
-                    "PrimaryCriteriaLimit": limit,
+                    "PrimaryCriteriaLimit": {"Type": "All"},
                 },
-                "QualifiedLimit": limit,
-                "ExpressionLimit": limit,
+                "QualifiedLimit": {"Type": "All"},
+                "ExpressionLimit": {"Type": "First" if concept == NESTING else "All"},
                 "InclusionRules": [],
                 "CensoringCriteria": [],
-                "EndStrategy": {"DateOffset": {"DateField": "EndDate", "Offset": 0}},
                 "CollapseSettings": {"CollapseType": "ERA", "EraPad": 0},
                 "CensorWindow": {},
+                **({} if concept == NESTING else ends),
             }
         )
         for concept, kind in kinds.items()
@@ -151,8 +154,8 @@ def _copy(source: duckdb.DuckDBPyConnection, other: sqlite3.Connection, table: s
             other.execute(f"CREATE INDEX {table}_{key} ON {table} ({key})")
 
 
-def draw_settings(seed: int) -> dict[str, Any]:
-    """Draw four analyses, with the names of R's arguments."""
+def draw_settings(seed: int, analyses: int = 4) -> dict[str, Any]:
+    """Draw analyses of cohort studies, with the names of R's arguments."""
     rng = np.random.default_rng([72, seed])
     return {
         "target": TARGET,
@@ -160,7 +163,7 @@ def draw_settings(seed: int) -> dict[str, Any]:
         "outcomes": [*OUTCOMES],
         "exclude": [TARGET, COMPARATOR],
         "refit": seed % 7 != 6,  # else propensity models are those of everybody in the cohorts
-        "analyses": [_draw_analysis(rng, k) for k in range(1, 5)],
+        "analyses": [_draw_analysis(rng, k) for k in range(1, analyses + 1)],
     }
 
 
@@ -233,8 +236,8 @@ def _draw_analysis(rng: np.random.Generator, number: int) -> dict[str, Any]:
     return analysis
 
 
-def strategus_specification(folder: Path) -> dict[str, Any]:
-    """Return R's settings as a specification of Strategus, whose cohorts are those of the table."""
+def strategus_specification(folder: Path, module: str) -> dict[str, Any]:
+    """Return R's settings of a module as a specification of Strategus, with all cohorts."""
     settings = json.loads((folder / "specifications.json").read_text(encoding="utf-8"))
     return {
         "sharedResources": [
@@ -248,9 +251,9 @@ def strategus_specification(folder: Path) -> dict[str, Any]:
         ],
         "moduleSpecifications": [
             {
-                "module": "CohortMethodModule",
+                "module": module,
                 "settings": settings,
-                "attr_class": ["CohortMethodModuleSpecifications", "ModuleSpecifications"],
+                "attr_class": [f"{module}Specifications", "ModuleSpecifications"],
             }
         ],
         "attr_class": "StudySpecifications",

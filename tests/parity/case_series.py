@@ -23,6 +23,8 @@ from tests.parity.r_conventions import (
     r_p_values,
 )
 
+from steropes.designs.case_series.calendar_time_splines import time_effects
+from steropes.designs.case_series.event_dependent_observation import fit_censoring
 from steropes.designs.case_series.event_timing import time_to_event
 from steropes.designs.case_series.interval_rows import PROBE, Intervals, make_intervals
 from steropes.designs.case_series.sccs_model import CaseSeriesModel, fit_model
@@ -54,6 +56,7 @@ STEPS = 1e-4  # R stops the search for a confidence limit early.
 WANTED = ("sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set", "sccs_result")
 LIMIT = "R's search of the limit ended early; ours is where the likelihood is 1.92 lower"
 NO_EVENT = "no event in the window: the estimate is zero, R's is where its iterations ended"
+SPLINES = "expected outcomes follow the model's splines, in R relative to another point of them"
 ENDLESS = "the estimate is infinite, and R gives none"
 
 
@@ -205,7 +208,13 @@ def _compare(
         eras = Eras(work, sources, settings)
         columns, windows = era_columns(eras, settings)
         intervals = make_intervals(
-            stream_spans(eras, windows), population, settings, columns, strict=False
+            stream_spans(eras, windows),
+            population,
+            settings,
+            columns,
+            time_effects(settings, population, settings.cases.study_periods),
+            fit_censoring(population) if settings.event_dependent_observation else None,
+            strict=False,
         )
         seen = exposures_of_interest(eras, intervals, settings)
     model = fit_model(intervals, settings)
@@ -214,7 +223,7 @@ def _compare(
     _covariates(settings, intervals, model, rows)
     _profiles(model, rows)
     _diagnostics(population, intervals, model, rows)
-    _time(population, seen, rows)
+    _time(population, seen, settings, rows)
 
 
 def _nobody(population: Population, rows: _Rows) -> None:
@@ -289,8 +298,8 @@ def _results(intervals: Intervals, model: CaseSeriesModel, rows: _Rows) -> None:
             ("ci_95_lb", e["lower"], STEPS, endless or LIMIT),
             ("ci_95_ub", e["upper"], STEPS, endless or LIMIT),
             ("se_log_rr", e["se"], STEPS, endless or LIMIT),
-            ("p", p, CLOSE, endless),
-            ("one_sided_p", one, CLOSE, endless),
+            ("p", p, CLOSE, endless or LIMIT),
+            ("one_sided_p", one, CLOSE, endless or LIMIT),
         ):
             rows.add("sccs_result", item, ours, line[item], close, note)
 
@@ -299,7 +308,7 @@ def _covariates(
     settings: CaseSeriesSettings, intervals: Intervals, model: CaseSeriesModel, rows: _Rows
 ) -> None:
     """Compare covariates, which R numbers 99 (end of observation) and from 1000 (windows)."""
-    names = {99: PROBE}
+    names = {99: PROBE} if PROBE in intervals.names else {}  # R lists a probe of no days as well
     at = 1000
     for name, c in zip(intervals.names, intervals.columns, strict=True):
         if c.window >= 0 and c.window != CONTROL:
@@ -371,16 +380,18 @@ def _diagnostics(
             )  # fmt: skip
 
 
-def _time(population: Population, seen: dict[str, Any], rows: _Rows) -> None:
-    """Compare weeks around exposure and calendar months; R writes −5 for counts below five."""
+def _time(
+    population: Population, seen: dict[str, Any], settings: CaseSeriesSettings, rows: _Rows
+) -> None:
+    """Compare weeks around exposure and calendar months; R writes −5 for counts that it hides."""
     theirs = rows.theirs("sccs_time_to_event")
     if len(theirs) and seen:
         ours = time_to_event(population, next(iter(seen.values()))).set_index("week")
         for _, line in theirs.iterrows():
             week = int(line["week"])
             for name, column in (("outcomes", "outcomes"), ("observed_subjects", "observed")):
-                rows.add("sccs_time_to_event", f"week {week}: {name}",
-                         _censored(ours.loc[week, column]), line[name], 0.0)  # fmt: skip
+                n = _censored(ours.loc[week, column], line[name])
+                rows.add("sccs_time_to_event", f"week {week}: {name}", n, line[name], 0.0)
     theirs = rows.theirs("sccs_time_trend")
     if len(theirs):
         months = r_monthly_rates(population).set_index(["year", "month"])
@@ -388,9 +399,12 @@ def _time(population: Population, seen: dict[str, Any], rows: _Rows) -> None:
             month = months.loc[(int(line["calendar_year"]), int(line["calendar_month"]))]
             where = f"{int(line['calendar_year'])}-{int(line['calendar_month']):02d}: "
             rows.add("sccs_time_trend", where + "observed_subjects",
-                     _censored(round(month["cases"])), line["observed_subjects"], 0.0)  # fmt: skip
-            for name in ("ratio", "adjusted_ratio"):
-                rows.add("sccs_time_trend", where + name, month[name], line[name])
+                     _censored(round(month["cases"]), line["observed_subjects"]),
+                     line["observed_subjects"], 0.0)  # fmt: skip
+            rows.add("sccs_time_trend", where + "ratio", month["ratio"], line["ratio"])
+            splines = "" if settings.season is None and settings.calendar is None else SPLINES
+            rows.add("sccs_time_trend", where + "adjusted_ratio", month["adjusted_ratio"],
+                     line["adjusted_ratio"], note=splines)  # fmt: skip
     _spans(population, rows)
     theirs = rows.theirs("sccs_time_period")
     if len(theirs):
@@ -419,9 +433,10 @@ def _spans(population: Population, rows: _Rows) -> None:
             month = tuple(int(line[k]) for k in key)
             n = found.get(month if len(month) > 1 else month[0], 0)
             item = "-".join(map(str, month))
-            rows.add(table, item, _censored(n), line["cover_before_after_subjects"], 0.0)
+            theirs_n = line["cover_before_after_subjects"]
+            rows.add(table, item, _censored(n, theirs_n), theirs_n, 0.0)
 
 
-def _censored(n: Any) -> int:
-    """Replace counts of one to four by −5, as R does."""
-    return -5 if 0 < int(n) < 5 else int(n)
+def _censored(n: Any, theirs: float) -> int:
+    """Replace a count of one to four by −5, if R has done so."""
+    return -5 if 0 < int(n) < 5 and theirs < 0 else int(n)

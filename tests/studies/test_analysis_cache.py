@@ -95,6 +95,21 @@ def test_every_way_to_adjust_gives_an_estimate_and_its_estimand(bench, settings,
         assert np.isfinite(result.diagnostics.shared_difference)
 
 
+def test_balance_after_trimming_alone_is_that_of_the_people_who_are_left(bench):
+    settings = {"trim": Trim(equipoise=(0.3, 0.7)), "unadjusted": True}
+    result = bench.run(QUESTION, 13, StudyAnalysis(1, **COMMON, **settings))
+    left = result.people
+    values = bench.features(QUESTION, result.analysis).column(8532001)[left["row"]]
+    table = result.balance.table.set_index("covariate_id")
+    for arm, name in ((1, "target_mean_after"), (0, "comparator_mean_after")):
+        mean = values[(left["treated"] == arm).to_numpy()].mean()
+        assert table.loc[8532001, name] == pytest.approx(mean)
+    assert result.balance.largest > 0.1
+    assert result.diagnostics.balance_verdict == "FAIL"
+    assert not result.diagnostics.unblind
+    assert result.diagnostics.shared_balance_verdict == "FAIL"
+
+
 def test_scores_and_covariates_are_made_once_for_what_shares_them(bench, monkeypatch):
     made = []
     for module, name in ((workbench, "extract_features"), (workbench, "fit_scores_of_rows")):

@@ -288,7 +288,7 @@ class Workbench(TextInHtml):
         except (DataError, SeparationError, np.linalg.LinAlgError) as error:
             return Shared(population, None, None, None, features, str(error))
         balance = None
-        if analysis.adjusts and not note:
+        if analysis.judges_balance and not note:
             balance = balance_of(CovariateMoments(features), people, adjusted, self.thresholds)
         return Shared(population, scores, adjusted, balance, features, nuisances=nuisances)
 

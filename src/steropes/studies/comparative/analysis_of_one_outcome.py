@@ -241,7 +241,7 @@ class Prepared:
         weights = _curve_weights(compared, adjusted)
         estimate, absolute = self._estimate(compared, adjusted, outcome, note, weights)
         balance = None
-        if analysis.adjusts and not note and self._covariates is not None:
+        if analysis.judges_balance and not note and self._covariates is not None:
             balance = balance_of(self._covariates, people, adjusted, self.thresholds)
         annotated = People(_annotated(compared, adjusted, shared))
         return AnalysisResult(
@@ -437,10 +437,10 @@ def balance_of(
     """Compute the covariate balance of a population before and after its adjustment."""
     treated = people["treated"].to_numpy()
     weights = adjusted.balancing(treated[adjusted.kept])
-    if weights is None:
+    if weights is None and not adjusted.steps:
         return None
     after = np.zeros(len(people))
-    after[adjusted.kept] = weights
+    after[adjusted.kept] = 1.0 if weights is None else weights  # trimming alone does not weight
     if not (after[treated == 1].any() and after[treated == 0].any()):
         return None
     return balance_of_rows(

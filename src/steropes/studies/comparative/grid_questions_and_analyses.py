@@ -300,6 +300,15 @@ class StudyAnalysis(Settings):
         return bool(self.match or self.stratify or self.outcome_model.weighted)
 
     @property
+    def judges_balance(self) -> bool:
+        """Whether balance is evaluated: after matching, strata or weights, or after trimming alone.
+
+        A doubly robust effect adjusts people by models that weights or sets do not show.
+        """
+        trimmed = self.trim is not None and not self.outcome_model.family.doubly_robust
+        return self.adjusts or trimmed
+
+    @property
     def crude(self) -> bool:
         """Whether nothing adjusts: neither sets or weights nor covariates of the outcome model."""
         return not (self.adjusts or self.outcome_model.covariates)

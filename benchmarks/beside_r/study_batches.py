@@ -1,0 +1,151 @@
+"""Run drawn studies in both programs, several in one process of R, and keep a file of results."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from steropes.studies.strategus.specification_run import run_specification
+from steropes.studies.strategus_plans.specification_plan import read_specification_plan
+
+from .drawn_study import strategus_specification, write_databases
+from .r_programs import run_r
+from .table_comparison import Reason, StudyComparison, Table, compare_tables
+
+__all__ = ["StudyKind", "compare_studies", "read_results"]
+
+
+@dataclass(frozen=True)
+class StudyKind:
+    """A kind of study that a module of Strategus runs in both programs.
+
+    Attributes
+    ----------
+    module : str
+        Name of the module.
+    script : str
+        R's script, which reads the settings and the SQLite database of each folder.
+    draw : callable
+        Draws settings from a seed and a number of analyses.
+    tables : mapping of str to Table
+        R's tables that are compared.
+    reasons : sequence of Reason
+        Why cells may differ; the first that concerns a cell is counted.
+    further : callable, optional
+        Adds the comparison of a folder's numbers that tables alone do not allow.
+    """
+
+    module: str
+    script: str
+    draw: Callable[[int, int], dict[str, Any]]
+    tables: Mapping[str, Table]
+    reasons: Sequence[Reason]
+    further: Callable[[Path, StudyComparison], None] | None = None
+
+
+def compare_studies(
+    kind: StudyKind,
+    seeds: Sequence[int],
+    people: int,
+    analyses: int = 4,
+    folder: Path | None = None,
+    results: Path | None = None,
+    batch: int = 10,
+) -> Iterator[StudyComparison]:
+    """Run the studies of some seeds in both programs and compare their tables.
+
+    Parameters
+    ----------
+    kind : StudyKind
+    seeds : sequence of int
+    people : int
+        Number of people of each simulated database.
+    analyses : int
+        Number of drawn analyses of each study.
+    folder : Path, optional
+        Where to keep databases and results; R does not run again where its results are. Default: a
+        temporary folder.
+    results : Path, optional
+        A file to which each comparison is appended; seeds that it has are not run again.
+    batch : int
+        Studies of one process of R, which loads its packages once.
+
+    Yields
+    ------
+    StudyComparison
+        The comparison of each seed that was run.
+    """
+    done = {r.seed for r in read_results(results)} if results is not None else set()
+    left = [seed for seed in seeds if seed not in done]
+    for start in range(0, len(left), batch):
+        with tempfile.TemporaryDirectory() as made:
+            root = Path(made) if folder is None else folder
+            for found in _batch(kind, left[start : start + batch], people, analyses, root):
+                if results is not None:
+                    with results.open("a", encoding="utf-8") as file:
+                        file.write(found.as_json() + "\n")
+                yield found
+
+
+def read_results(path: Path) -> list[StudyComparison]:
+    """Read a file of results; an absent file has none."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [StudyComparison.from_json(line) for line in lines]
+
+
+def _batch(
+    kind: StudyKind, seeds: Sequence[int], people: int, analyses: int, root: Path
+) -> Iterator[StudyComparison]:
+    """Write the databases, run R once for all of them, and compare one by one."""
+    folders = [root / str(seed) for seed in seeds]
+    waiting = [folder for folder in folders if not (folder / "r.json").exists()]
+    for folder in waiting:
+        seed = int(folder.name)
+        write_databases(folder, people, seed)
+        settings = kind.draw(seed, analyses)
+        (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    if waiting:
+        run_r(kind.script, *waiting)
+    for seed, folder in zip(seeds, folders, strict=True):
+        found = StudyComparison(seed)
+        _compare(kind, folder, found)
+        yield found
+
+
+def _compare(kind: StudyKind, folder: Path, out: StudyComparison) -> None:
+    """Run the study of a folder here and compare it with R's results."""
+    said = json.loads((folder / "r.json").read_text(encoding="utf-8"))
+    if said.get("error"):
+        out.failed = f"R failed: {said['error'].strip()[-300:]}"
+        return
+    out.seconds["R"] = said["seconds"]
+    settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+    specification = folder / "study.json"
+    made = strategus_specification(folder, kind.module)
+    specification.write_text(json.dumps(made), encoding="utf-8")
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        done = run_specification(
+            folder / "omop.duckdb",
+            read_specification_plan(specification),
+            folder / "here",
+            database_id="simulated",
+            disclosure="none",
+        )
+    out.seconds["steropes"] = time.perf_counter() - started
+    if done.failed:
+        out.failed = f"failed here: {done.failed}"
+        return
+    by_id = {analysis["id"]: analysis for analysis in settings["analyses"]}
+    compare_tables(out, kind.tables, kind.reasons, by_id, folder / "here", folder / "r")
+    if kind.further is not None:
+        kind.further(folder, out)
