@@ -119,9 +119,9 @@ def test_help(capsys, arguments):
 def test_every_command_that_reads_a_database_limits_its_memory(capsys, small, tmp_path):
     import typer
 
-    from steropes.studies.cli.commands import app
+    from steropes.studies.cli.commands import command_app
 
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(command_app()).commands
     options = {name: {p.name for p in c.params} for name, c in commands.items()}
     reading = {name for name, of in options.items() if "database" in of}
     assert {"study", "grid", "concepts", "sccs", "sccs-grid", "strategus"} <= reading
@@ -416,3 +416,13 @@ def test_a_command_needs_one_new_file(tmp_path, monkeypatch):
     found = commands._every_command()
     assert found["hello"]() is None
     assert {*commands.ORDER} == found.keys() - {"hello"}
+
+
+def test_a_command_with_a_module_of_its_own_is_found_without_the_others():
+    import typer
+
+    from steropes.studies.cli.commands import command_app
+
+    assert [*typer.main.get_command(command_app(["tree-scan"])).commands] == ["tree-scan"]
+    every = {*typer.main.get_command(command_app(["study"])).commands}
+    assert every == {*typer.main.get_command(command_app()).commands} > {"tree-scan", "info"}

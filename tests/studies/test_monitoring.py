@@ -13,7 +13,7 @@ from steropes import DataError
 from steropes.designs.controls import fit_systematic_error
 from steropes.designs.surveillance import estimate_bound
 from steropes.studies import run_grid, synthetic_database
-from steropes.studies.cli.commands import app
+from steropes.studies.cli.commands import command_app
 from steropes.studies.monitoring.monitoring_record import read_record
 from steropes.studies.monitoring.released_estimates_by_look import monitor_releases
 
@@ -132,7 +132,7 @@ def test_the_command_writes_table_page_and_record(tmp_path):
     looks = [str(comparative_release(tmp_path / f"look{k}", k)[0]) for k in (1, 2, 3)]
     output = tmp_path / "out"
     arguments = ["monitor", *looks, "--planned", "4", "--output", str(output)]
-    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    result = CliRunner().invoke(command_app(), arguments, catch_exceptions=False)
     assert result.exit_code == 0
     assert "New drug against Old drug" in result.output
     page = (output / "monitoring.html").read_text("utf-8")
@@ -141,7 +141,7 @@ def test_the_command_writes_table_page_and_record(tmp_path):
     assert "SHA-256 of the record" in page
     table = pd.read_csv(output / "monitoring.csv")
     assert len(table) == 6
-    quiet = CliRunner().invoke(app, [*arguments, "--quiet"], catch_exceptions=False)
+    quiet = CliRunner().invoke(command_app(), [*arguments, "--quiet"], catch_exceptions=False)
     assert quiet.exit_code == 0
     signals = table.loc[table["signal"], "second_id"]
     assert ("Bleeding" in quiet.output) == bool(len(signals))
@@ -184,7 +184,7 @@ def test_posterior_probabilities_are_corrected_and_shown(tmp_path):
     looks = [str(comparative_release(tmp_path / f"look{k}", k)[0]) for k in (1, 2)]
     output = tmp_path / "out"
     arguments = ["monitor", *looks, "--posterior", "0.9", "--output", str(output)]
-    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    result = CliRunner().invoke(command_app(), arguments, catch_exceptions=False)
     assert result.exit_code == 0
     assert "ratio; probability" in " ".join(result.output.split())
     table = pd.read_csv(output / "monitoring.csv")

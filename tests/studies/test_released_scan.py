@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from steropes import DataError
 from steropes.designs.surveillance import tree_scan
-from steropes.studies.cli.commands import app
+from steropes.studies.cli.commands import command_app
 from steropes.studies.monitoring.tree_scan_of_released_counts import scan_release
 
 OUTCOMES = [11, 12, 13, 14, 15, 16]
@@ -77,7 +77,7 @@ def test_the_command_writes_a_table(release, tmp_path):
     TREE.to_csv(tmp_path / "tree.csv", index=False)
     arguments = ["tree-scan", str(release), str(tmp_path / "tree.csv"), "--output",
                  str(tmp_path / "out"), "--replicates", "999"]  # fmt: skip
-    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    result = CliRunner().invoke(command_app(), arguments, catch_exceptions=False)
     assert result.exit_code == 0
     assert "bleeding" in result.output
     assert "1 fail a diagnostic" in " ".join(result.output.split())
@@ -85,7 +85,7 @@ def test_the_command_writes_a_table(release, tmp_path):
     assert table.columns[:2].tolist() == ["comparison", "analysis"]
     assert table.loc[table["node"] == 1, "signal"].all()
     assert np.isfinite(table["p"]).all()
-    quiet = CliRunner().invoke(app, [*arguments, "--quiet"], catch_exceptions=False)
+    quiet = CliRunner().invoke(command_app(), [*arguments, "--quiet"], catch_exceptions=False)
     assert "fail a diagnostic" not in quiet.output
 
 
@@ -97,7 +97,8 @@ def test_what_cannot_be_scanned_is_refused(release, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no released results"):
         scan_release(tmp_path / "empty", TREE)
-    missing = CliRunner().invoke(app, ["tree-scan", str(release), str(tmp_path / "none.csv")])
+    arguments = ["tree-scan", str(release), str(tmp_path / "none.csv")]
+    missing = CliRunner().invoke(command_app(), arguments)
     assert missing.exit_code != 0
     assert isinstance(missing.exception, DataError)
     definition = json.dumps({"outcome_model": {"weighted": True}})

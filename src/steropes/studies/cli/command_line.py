@@ -45,7 +45,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         need("duckdb")
         need("rich")
         need("pydantic")
-        from steropes.studies.cli.commands import app
+        from steropes.studies.cli.commands import command_app
 
         if any(PASSWORD.match(argument) for argument in given):
             _fail(
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             )
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            return _call(app, given)
+            return _call(command_app(given), given)
     except (DataError, SeparationError, MissingExtraError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:
