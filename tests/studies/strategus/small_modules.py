@@ -288,3 +288,30 @@ PREDICTION = {
         "skipDiagnostics": False,
     },
 }
+PATHWAYS = {
+    "module": "TreatmentPatternsModule",
+    "settings": {
+        "cohorts": [
+            {"cohortId": 1, "cohortName": "celecoxib users", "type": "target"},
+            {"cohortId": 1001, "cohortName": "celecoxib", "type": "event"},
+            {"cohortId": 2, "cohortName": "diclofenac", "type": "event"},
+            {"cohortId": 3, "cohortName": "bleeding", "type": "exit"},
+        ],
+        "minEraDuration": 0,
+        "eraCollapseSize": 14,
+        "combinationWindow": 7,
+        "minPostCombinationDuration": 7,
+        "filterTreatments": "First",
+        "maxPathLength": 5,
+        "ageWindow": 5,
+        "minCellCount": 1,
+        "censorType": "minCellCount",
+        "overlapMethod": "truncate",
+        "concatTargets": True,
+        "startAnchor": "startDate",
+        "windowStart": 0,
+        "endAnchor": "endDate",
+        "windowEnd": 3650,
+    },
+    "attr_class": ["ModuleSpecifications", "TreatmentPatternsModuleSpecifications"],
+}

@@ -6,9 +6,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from steropes.studies import demo_database
+from steropes.studies import OmopDatabase, demo_database
+from steropes.studies.strategus.cohort_generation import generate_cohorts
 from steropes.studies.strategus.results_model import results_model
 from steropes.studies.strategus.specification_run import run_specification
+from steropes.studies.strategus.treatment_pathways import target_pathways
+from steropes.studies.strategus_plans.pathway_plan import pathway_plan
+from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 from steropes.studies.strategus_plans.specification_plan import read_specification_plan
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data" / "strategus"
@@ -71,12 +75,48 @@ def test_atlas_flags_win_over_arguments():
     assert "DemographicsPostObservationTime" in " ".join(v.reason for v in found.verdicts)
 
 
+@pytest.mark.slow
+def test_pathways_are_those_that_treatment_patterns_has_published():
+    """TreatmentPatterns 3.0.3 ships its output for these cohorts of the demonstration database."""
+    cohorts = plan("strategus_1.4_cdm_modules").cohorts
+    kinds = {4: "event", 5: "event", 6: "event", 7: "event", 8: "exit", 9: "event", 10: "event",
+             11: "target"}  # fmt: skip
+    settings = {
+        "cohorts": [
+            {"cohortId": i, "cohortName": cohorts.names[i].lower(), "type": kind}
+            for i, kind in kinds.items()
+        ],
+        **{"includeTreatments": "startDate", "indexDateOffset": 0, "minEraDuration": 7},
+        **{"combinationWindow": 7, "minPostCombinationDuration": 7},
+    }
+    used = tuple(c for c in cohorts.defined if c.id in kinds)
+    asked = pathway_plan(settings, (), SharedCohorts(used))
+    with OmopDatabase(demo_database()) as db:
+        made, _ = generate_cohorts(db, SharedCohorts(used), lambda _: None, False)
+        [found] = target_pathways(db, asked, made.table)
+    paths = found.paths.set_index("pathway")["freq"]
+    assert (len(paths), paths.sum()) == (371, 2142)
+    both = "amoxicillin+clavulanate"
+    assert paths[f"acetaminophen-{both}"] == 103
+    assert paths[f"acetaminophen-penicillinv-{both}"] == 55
+    assert paths[f"aspirin-acetaminophen-{both}"] == 52
+    assert paths["acetaminophen-penicillinv"] == 49
+    assert paths["acetaminophen"] == 40
+    days = found.durations.set_index(["event_name", "line"])
+    drug = days.loc[("acetaminophen", "overall")]
+    assert drug["event_count"] == 1547
+    assert drug["duration_average"] == pytest.approx(19.8513251454428)
+    assert drug["duration_sd"] == pytest.approx(17.8625593095256)
+    assert days.loc[("mono-event", "5"), "event_count"] == 119
+    steps = found.attrition.set_index("reason_id")["number_records"]
+    assert steps[[1, 2, 4, 5, 7]].tolist() == [14041, 11347, 8327, 8327, 6662]
+
+
 # Modules that fit models have slow tests of their own.
 FITS = ("CohortMethodModule", "SelfControlledCaseSeriesModule", "PatientLevelPredictionModule")
 # Parts of the published specifications that do not run on the demonstration database, by what
 # their verdicts say. The page of specifications lists them.
 KNOWN = (
-    "treatment pathways are R's TreatmentPatterns",
     "one id has one cohort",
     "has no entries",
     "cohorts have no entries",

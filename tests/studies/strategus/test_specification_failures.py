@@ -52,7 +52,7 @@ def test_a_cohort_that_cannot_be_generated_leaves_the_others(db, tmp_path):
 def test_verdicts_after_a_run_name_the_modules_and_parts_that_failed(db, tmp_path):
     given = new_specification([81151])
     given["moduleSpecifications"] += [CHARACTERIZATION, INCIDENCE, PREDICTION]
-    given["moduleSpecifications"] += [{"module": "TreatmentPatternsModule"}]
+    given["moduleSpecifications"] += [{"module": "CohortSurvivalModule"}]
     for cohort in given["sharedResources"][0]["cohortDefinitions"]:
         definition = json.loads(cohort["cohortDefinition"])
         definition["PrimaryCriteria"]["CriteriaList"] = [{"Specimen": {"CodesetId": 0}}]
@@ -69,7 +69,7 @@ def test_verdicts_after_a_run_name_the_modules_and_parts_that_failed(db, tmp_pat
     gone = table["verdict"] == "did not run"
     failed = table[gone & (table["module"] == "CohortGeneratorModule")]
     assert {"cohort 1", "cohort 2", "cohort 3"} <= {*failed["part"]}
-    assert of.loc["TreatmentPatternsModule", "verdict"] == "did not run"
+    assert of.loc["CohortSurvivalModule", "verdict"] == "did not run"
 
 
 def test_verdicts_after_a_run_name_cohorts_without_entries_and_count_missing_estimates(
@@ -101,7 +101,7 @@ def test_reasons_of_failures_show_no_small_count(tmp_path, monkeypatch):
 
     faults = {"cohort 3": "fitting: 3 people have the outcome (n_samples = 382)"}
     monkeypatch.setattr(specification_run, "_new_faults", lambda *_: faults)
-    plan = specification_plan({"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]})
+    plan = specification_plan({"moduleSpecifications": [{"module": "CohortSurvivalModule"}]})
     found = run_specification(synthetic_database(100), plan, tmp_path)
     assert found.failed == {"cohort 3": "fitting: <5 people have the outcome"}
 
@@ -141,17 +141,17 @@ def test_the_command_runs_and_names_what_did_not_run(tmp_path, capsys):
     path = tmp_path / "study.json"
     given = new_specification([81151])
     given["moduleSpecifications"] = given["moduleSpecifications"][:2]
-    given["moduleSpecifications"].append({"module": "TreatmentPatternsModule", "settings": {}})
+    given["moduleSpecifications"].append({"module": "CohortSurvivalModule", "settings": {}})
     path.write_text(json.dumps(given))
     database, folder = write_database(tmp_path / "database", 200), tmp_path / "results"
     command = ["strategus", str(path), "--database", database, "--output", str(folder)]
     assert run(command) == 1
     said = capsys.readouterr().out
-    assert "TreatmentPatternsModule, module: did not run: treatment pathways are R's" in said
+    assert "CohortSurvivalModule, module: did not run: there is no module of this name" in said
     assert (folder / "release" / CM / "cm_result.csv").exists()
     assert not (folder / "release" / SCCS).exists()
     verdicts = (folder / "release" / "verdicts.csv").read_text()
-    assert "TreatmentPatternsModule,module,did not run" in verdicts
+    assert "CohortSurvivalModule,module,did not run" in verdicts
     assert run(["strategus", str(path)]) == 2
 
 

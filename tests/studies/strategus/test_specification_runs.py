@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from tests.studies.strategus.small_modules import CHARACTERIZATION, INCIDENCE, PREDICTION
+from tests.studies.strategus.small_modules import CHARACTERIZATION, INCIDENCE, PATHWAYS, PREDICTION
 from tests.studies.strategus.small_specification import (
     COHORT_DIAGNOSTICS,
     module,
@@ -31,7 +31,8 @@ from steropes.studies.viewer.results_page import results_views
 
 CM, SCCS = "CohortMethodModule", "SelfControlledCaseSeriesModule"
 CONTROLS = [81151, 78272, 4112343, 40481087, 260139, 80180]
-MORE_MODULES = [CHARACTERIZATION, INCIDENCE, PREDICTION, COHORT_DIAGNOSTICS]
+MORE_MODULES = [CHARACTERIZATION, INCIDENCE, PREDICTION, COHORT_DIAGNOSTICS, PATHWAYS]
+PATHS = "tp_treatment_pathways"
 SQLITE = {"int": "INTEGER", "bigint": "INTEGER", "float": "REAL"}
 
 
@@ -141,6 +142,9 @@ def test_results_fit_into_the_declared_tables(tables):
     assert count("cd_temporal_time_ref") == 3
     assert count("cd_temporal_covariate_value") > 20
     assert count("plp_demographic_summary") > 5
+    assert count("tp_treatment_pathways") >= 1
+    assert count("tp_summary_event_duration") >= 4
+    assert count("tp_attrition") == 8
 
 
 # Columns that R requires and that may be blank without disclosure control, with the reason.
@@ -158,6 +162,10 @@ BLANK = {
     "plp_covariate_summary": "coefficients of covariates that the model leaves out",
     "plp_calibration_summary": "standard deviations of one person",
     "plp_demographic_summary": "standard deviations of one person",
+    "tp_attrition": "the time of the run, which differs between equal runs",
+    "tp_metadata": "the time of the run and the version of R",
+    "tp_cdm_source_info": "values that this database lacks",
+    "tp_summary_event_duration": "standard deviations of one event, which are missing in R too",
 }
 
 
@@ -376,3 +384,4 @@ def test_the_release_and_the_viewer_tell_why_estimates_are_missing(new):
         assert (views[name].data()["status"] != "").all()
         assert (views[name].data()["status"] != "shown").any()
     assert len(views["data-notes"].table)
+    assert len(views["pathways"].table) == len(new.tables["TreatmentPatternsModule"][PATHS])

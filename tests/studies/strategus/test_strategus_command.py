@@ -121,9 +121,9 @@ def test_the_check_names_cohorts_that_nobody_can_enter(specification, tmp_path, 
 
 def test_a_quiet_check_names_what_does_not_run(specification, capsys):
     def change(given):
-        given["moduleSpecifications"].append({"module": "TreatmentPatternsModule"})
+        given["moduleSpecifications"].append({"module": "CohortSurvivalModule"})
 
     assert run(["strategus", specification(change), "--check", "--quiet"]) == 1
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("steropes: TreatmentPatternsModule, module: does not run: ")
+    assert said.err.startswith("steropes: CohortSurvivalModule, module: does not run: ")

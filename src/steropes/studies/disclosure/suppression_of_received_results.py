@@ -76,6 +76,10 @@ COUNTS = frozenset(
         "num_exposure_eras",
         "num_persons_exposed",
         "num_cases",
+        "freq",
+        "event_count",
+        "number_records",
+        "number_subjects",
         *(
             f"{kind}challenge_{part}"
             for kind in ("de", "re")
@@ -129,6 +133,13 @@ DERIVED: dict[str, tuple[str, ...]] = {
         )
     },
     **dict.fromkeys(("mean", "sd", "average_value"), ("sum_value",)),
+    **dict.fromkeys(
+        (
+            "duration_min", "duration_q_1", "duration_median", "duration_q_2", "duration_max",
+            "duration_average", "duration_sd",
+        ),
+        ("event_count",),
+    ),
     "standardized_mean_diff": _OF_OUTCOMES,
     **{
         f"{group}{of}": (f"{group}count",)

@@ -27,13 +27,16 @@ from steropes.studies.strategus.cohort_diagnostics_tables import diagnostics_tab
 from steropes.studies.strategus.data_irregularity_notes import module_notes
 from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
 from steropes.studies.strategus.incidence_rates import incidence_tables
+from steropes.studies.strategus.pathway_tables import pathway_tables
 from steropes.studies.strategus.prediction_result_tables import prediction_tables
 from steropes.studies.strategus.target_baseline import baseline_tables
 from steropes.studies.strategus.time_to_event import times_to_events
+from steropes.studies.strategus.treatment_pathways import target_pathways
 from steropes.studies.strategus_plans.characterization_plan import CHARACTERIZATION
 from steropes.studies.strategus_plans.cohort_diagnostics_plan import COHORT_DIAGNOSTICS
 from steropes.studies.strategus_plans.comparative_plan import COHORT_METHOD
 from steropes.studies.strategus_plans.incidence_plan import INCIDENCE
+from steropes.studies.strategus_plans.pathway_plan import PATHWAYS
 from steropes.studies.strategus_plans.prediction_plan import PREDICTION
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES
 from steropes.studies.strategus_plans.specification_plan import SpecificationPlan
@@ -139,6 +142,17 @@ class ModuleRuns:
         tables["data_note"] = self._notes(plan.targets, self.made.table)
         rates = released_rates(tables["ci_incidence_summary"], self.rules, self.database_id)
         return {**tables, "ci_incidence_summary": rates}
+
+    def pathways(self, database: Tables) -> Tables | None:
+        """Run TreatmentPatternsModule."""
+        plan = self.plan.pathways
+        if plan is None or self.made.table is None:
+            return None
+        self.say(PATHWAYS)
+        plan = plan.without(self.made.refused)
+        found = target_pathways(self.db, plan, self.made.table)
+        tables = pathway_tables(found, plan, database["database_meta_data"], self.rules)
+        return {**tables, "data_note": self._notes(plan.targets, self.made.table)}
 
     def series(self) -> Tables | None:
         """Run SelfControlledCaseSeriesModule."""

@@ -35,6 +35,7 @@ from steropes.studies.strategus_plans.characterization_plan import CHARACTERIZAT
 from steropes.studies.strategus_plans.cohort_diagnostics_plan import COHORT_DIAGNOSTICS
 from steropes.studies.strategus_plans.comparative_plan import COHORT_METHOD
 from steropes.studies.strategus_plans.incidence_plan import INCIDENCE
+from steropes.studies.strategus_plans.pathway_plan import PATHWAYS
 from steropes.studies.strategus_plans.prediction_plan import PREDICTION
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES
 from steropes.studies.strategus_plans.specification_plan import COHORTS, SpecificationPlan
@@ -73,7 +74,7 @@ class SpecificationResults(TextInHtml):
     --------
     >>> import tempfile
     >>> from steropes.studies import read_specification_plan, run_specification, synthetic_database
-    >>> text = '{"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]}'
+    >>> text = '{"moduleSpecifications": [{"module": "CohortSurvivalModule"}]}'
     >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
     ...     _ = file.write(text)
     ...     file.flush()
@@ -158,7 +159,7 @@ def run_specification(
     --------
     >>> import tempfile
     >>> from steropes.studies import read_specification_plan, run_specification, synthetic_database
-    >>> text = '{"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]}'
+    >>> text = '{"moduleSpecifications": [{"module": "CohortSurvivalModule"}]}'
     >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
     ...     _ = file.write(text)
     ...     file.flush()
@@ -193,6 +194,7 @@ def run_specification(
             (COHORT_DIAGNOSTICS, lambda: on.diagnostics(tables[DATABASE], counted, failed)),
             (CHARACTERIZATION, on.characterization),
             (INCIDENCE, on.incidence),
+            (PATHWAYS, lambda: on.pathways(tables[DATABASE])),
             (CASE_SERIES, on.series),
             (PREDICTION, lambda: on.prediction(tables[DATABASE], failed)),
         ):
@@ -262,7 +264,7 @@ def run_synthesis(
     --------
     >>> import tempfile
     >>> from steropes.studies import read_specification_plan, run_synthesis
-    >>> text = '{"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]}'
+    >>> text = '{"moduleSpecifications": [{"module": "CohortSurvivalModule"}]}'
     >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
     ...     _ = file.write(text)
     ...     file.flush()

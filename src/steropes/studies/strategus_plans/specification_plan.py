@@ -28,6 +28,7 @@ from steropes.studies.strategus_plans.comparative_plan import (
     comparative_plan,
 )
 from steropes.studies.strategus_plans.incidence_plan import INCIDENCE, IncidencePlan, incidence_plan
+from steropes.studies.strategus_plans.pathway_plan import PATHWAYS, PathwayPlan, pathway_plan
 from steropes.studies.strategus_plans.prediction_plan import (
     PREDICTION,
     PredictionPlan,
@@ -45,7 +46,6 @@ __all__ = ["SpecificationPlan", "read_specification_plan", "specification_plan"]
 COHORTS = "CohortGeneratorModule"
 # Modules of Strategus that do not run here, with the reason.
 REFUSED = {
-    "TreatmentPatternsModule": "treatment pathways are R's TreatmentPatterns",
     "PatientLevelPredictionValidationModule": "models of other studies are validated by R's "
     "PatientLevelPrediction",
 }
@@ -73,6 +73,8 @@ class SpecificationPlan(FieldsInHtml):
         The plan of CohortDiagnosticsModule.
     prediction : PredictionPlan or None
         The plan of PatientLevelPredictionModule.
+    pathways : PathwayPlan or None
+        The plan of TreatmentPatternsModule.
     synthesis : SynthesisPlan or None
         The plan of EvidenceSynthesisModule.
     statistics : bool
@@ -88,7 +90,7 @@ class SpecificationPlan(FieldsInHtml):
     --------
     >>> import tempfile
     >>> from steropes.studies import read_specification_plan
-    >>> text = '{"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]}'
+    >>> text = '{"moduleSpecifications": [{"module": "CohortSurvivalModule"}]}'
     >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
     ...     _ = file.write(text)
     ...     file.flush()
@@ -104,6 +106,7 @@ class SpecificationPlan(FieldsInHtml):
     characterization: CharacterizationPlan | None = None
     diagnostics: CohortDiagnosticsPlan | None = None
     prediction: PredictionPlan | None = None
+    pathways: PathwayPlan | None = None
     synthesis: SynthesisPlan | None = None
     statistics: bool = False
     verdicts: tuple[PartVerdict, ...] = ()
@@ -142,6 +145,7 @@ class _Draft:
     characterization: CharacterizationPlan | None = None
     diagnostics: CohortDiagnosticsPlan | None = None
     prediction: PredictionPlan | None = None
+    pathways: PathwayPlan | None = None
     synthesis: SynthesisPlan | None = None
     statistics: bool = False
     verdicts: list[PartVerdict] = field(default_factory=list)
@@ -173,13 +177,13 @@ def read_specification_plan(path: str | Path) -> SpecificationPlan:
     --------
     >>> import tempfile
     >>> from steropes.studies import read_specification_plan
-    >>> text = '{"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]}'
+    >>> text = '{"moduleSpecifications": [{"module": "CohortSurvivalModule"}]}'
     >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
     ...     _ = file.write(text)
     ...     file.flush()
     ...     plan = read_specification_plan(file.name)
     >>> plan.lines()[1]
-    "  module: does not run: treatment pathways are R's TreatmentPatterns"
+    '  module: does not run: there is no module of this name in Strategus 1.5'
     """
     try:
         return specification_plan(specification_values(path))
@@ -249,6 +253,7 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
         draft.characterization,
         draft.diagnostics,
         draft.prediction,
+        draft.pathways,
         draft.synthesis,
         draft.statistics,
         tuple(draft.verdicts),
@@ -299,6 +304,9 @@ def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> N
     elif name == PREDICTION:
         draft.prediction = prediction_plan(settings, path, draft.cohorts)
         draft.verdicts += draft.prediction.verdicts
+    elif name == PATHWAYS:
+        draft.pathways = pathway_plan(settings, path, draft.cohorts)
+        draft.verdicts += draft.pathways.verdicts
     elif name == SYNTHESIS:
         draft.synthesis = synthesis_plan(settings, path)
         draft.verdicts += draft.synthesis.verdicts

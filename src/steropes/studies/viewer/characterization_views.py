@@ -1,4 +1,4 @@
-"""Views of characterizations: covariates of targets and cases, times to events, challenges."""
+"""Views of characterizations: covariates, times to events, challenges, pathways of events."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ GROUPS = {
 def characterization_views(sources: Sequence[NamedTables]) -> list[View]:
     """Return the views of characterizations that have rows."""
     views = [_covariates(sources), _groups(sources), _times(sources), _challenges(sources)]
+    views += [_pathways(sources), _events(sources)]
     return [view for view in views if len(view.table)]
 
 
@@ -160,4 +161,61 @@ def _challenges(sources: Sequence[NamedTables]) -> View:
             *texts("text", status="Status"),
         ),
         gathered(sources, "c_dechallenge_rechallenge", more),
+    )
+
+
+def _pathways(sources: Sequence[NamedTables]) -> View:
+    """Return the pathways of events."""
+
+    def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
+        """Name the target, and add the share of the pathways that are listed."""
+        of = ["target_cohort_id", "age", "sex", "index_year"]
+        shown = found["freq"].clip(lower=0)
+        whole = shown.groupby([found[name] for name in of]).transform("sum")
+        return found.assign(
+            target=found["target_cohort_name"],
+            share=(shown / whole).where((whole > 0) & (found["freq"] >= 0)),
+        ).sort_values("freq", ascending=False, kind="stable")
+
+    return View(
+        "pathways",
+        "Pathways",
+        GROUP,
+        'Events of people in the target in the order of their days; "+" joins events of a '
+        "combination. Shares are of the pathways that are listed; those of few people are not.",
+        (
+            *ids("target_cohort_id"),
+            *texts(database="Database", target="Target"),
+            *texts("text", pathway="Pathway"),
+            column("freq", "Persons", "count"),
+            column("share", "Share", "share"),
+            *texts(age="Age", sex="Sex", index_year="Year"),
+        ),
+        gathered(sources, "tp_treatment_pathways", more),
+    )
+
+
+def _events(sources: Sequence[NamedTables]) -> View:
+    """Return the days of events in pathways."""
+
+    def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
+        """Name the target."""
+        return found.assign(target=found["target_cohort_name"])
+
+    return View(
+        "pathway-events",
+        "Events of pathways",
+        GROUP,
+        "Days of events and combinations, overall and by their place in the pathway (line).",
+        (
+            *ids("target_cohort_id"),
+            *texts(database="Database", target="Target", line="Line"),
+            *texts("text", event_name="Event"),
+            column("event_count", "Events", "count"),
+            column("duration_median", "Median days"),
+            column("duration_q_1", "25 %"),
+            column("duration_q_2", "75 %"),
+            column("duration_average", "Mean days"),
+        ),
+        gathered(sources, "tp_summary_event_duration", more),
     )

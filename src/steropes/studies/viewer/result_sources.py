@@ -35,7 +35,7 @@ NOT_KNOWN = "not known"
 WHOLE = ("BIGINT", "int", "bigint")
 LARGEST = 2.0**63  # Whole numbers of the results model are smaller.
 NUMERIC = ("BIGINT", "DOUBLE", "int", "bigint", "float")
-PREFIXES = ("cm_", "sccs_", "es_", "cg_", "ci_", "plp_", "database_", "cd_", "c_")
+PREFIXES = ("cm_", "sccs_", "es_", "cg_", "ci_", "plp_", "database_", "cd_", "c_", "tp_")
 IDS = (
     "target_comparator_id", "outcome_id", "analysis_id", "exposures_outcome_set_id", "cohort_id",
     "evidence_synthesis_analysis_id",
@@ -220,9 +220,11 @@ def _of_archive(path: Path) -> Tables:
 def _add(tables: Tables, found: Tables) -> None:
     """Add a table that was read; the rows of a table that modules share are joined."""
     for name, table in found.items():
-        both = [t for t in (tables.get(name), table) if t is not None and len(t)]
-        shared = name in SHARED and len(both) > 1
-        tables[name] = pd.concat(both, ignore_index=True) if shared else table
+        before = tables.get(name)
+        if name in SHARED and before is not None and len(before):
+            both = [before, table] if len(table) else [before]
+            table = pd.concat(both, ignore_index=True)
+        tables[name] = table
 
 
 def _refuse_large(size: int, where: str) -> None:
