@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from steropes.errors import DataError
-from steropes.studies.strategus_plans.r_values import (
+from steropes.studies.strategus_plans.r_json_values import (
     Flag,
     Identifier,
     Integer,
