@@ -160,8 +160,6 @@ _HOMES = {
         "Jeffreys",
         "JointLaplace",
         "JointNormal",
-        "JointLaplace",
-        "JointNormal",
         "Laplace",
         "Normal",
         "glmnet_lambda",

@@ -148,11 +148,10 @@ def people_to_compare(
     """Read and check the columns of a comparison; see `compare_groups`."""
     if missing not in ("error", "indicator"):
         raise DataError(f"missing must be 'error' or 'indicator', not {missing!r}.")
-    given = {"treatment": treatment, "outcome": outcome, "time": time, "event": event,
-             "entry": entry, "id": id, "cluster": cluster}  # fmt: skip
-    for argument, name in given.items():
-        if name is not None and not isinstance(name, str):
-            raise DataError(f"{argument} must be the name of a column, not {name!r}.")
+    _refuse_other_than_names(
+        treatment=treatment, outcome=outcome, time=time, event=event, entry=entry, id=id,
+        cluster=cluster,
+    )  # fmt: skip
     parts = _columns_of_outcome(outcome, time, event, entry)
     wide = _wide_names(covariates, treatment, parts, id)
     others = [name for name in (id, cluster) if name is not None]
@@ -176,26 +175,39 @@ def people_to_compare(
             else covariates_of_long_table(covariates, ids, id)
         )
     else:
-        numbers = {name: numbers_of_column(frame[name]) for name in wide}
-        described = pd.DataFrame(
-            {name: described_column(frame[name], own) for name, own in numbers.items()}, copy=False
-        )
-        parts_of_X = {
-            name: covariate_of_column(frame[name], name, own, missing)
-            for name, own in numbers.items()
-        }
-        indicators = [k for name, own in parts_of_X.items() for k in own if k != name]
-        refuse_names_of_indicators(indicators, wide)
-        # One array for each column, without a copy of all columns as one block.
-        values = {k: v for own in parts_of_X.values() for k, v in own.items()}
-        X = pd.DataFrame(values, copy=False)
-        refuse_indicators_of_one_group(X[indicators], code)
-        if repeated := repeated_columns(X[indicators]):
-            X = X.drop(columns=repeated)
+        X, described = _covariates_of_columns(frame, wide, code, missing)
     codes = None if cluster is None else _clusters(frame[cluster], cluster, treatment)
     table = ComparisonTable(X, code, groups, found, ids, described, codes, cluster or "")
     _refuse_copies(table, treatment, next(iter(parts.values())))
     return table
+
+
+def _refuse_other_than_names(**given: object) -> None:
+    """Refuse an argument that is neither the name of a column nor None."""
+    for argument, name in given.items():
+        if name is not None and not isinstance(name, str):
+            raise DataError(f"{argument} must be the name of a column, not {name!r}.")
+
+
+def _covariates_of_columns(
+    frame: pd.DataFrame, wide: list[str], code: NDArray, missing: Missing
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the covariates with indicators of missing values, and as they are described."""
+    numbers = {name: numbers_of_column(frame[name]) for name in wide}
+    described = pd.DataFrame(
+        {name: described_column(frame[name], own) for name, own in numbers.items()}, copy=False
+    )
+    parts = {
+        name: covariate_of_column(frame[name], name, own, missing) for name, own in numbers.items()
+    }
+    indicators = [k for name, own in parts.items() for k in own if k != name]
+    refuse_names_of_indicators(indicators, wide)
+    # One array for each column, without a copy of all columns as one block.
+    X = pd.DataFrame({k: v for own in parts.values() for k, v in own.items()}, copy=False)
+    refuse_indicators_of_one_group(X[indicators], code)
+    if repeated := repeated_columns(X[indicators]):
+        X = X.drop(columns=repeated)
+    return X, described
 
 
 def _columns_of_outcome(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from steropes.studies.cli.grid_commands import Quiet
+
+if TYPE_CHECKING:  # loaded by the command that needs it
+    from steropes.studies.monitoring.monitoring_page import Row
 
 __all__ = ["monitor"]
 
@@ -71,7 +75,6 @@ def monitor(
     from steropes.studies.monitoring.monitoring_page import monitoring_page, signals_by_estimate
     from steropes.studies.monitoring.monitoring_record import read_record
     from steropes.studies.monitoring.released_estimates_by_look import monitor_releases
-    from steropes.studies.report.terminal_tables import table_of, wide_console
     from steropes.studies.result_files.atomic_files import write_files
 
     record = output / "record.json"
@@ -81,20 +84,26 @@ def monitor(
     )  # fmt: skip
     page = monitoring_page(tests, planned, alpha, read_record(record))
     write_files(output, {"monitoring.csv": csv_text(tests), "monitoring.html": page})
-    rows = signals_by_estimate(tests)
-    signals = [row for row in rows if row.first]
+    cells_of = "z / bound" if posterior is None else "ratio; probability"
+    _print_looks(signals_by_estimate(tests), cells_of, None if quiet else output)
+
+
+def _print_looks(rows: Sequence[Row], cells_of: str, output: Path | None) -> None:
+    """Print a line for each estimate and the place of the page; without one, signals alone."""
+    from steropes.studies.report.terminal_tables import table_of, wide_console
+
+    shown = [row for row in rows if row.first] if output is None else rows
     console = wide_console()
-    if signals or not quiet:
-        shown = signals if quiet else rows
-        cells_of = "z / bound" if posterior is None else "ratio; probability"
+    if shown or output is not None:
         heads = ("Comparison", "Outcome", "Analysis", f"Last look: {cells_of}", "First signal")
         cells = [
             (row.comparison, row.outcome, row.analysis, row.cells[-1]["text"],
              f"look {row.first}" if row.first else "none")
             for row in shown
         ]  # fmt: skip
-        console.print(table_of("Signals" if quiet else "Estimates", heads, cells, texts=3))
-    if not quiet:
+        title = "Signals" if output is None else "Estimates"
+        console.print(table_of(title, heads, cells, texts=3))
+    if output is not None:
         console.print(str(output / "monitoring.html"), soft_wrap=True, markup=False)
 
 

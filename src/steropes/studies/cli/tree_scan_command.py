@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from steropes.studies.cli.grid_commands import Quiet
+
+if TYPE_CHECKING:  # loaded by the command that needs it
+    import pandas as pd
 
 __all__ = ["tree_scan"]
 
@@ -52,9 +55,7 @@ def tree_scan(
 
     from steropes.errors import DataError
     from steropes.studies.formatting.plain_text import csv_text
-    from steropes.studies.formatting.released_numbers import decimals
     from steropes.studies.monitoring.tree_scan_of_released_counts import scan_release
-    from steropes.studies.report.terminal_tables import table_of, wide_console
     from steropes.studies.result_files.atomic_files import write_files
 
     try:
@@ -75,9 +76,18 @@ def tree_scan(
     first = ["comparison", "analysis"]
     table = table[[*first, *(c for c in table.columns if c not in first)]]
     write_files(output, {"tree_scan.csv": csv_text(table)})
-    shown = table[table["signal"]]
+    notes = [f"{s.comparison}, {s.analysis}: outcomes {s.note}." for s in scans if s.note]
+    lines = None if quiet else [*notes, str(output / "tree_scan.csv")]
+    _print_signals(table[table["signal"]], lines)
+
+
+def _print_signals(shown: pd.DataFrame, lines: list[str] | None) -> None:
+    """Print a line for each signal and further lines; without these only what there is."""
+    from steropes.studies.formatting.released_numbers import decimals
+    from steropes.studies.report.terminal_tables import table_of, wide_console
+
     console = wide_console()
-    if len(shown) or not quiet:
+    if len(shown) or lines is not None:
         heads = ("Comparison", "Analysis", "Node", "Cases / expected", "p")
         cells = [
             (row.comparison, row.analysis, row.name, f"{row.cases:,} / {decimals(row.expected, 1)}",
@@ -85,11 +95,8 @@ def tree_scan(
             for row in shown.itertuples(index=False)
         ]  # fmt: skip
         console.print(table_of("Signals", heads, cells, texts=3))
-    if not quiet:
-        for found in scans:
-            if found.note:
-                console.print(f"{found.comparison}, {found.analysis}: outcomes {found.note}.")
-        console.print(str(output / "tree_scan.csv"), soft_wrap=True, markup=False)
+    for line in lines or ():
+        console.print(line, soft_wrap=True, markup=False)
 
 
 COMMANDS = (tree_scan,)

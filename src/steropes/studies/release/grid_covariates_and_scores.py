@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -65,21 +65,7 @@ def released_balance(
     moved = dict.fromkeys((*ARMS, "both"), np.zeros(len(table), bool))
     smallest = np.full(len(table), np.iinfo(np.int64).max)
     for when in WHEN:
-        n = {arm: table[f"{arm}_people_{when}"].to_numpy(np.int64) for arm in ARMS}
-        means = {arm: table[f"{arm}_mean_{when}"].to_numpy(float) for arm in ARMS}
-        hidden = {arm: _hidden(means[arm], n[arm], binary, least) for arm in ARMS}
-        shares = {arm: _shares(means[arm], n[arm], binary, rules) for arm in ARMS}
-        narrowing = np.zeros(len(table), bool)
-        for arm in ARMS if when == "before" and not rules.rounds else ():
-            gone = binary & _narrows_those_left(shares[arm], table, arm, least)
-            hidden[arm], shares[arm] = hidden[arm] | gone, np.where(gone, math.nan, shares[arm])
-        for arm in ARMS:
-            known = np.where(binary & np.isfinite(means[arm]), means[arm], 0.0)  # NaN: nobody.
-            counts = np.rint(known * n[arm]).astype(np.int64)
-            further, of_set = withheld_complements(groups, counts, hidden[arm], n[arm], rules)
-            hidden[arm] = hidden[arm] | further
-            shares[arm] = np.where(further, math.nan, shares[arm])
-            narrowing |= of_set
+        n, means, hidden, shares, narrowing = _ReleasedArms.at(when, table, binary, groups, rules)
         fewest = np.maximum(np.minimum(n["target"], n["comparator"]), 1)
         closed = hidden["target"] | hidden["comparator"]
         # A hidden share is a bound already; another one lies within a unit of its rounded value.
@@ -115,6 +101,52 @@ def released_balance(
         rounded = to_units(table[name].to_numpy(float), units)
         released[name] = np.where(moved[of], math.nan, rounded)
     return table.assign(**released).drop(columns=_sizes(table))
+
+
+class _ReleasedArms(NamedTuple):
+    """Means of covariates of both arms before or after adjustment, and their released shares.
+
+    Attributes
+    ----------
+    n, means, hidden, shares : dict of arrays, (k,)
+        Of each arm: people, exact means, whether the share is hidden, and the released share.
+    narrowing : (k,) bool array
+        Whether a set of which every person has one has a hidden share.
+    """
+
+    n: dict[str, NDArray]
+    means: dict[str, NDArray]
+    hidden: dict[str, NDArray]
+    shares: dict[str, NDArray]
+    narrowing: NDArray
+
+    @classmethod
+    def at(
+        cls,
+        when: str,
+        table: pd.DataFrame,
+        binary: NDArray,
+        groups: pd.DataFrame,
+        rules: DisclosureRules,
+    ) -> _ReleasedArms:
+        """Return those before or after adjustment."""
+        least = rules.least
+        n = {arm: table[f"{arm}_people_{when}"].to_numpy(np.int64) for arm in ARMS}
+        means = {arm: table[f"{arm}_mean_{when}"].to_numpy(float) for arm in ARMS}
+        hidden = {arm: _hidden(means[arm], n[arm], binary, least) for arm in ARMS}
+        shares = {arm: _shares(means[arm], n[arm], binary, rules) for arm in ARMS}
+        narrowing = np.zeros(len(table), bool)
+        for arm in ARMS if when == "before" and not rules.rounds else ():
+            gone = binary & _narrows_those_left(shares[arm], table, arm, least)
+            hidden[arm], shares[arm] = hidden[arm] | gone, np.where(gone, math.nan, shares[arm])
+        for arm in ARMS:
+            known = np.where(binary & np.isfinite(means[arm]), means[arm], 0.0)  # NaN: nobody.
+            counts = np.rint(known * n[arm]).astype(np.int64)
+            further, of_set = withheld_complements(groups, counts, hidden[arm], n[arm], rules)
+            hidden[arm] = hidden[arm] | further
+            shares[arm] = np.where(further, math.nan, shares[arm])
+            narrowing |= of_set
+        return cls(n, means, hidden, shares, narrowing)
 
 
 def _narrows_those_left(shares: NDArray, table: pd.DataFrame, arm: str, least: int) -> NDArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -210,10 +210,22 @@ def run_specification(
     if plan.synthesis is not None:
         failed[SYNTHESIS] = "it combines the results of several databases: give --results"
     say("writing the results")
+    return _write_results(plan, made, tables, failed, folder, rules)
+
+
+def _write_results(
+    plan: SpecificationPlan,
+    made: MadeCohorts,
+    tables: dict[str, Tables],
+    failed: Mapping[str, str],
+    folder: Path,
+    rules: DisclosureRules,
+) -> SpecificationResults:
+    """Write the tables of all modules, and what ran of each part of the specification."""
     reasons = {part: released_text(why, rules) for part, why in failed.items()}
-    named = plan.cohorts.names
     filled = {*made.table.ids} if made.table is not None else set()
-    empty = {i: name for i, name in named.items() if i not in filled and i not in made.refused}
+    names = plan.cohorts.names.items()
+    empty = {i: name for i, name in names if i not in filled and i not in made.refused}
     verdicts = with_missing_estimates(
         verdicts_after(plan.verdicts, reasons, COHORTS, empty), tables
     )

@@ -193,14 +193,7 @@ def characterization_plan(
     DataError
         A field is unknown or invalid.
     """
-    least_mean, least_count = 0.0, 0
-    if isinstance(settings, Mapping) and "analysis" in settings:
-        if "minSMD" in settings:
-            settings = {("minSmd" if k == "minSMD" else k): v for k, v in settings.items()}
-        read = parsed(_Settings, settings, path)
-        least_mean, least_count = read.min_characterization_mean, read.min_covariate_count
-        settings, path = read.analysis, (*path, "analysis")
-    lists = parsed(_Analyses, settings, path)
+    lists, path, least_mean, least_count = _analyses(settings, path)
     verdicts: list[PartVerdict] = []
     pairs: dict[tuple[int, int], None] = {}
     challenges: dict[Challenge, None] = {}
@@ -254,6 +247,18 @@ def characterization_plan(
         least_count,
         tuple(verdicts),
     )
+
+
+def _analyses(settings: object, path: JsonPath) -> tuple[_Analyses, JsonPath, float, int]:
+    """Read the analyses, their place, and the least mean and count of covariates."""
+    least_mean, least_count = 0.0, 0
+    if isinstance(settings, Mapping) and "analysis" in settings:
+        if "minSMD" in settings:
+            settings = {("minSmd" if k == "minSMD" else k): v for k, v in settings.items()}
+        read = parsed(_Settings, settings, path)
+        least_mean, least_count = read.min_characterization_mean, read.min_covariate_count
+        settings, path = read.analysis, (*path, "analysis")
+    return parsed(_Analyses, settings, path), path, least_mean, least_count
 
 
 def _joined(baselines: Iterable[Baseline]) -> tuple[Baseline, ...]:
