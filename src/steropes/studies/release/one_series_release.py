@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
 import pandas as pd
 
 from steropes.data.number_formatting import decimals, limit_text
@@ -31,8 +29,8 @@ from steropes.studies.release.series_counts import (
     few_in_months,
     released_covariates,
 )
+from steropes.studies.release.series_over_time import released_years, time_until_end
 from steropes.studies.release.series_table_release import (
-    binned,
     covariate_days,
     has_profile,
     joint_secrecy,
@@ -75,13 +73,13 @@ class SeriesRelease:
         Days of each covariate; None where one of its other counts is suppressed.
     yearly : DataFrame
         Observed over expected outcomes by year, ``expected`` at a constant rate and ``adjusted``
-        with the model's effects of time; years with few outcomes are left out.
+        with the model's effects of time; empty if a year between others has few outcomes.
     weeks : dict of str to DataFrame
         By exposure: ``week`` and ``outcomes`` around its first start. As in the tables, numbers of
         long series are multiples of the smallest count, and small ones are minus that count.
     ends : DataFrame
         Outcomes by the years until observation ends: ``start`` and ``stop`` of each bar, and
-        ``ended`` and ``data_ended`` by the reason of the end.
+        ``ended`` and ``data_ended`` by the reason of the end, in bars that are wide enough.
     """
 
     tables: dict[str, pd.DataFrame]
@@ -149,9 +147,9 @@ def release_study(study: ExactSeries) -> SeriesRelease:
             for d in study.diagnostics
         ],
         days={name: _days(study, name, c, rules) for name, c in counts.items()},
-        yearly=_yearly(study, few, rules),
+        yearly=released_years(study.monthly, bool(few), rules),
         weeks=_weeks(study, tables["sccs_time_to_event"]),
-        ends=binned(remaining_time(study.population), ("ended", "data_ended"), rules),
+        ends=time_until_end(remaining_time(study.population), rules),
         rules=rules,
     )
 
@@ -188,26 +186,6 @@ def _days(
     exact = study.intervals.statistics.loc[name]
     days = covariate_days(exact["days"], int(exact["subjects"]), released, rules)
     return None if math.isnan(days) else round(days)
-
-
-def _yearly(
-    study: ExactSeries, hidden: Collection[tuple[int, int]], rules: DisclosureRules
-) -> pd.DataFrame:
-    """Return observed over expected outcomes of the years with enough outcomes, rounded.
-
-    There are none if the trend by month is ``hidden``.
-    """
-    sums = study.monthly.groupby("year")[["observed", "expected", "adjusted"]].sum()
-    sums = sums[~sums["observed"].map(rules.small).astype(bool) & (not hidden)]
-    ratios = pd.DataFrame(index=sums.index)
-    for column in ("expected", "adjusted"):
-        ratio = sums["observed"] / sums[column].where(sums[column] > 0)
-        ratios[column] = (
-            ratio if rules.open else ratio.map(lambda r: significant(r, 2), na_action="ignore")
-        )
-    if np.allclose(sums["expected"], sums["adjusted"]):
-        ratios["adjusted"] = np.nan
-    return ratios
 
 
 def _estimates(

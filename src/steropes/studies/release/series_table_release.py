@@ -13,7 +13,7 @@ from steropes.studies.database.data_quality_notes import released_notes
 from steropes.studies.diagnostics.diagnostic import FAIL, NOT_EVALUATED, PASS, allows
 from steropes.studies.diagnostics.diagnostic_catalogue import SERIES, further_diagnostics
 from steropes.studies.disclosure.counts_in_text import released_notes_column
-from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, log_unit, significant
+from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import (
     WITHHELD,
@@ -40,12 +40,12 @@ from steropes.studies.release.series_counts import (
     few_in_months,
     released_covariates,
 )
+from steropes.studies.release.series_over_time import binned, released_trend, without_ends
 from steropes.studies.release.series_weeks import released_weeks
 from steropes.studies.result_files.sccs_results_schema import TABLES
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 
 __all__ = [
-    "binned",
     "covariate_days",
     "has_profile",
     "joint_secrecy",
@@ -100,9 +100,9 @@ def release_series(
             "sccs_likelihood_profile": _profiles(exact["sccs_likelihood_profile"], counts, rules),
             "sccs_spline": _few_digits(exact["sccs_spline"], "rr"),
             "sccs_censor_model": _few_digits(exact["sccs_censor_model"], "parameter_value"),
-            "sccs_time_trend": _trend(exact["sccs_time_trend"], few, rules),
+            "sccs_time_trend": released_trend(exact["sccs_time_trend"], few, rules),
             "sccs_time_to_event": released_weeks(exact, counts, rules),
-            **{n: _without_ends(binned(exact[n], (c,), rules), c) for n, c in SPANS.items()},
+            **{n: without_ends(binned(exact[n], (c,), rules), c) for n, c in SPANS.items()},
             "sccs_time_period": _period(exact, rules),
             "sccs_diagnostics_summary": _diagnostics(exact, counts, few, thresholds, rules),
             "sccs_further_diagnostic": _further(exact, counts),
@@ -134,11 +134,6 @@ def _notes(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.DataFram
             parts = [*(parts if not all(marks) else []), f"{several}{WITHHELD}"]
         texts.append("; ".join(parts))
     return found.assign(note=texts)
-
-
-def binned(table: pd.DataFrame, names: tuple[str, ...], rules: DisclosureRules) -> pd.DataFrame:
-    """Round the counts of long series to multiples of ``least``; small ones become −``least``."""
-    return table.assign(**{n: [rules.coarse(int(x)) for x in table[n]] for n in names})
 
 
 def has_profile(counts: CovariateCounts, rules: DisclosureRules) -> bool:
@@ -255,44 +250,6 @@ def _profiles(table: pd.DataFrame, counts: Counts, rules: DisclosureRules) -> pd
 def _few_digits(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Round a column to three significant digits."""
     return table.assign(**{name: table[name].map(lambda x: significant(float(x)))})
-
-
-def _trend(
-    table: pd.DataFrame, hidden: Container[tuple[int, int]], rules: DisclosureRules
-) -> pd.DataFrame:
-    """Release observed over expected outcomes of months that have none, or enough of them.
-
-    As the total is released, ratios of all other months would reveal the outcomes of one.
-
-    Parameters
-    ----------
-    hidden : container of (int, int)
-        Series without ratios; see `few_in_months`.
-    """
-    few = table["observed_outcomes"].map(lambda n: rules.small(int(n))).astype(bool)
-    series = table[SET].itertuples(index=False, name=None)
-    few |= np.array([of in hidden for of in series], dtype=bool)
-    few |= table["observed_subjects"].map(lambda n: rules.small(int(n))).astype(bool)
-    found = binned(table, ("observed_subjects",), rules)
-    if found.empty:
-        return found
-    steps = [0.0 if n == 0 else log_unit(int(n), rules.least) for n in table["observed_outcomes"]]
-    for name in ("ratio", "adjusted_ratio"):
-        pairs = zip(table[name], steps, strict=True)
-        rounded = [in_ratio(float(x), step, 2) for x, step in pairs]
-        found[name] = pd.Series(rounded, index=table.index, dtype=float).mask(few)
-    return _without_ends(found, "observed_subjects")
-
-
-def _without_ends(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Omit the first and last months of each series, in which few people or nobody is observed.
-
-    The first month in which anybody is observed, at any age, is that of a single person.
-    """
-    enough = table[name] > 0
-    of = [table[k] for k in SET]
-    kept = enough.groupby(of).cummax() & enough[::-1].groupby(of).cummax()[::-1]
-    return table[kept].reset_index(drop=True)
 
 
 def _period(exact: Tables, rules: DisclosureRules) -> pd.DataFrame:

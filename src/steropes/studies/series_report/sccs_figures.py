@@ -86,7 +86,7 @@ def before_alone(study: ReleasedSeries) -> bool:
 def event_to_end(study: ReleasedSeries) -> Picture | None:
     """Draw the time from outcomes to the end of observation, by the reason of the end."""
     t = study.release.ends
-    edges = np.append(t["start"], t["stop"].iloc[-1])
+    edges = np.append(t["start"], t["stop"].iloc[-1:])
     shown = []
     for name, kind, label in (
         ("ended", "comparator", "observation ended"),
@@ -396,7 +396,7 @@ PICTURES: tuple[PagePicture[ReleasedSeries], ...] = (
         "rates",
         "diagnostics",
         rates,
-        "Observed over expected outcomes by calendar year, without years with few outcomes.",
+        "Observed over expected outcomes by calendar year, without first and last years with few.",
     ),
     PagePicture(
         "event-to-end",

@@ -247,7 +247,7 @@ def _trend(sources: Sequence[NamedTables]) -> View:
         "series-trend",
         "Calendar time",
         GROUP,
-        "Observed over expected outcomes by calendar month.",
+        "Observed over expected outcomes by calendar month. Months of a period share its ratio.",
         (
             *SERIES_IDS,
             *QUESTION,
