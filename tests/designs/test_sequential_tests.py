@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.stats import multivariate_normal, norm, poisson
 
@@ -295,6 +296,27 @@ def test_the_order_of_rows_does_not_matter():
     pd.testing.assert_frame_equal(own.reset_index(drop=True), other.reset_index(drop=True))
 
 
+def monitored(by=(), **columns):
+    rows = pd.DataFrame({"look": [1, 2], "log_rr": [0.5, 0.9], "se": [0.4, 0.3]})
+    return monitor_estimates(rows.assign(**columns), looks=2, by=by)
+
+
+def test_tables_of_other_libraries_and_categories_are_read():
+    rows = pd.DataFrame({"look": [1, 2], "log_rr": [0.5, 0.9], "se": [0.4, 0.3], "name": "a"})
+    plain = monitor_estimates(rows, looks=2, by=["name"])
+    other = monitor_estimates(pl.from_pandas(rows), looks=2, by=["name"])
+    pd.testing.assert_frame_equal(plain, other)
+    other = monitor_estimates(rows.astype({"name": "category"}), looks=2, by=["name"])
+    assert other["bound"].tolist() == plain["bound"].tolist()
+
+
+def test_looks_without_error_have_no_bound_and_large_errors_have_one():
+    found = estimate_bound([1, 2, 3], spending=[0, 0.5, 0.5])
+    assert np.isinf(found["z"]).tolist() == [True, False, True]
+    assert found["alpha"].tolist() == pytest.approx([0, 0.025, 0.025])
+    assert estimate_bound([1, 2], alpha=0.9)["alpha"].iloc[-1] == pytest.approx(0.9)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -311,6 +333,13 @@ def test_the_order_of_rows_does_not_matter():
         (lambda: poisson_bound([5]).monitor([3, 4]), "2 looks"),
         (lambda: poisson_bound([5, 5]).monitor([4, 3]), "never fall"),
         (lambda: poisson_bound([5]).power(0), "ratio must be positive"),
+        (lambda: poisson_bound([5], systematic_error=(0.1, 0.2)), "must be a SystematicError"),
+        (lambda: monitored(by="name"), "by must be a list"),
+        (lambda: monitored(name=None, by=["name"]), "'name'. is missing in row 0"),
+        (lambda: monitored(control="False"), "must be true or false"),
+        (lambda: monitored(control=np.nan), "must be true or false"),
+        (lambda: monitored(se="wide"), "'se'. is not a number in row 0"),
+        (lambda: monitored(se=-1.0), "se is negative in row 0"),
         (lambda: continuous_poisson_bound(0), "planned must be"),
         (lambda: continuous_poisson_bound(5, delay=5), "delay must be"),
         (lambda: continuous_poisson_bound(0.5, min_events=4), "plan more events"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from steropes import DataError, LogisticRegression, Normal
@@ -93,6 +94,23 @@ def test_reports_count_once_however_often_they_name_a_pair():
     pd.testing.assert_frame_equal(found, shuffled)
 
 
+def test_a_report_names_every_pair_of_its_drugs_and_events():
+    # Which drug is suspected of which event changes neither totals nor cells below zero.
+    linked = pd.DataFrame({"report": [1, 2, 2, 3], "drug": list("aabc"), "event": list("xyxz")})
+    found = report_counts(linked).set_index(["drug", "event"])
+    assert found.loc[("a", "x"), ["observed", "drug_total", "event_total"]].tolist() == [2, 2, 2]
+    assert found.loc[("b", "y"), "observed"] == 1
+    disproportionality(found.reset_index())
+    for given in (pl.from_pandas(linked), linked.astype("category"), linked.iloc[::-1]):
+        pd.testing.assert_frame_equal(
+            report_counts(given).astype(object),
+            found.reset_index().astype(object),
+        )
+    names = {"drug": "observed", "event": "total"}
+    again = report_counts(linked.rename(columns=names), drug="observed", event="total")
+    pd.testing.assert_frame_equal(again, found.reset_index())
+
+
 def test_ratios_of_empty_cells_are_not_made_up():
     found = disproportionality(
         pd.DataFrame({"observed": [0, 5], "drug_total": [9, 5], "event_total": [9, 9],
@@ -123,6 +141,10 @@ def test_bad_input_is_refused():
         fit_gamma_mixture([1, 2], [1, 1])
     with pytest.raises(DataError, match="expected must be positive"):
         fit_gamma_mixture([1] * 30, [0] * 30)
+    with pytest.raises(DataError, match="whole numbers"):
+        fit_gamma_mixture([1.5] * 30, [1] * 30)
+    with pytest.raises(DataError, match="rate1 must be positive"):
+        GammaMixture(1, 0, 1, 1, 0.5)
     with pytest.raises(DataError, match="'event'"):
         report_counts(pd.DataFrame({"report": [1], "drug": ["a"], "event": [None]}))
 
@@ -173,7 +195,7 @@ def test_adjustment_takes_the_effect_of_co_reported_drugs_off():
         ({"events": ["cough"]}, "no report names 'cough'"),
         ({"min_reports": 10_000}, "No drug has 10000 reports"),
         ({"min_reports": 0}, "min_reports must be"),
-        ({"drug": "medicine"}, "lacks the column 'medicine'"),
+        ({"drug": "medicine"}, "no column 'medicine'"),
     ],
 )
 def test_bad_input_of_adjustment_is_refused(options, message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.special import xlogy
 
@@ -269,7 +270,7 @@ def test_looks_are_drawn():
 
 
 def test_nodes_may_be_numbers_or_categories():
-    numbers = {name: k for k, name in enumerate([*TREE["node"], "Root"])}
+    numbers = {name: k for k, name in enumerate(sorted([*TREE["node"], "Root"]))}
     expected = by_node(tree_scan(COUNTS, TREE, replicates=9)).rename(index=numbers)
     # A missing parent makes floats of the others.
     tree = TREE.apply(lambda column: column.map(numbers))
@@ -280,6 +281,46 @@ def test_nodes_may_be_numbers_or_categories():
     given = COUNTS.astype({"node": "category"}), TREE.astype("category")
     again = by_node(tree_scan(*given, replicates=9)).rename(index=numbers)
     pd.testing.assert_frame_equal(again, expected, check_names=False)
+
+
+def test_the_order_of_rows_and_the_library_of_tables_do_not_matter():
+    def shuffled(table):
+        return pl.from_pandas(table.sample(frac=1, random_state=1))
+
+    tree, records = shuffled(TREE), people(60)
+    events = pd.concat([records, records.assign(node=records["node"].iloc[::-1].to_numpy())])
+    events = events.assign(time=7, person=events["person"] // 2).drop_duplicates(["person", "node"])
+    events["exposed"] = (events["person"] % 3 > 0).astype(int)
+    options = {"replicates": 49}
+    for first, second in (
+        (tree_scan(COUNTS, TREE, **options), tree_scan(shuffled(COUNTS), tree, **options)),
+        (
+            tree_scan_people(records, TREE, probability=0.4, **options),
+            tree_scan_people(shuffled(records), tree, probability=0.4, **options),
+        ),
+        (
+            tree_scan_people(events, TREE, probability=0.4, unit="event", **options),
+            tree_scan_people(shuffled(events), tree, probability=0.4, unit="event", **options),
+        ),
+        (
+            tree_temporal_scan(TIMES, TREE, times=(1, 28), **options),
+            tree_temporal_scan(shuffled(TIMES), tree, times=(1, 28), **options),
+        ),
+        (
+            sequential_tree_scan(COUNTS.assign(look=1), TREE, looks=2, **options),
+            sequential_tree_scan(shuffled(COUNTS.assign(look=1)), tree, looks=2, **options),
+        ),
+    ):
+        pd.testing.assert_frame_equal(pd.DataFrame(first.table), pd.DataFrame(second.table))
+
+
+def test_what_happens_at_one_time_counts_once():
+    records = pd.DataFrame(
+        {"person": [1, 1, 2], "node": ["Leaf1", "Leaf2", "Leaf2"], "exposed": 1, "time": [3, 3, 5]}
+    )
+    found = by_node(tree_scan_people(records, TREE, unit="event", probability=0.3, replicates=9))
+    assert found.loc["Node1", ["cases", "events"]].tolist() == [2, 2]
+    assert found.loc["Root", "cases"] == 2
 
 
 def test_the_input_is_unchanged():
@@ -328,7 +369,12 @@ CIRCLE = pd.concat([TREE, pd.DataFrame({"node": ["Root"], "parent": ["Node1"]})]
         (scan(tree=CIRCLE), "ancestors of each other"),
         (scan(tree=TREE.drop(columns="parent")), "needs the columns 'node', 'parent'"),
         (scan(tree=TREE.assign(node=None)), "row 0 (counted from 0) has no node"),
-        (scan(tree={"a": "b"}), "must be a DataFrame"),
+        (scan(tree={"a": "b"}), "must be a table of pandas"),
+        (scan(names=["Hives"]), "names must be a mapping"),
+        (scan(seed=-1), "seed must be"),
+        (scan(conditional="yes"), "conditional must be"),
+        (scan(cuts="Root"), "cuts must be a list"),
+        (scan(cuts=[]), "cuts must be a list"),
         (scan(model="cox"), "model must be one of"),
         (scan(probability=0.5), "belongs to the bernoulli model"),
         (scan(model="bernoulli", probability=0.5), "conditional scan has no probability"),
@@ -358,9 +404,15 @@ CIRCLE = pd.concat([TREE, pd.DataFrame({"node": ["Root"], "parent": ["Node1"]})]
         (persons(conditional=True), "conditional scan has no probability"),
         (persons(unit="event"), "lacks the columns 'time'"),
         (persons(unit="day"), "unit must be one of"),
+        (
+            persons(records=people(20).assign(person=1, time=3), unit="event"),
+            "1 people have different values of exposed at one time",
+        ),
         (persons(records=people(20).iloc[:0]), "no rows"),
         (over_time(times=(1, 20)), "time: row"),
         (over_time(times=(28, 1)), "first and the last time"),
+        (over_time(times=28), "first and the last time"),
+        (over_time(window=2), "a shortest and a longest length"),
         (over_time(fixed="time"), "fixed must be one of"),
         (over_time(window=(5, 40)), "window must be"),
         (over_time(least_share=2), "least_share must be"),

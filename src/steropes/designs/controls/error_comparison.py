@@ -9,11 +9,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
+from steropes.data.input_types import TableLike
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
 from steropes.designs.controls.error_posterior import expected_absolute
 from steropes.designs.values.argument_checks import check_whole
+from steropes.designs.values.input_checks import require_known
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError, listed
 
 __all__ = ["compare_errors", "errors_of_draws"]
@@ -24,7 +27,7 @@ VARIANCES, HALVINGS = 60, 32
 
 @single_threaded_blas()
 def compare_errors(
-    estimates: pd.DataFrame,
+    estimates: TableLike,
     *,
     analysis: str = "analysis",
     control: str = "control",
@@ -139,13 +142,12 @@ def compare_errors(
 
 
 def _by_analysis(
-    estimates: pd.DataFrame, analysis: str, control: str, log_rr: str, se: str
+    estimates: TableLike, analysis: str, control: str, log_rr: str, se: str
 ) -> tuple[NDArray, NDArray, pd.Index]:
     """Return estimates and standard errors, (analyses, controls), NaN where there is none."""
-    for name in (analysis, control, log_rr, se):
-        if name not in estimates:
-            raise DataError(f"estimates has no column {name!r}; it has {listed(list(estimates))}.")
-    rows = estimates[[analysis, control, log_rr, se]].reset_index(drop=True)
+    rows = read_columns(estimates, [analysis, control, log_rr, se], "estimates")
+    for name in (analysis, control):
+        require_known(f"estimates[{name!r}]", rows[name])
     twice = rows.duplicated([analysis, control])
     if twice.any():
         raise DataError(

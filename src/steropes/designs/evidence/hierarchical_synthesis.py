@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_representations import FieldsInHtml
+from steropes.data.input_types import TableLike
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
 from steropes.designs.evidence.quadrature import mixture_quantiles
 from steropes.designs.values.argument_checks import check_real
-from steropes.errors import DataError, listed
+from steropes.designs.values.input_checks import require_flags, require_known
+from steropes.designs.values.table_reading import read_columns
+from steropes.errors import DataError
 
 __all__ = ["HierarchicalSynthesis", "hierarchical_synthesis"]
 
@@ -87,7 +90,7 @@ class HierarchicalSynthesis(FieldsInHtml):
 
 @single_threaded_blas()
 def hierarchical_synthesis(
-    estimates: pd.DataFrame,
+    estimates: TableLike,
     *,
     mean_sd: float = 2.0,
     spread_sd: float = 0.5,
@@ -180,26 +183,19 @@ def hierarchical_synthesis(
     )
 
 
-def _rows(estimates: pd.DataFrame) -> pd.DataFrame:
+def _rows(estimates: TableLike) -> pd.DataFrame:
     """Check the estimates and keep those that can be used."""
     needed = ["database", "outcome", "log_rr", "se", "control"]
-    for name in needed:
-        if name not in estimates:
-            raise DataError(f"estimates has no column {name!r}; it has {listed(list(estimates))}.")
-    rows = estimates[needed].reset_index(drop=True)
+    rows = read_columns(estimates, needed, "estimates")
+    for name in needed[:2]:
+        require_known(f"estimates[{name!r}]", rows[name])
     twice = rows.duplicated(["database", "outcome"])
     if twice.any():
         raise DataError(
             f"estimates has an outcome twice in one database, in row {int(twice.argmax())} "
             "(counted from 0); give each outcome one row for each database."
         )
-    wrong = ~rows["control"].isin([True, False])
-    if wrong.any():
-        raise DataError(
-            f"estimates['control'] must be true or false; it is not in row {int(wrong.argmax())} "
-            "(counted from 0)."
-        )
-    rows["control"] = rows["control"].astype(bool)
+    rows["control"] = require_flags("estimates['control']", rows["control"])
     if (rows.groupby("outcome")["control"].nunique() > 1).any():
         raise DataError("An outcome is a control in one row and not in another; correct control.")
     y, s = (pd.to_numeric(rows[name]).to_numpy(float) for name in ("log_rr", "se"))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.data.input_types import TableLike
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.controls.empirical_calibration import LEAST_CONTROLS
@@ -18,6 +19,8 @@ from steropes.designs.surveillance.bayesian_bias_correction import (
     fit_bias,
 )
 from steropes.designs.surveillance.sequential_tests_of_estimates import GROUP, checked_estimates
+from steropes.designs.values.argument_checks import check_names
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError
 
 __all__ = ["monitor_posteriors"]
@@ -27,7 +30,7 @@ CUT = "a likelihood profile ends too early"
 
 
 def monitor_posteriors(
-    estimates: pd.DataFrame,
+    estimates: TableLike,
     *,
     by: Sequence[str] = (),
     controls_by: Sequence[str] = (),
@@ -89,10 +92,12 @@ def monitor_posteriors(
     """
     if not 0.5 < threshold < 1:
         raise DataError(f"threshold must be between 0.5 and 1, such as 0.95, not {threshold!r}.")
-    last = pd.to_numeric(estimates["look"], errors="coerce").max() if "look" in estimates else 1
+    table = read_columns(estimates, None, "estimates")
+    last = pd.to_numeric(table["look"], errors="coerce").max() if "look" in table else 1
     rows = checked_estimates(
-        estimates, int(last) if np.isfinite(last) else 1, list(by), list(controls_by)
-    )
+        table, int(last) if np.isfinite(last) else 1, check_names("by", by),
+        check_names("controls_by", controls_by),
+    )  # fmt: skip
     if "profile" not in rows:
         rows["profile"] = None
     errors = _errors(rows, robust)
@@ -107,7 +112,9 @@ def monitor_posteriors(
     )
     table["signal"] = table["probability"] >= threshold
     keys = list(by)
-    groups = [part for _, part in table.groupby(keys, sort=False)] if keys else [table]
+    groups = [table]
+    if keys:
+        groups = [part for _, part in table.groupby(keys, sort=False, observed=True)]
     made = [part.assign(signal=part["signal"].cummax()) for part in groups]
     columns = ["look", *keys, "log_rr", "se", "corrected", "lower", "upper", "probability",
                "threshold", "error_mean", "error_sd", "signal", "note"]  # fmt: skip

@@ -25,8 +25,10 @@ from steropes.designs.surveillance.sequential_bounds import (
     check_count,
     check_ratio,
     error_nodes,
+    moments_of,
     with_new_events,
 )
+from steropes.designs.values.argument_checks import check_real
 from steropes.errors import DataError
 
 __all__ = ["ContinuousBound", "conditional_poisson_bound", "continuous_poisson_bound"]
@@ -154,10 +156,8 @@ def continuous_poisson_bound(
     """
     check_alpha(alpha)
     check_count("min_events", min_events)
-    if not (np.isfinite(planned) and planned > 0):
-        raise DataError(f"planned must be a positive number of events, not {planned!r}.")
-    if not 0 <= delay < planned:
-        raise DataError(f"delay must be between 0 and planned={planned:g}, not {delay!r}.")
+    check_ratio("planned", planned)
+    check_real("delay", delay, lambda x: 0 <= x < planned, f"between 0 and planned={planned:g}")
 
     tilt, weights = error_nodes(systematic_error, planned)
 
@@ -301,15 +301,16 @@ def _historical_time(events: int, error: SystematicError | None) -> tuple[NDArra
     x, step = low + (high - low) * (t + 1) / 2, w * (high - low) / 2
     weights = _density(x, events) * step
     weights /= weights.sum()
-    if error is None or error.sd == 0:
-        return x * np.exp(0.0 if error is None else error.mean), weights
+    mean, sd = moments_of(error)
+    if sd == 0:
+        return x * np.exp(mean), weights
     tilt, mass = error_nodes(error, events)
     first, last = np.log(low) + tilt.min(), np.log(high) + tilt.max()
     t, w = roots_legendre(2 * NODES)
     z, step = first + (last - first) * (t + 1) / 2, w * (last - first) / 2
     # The density of the sum of two logarithms: sum over the nodes of the narrower one.
-    if error.sd * np.sqrt(events) > 1:
-        density = norm.pdf(z[:, None], np.log(x) + error.mean, error.sd) @ weights
+    if sd * np.sqrt(events) > 1:
+        density = norm.pdf(z[:, None], np.log(x) + mean, sd) @ weights
     else:
         time = np.exp(z[:, None] - tilt)
         density = (_density(time, events) * time) @ mass

@@ -8,12 +8,15 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from steropes.data.input_types import TableLike
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.surveillance.sequential_bounds import check_count
 from steropes.designs.surveillance.spontaneous_reports import (
     LEVEL,
     disproportionality,
+    named_in_reports,
+    read_reports,
     report_counts,
 )
 from steropes.errors import DataError, listed
@@ -25,7 +28,7 @@ __all__ = ["adjusted_disproportionality"]
 
 
 def adjusted_disproportionality(
-    reports: pd.DataFrame,
+    reports: TableLike,
     *,
     events: Sequence[Hashable] | None = None,
     min_reports: int = 3,
@@ -96,29 +99,25 @@ def adjusted_disproportionality(
     (True, True)
     """
     check_count("min_reports", min_reports)
-    counts = report_counts(reports, report=report, drug=drug, event=event)
+    named = read_reports(reports, report, drug, event)
+    counts = report_counts(named)
     drug_totals = counts.groupby("drug")["drug_total"].first()
     event_totals = counts.groupby("event")["event_total"].first()
     drugs = pd.Index(drug_totals.index[drug_totals >= min_reports])
     if not len(drugs):
         raise DataError(f"No drug has {min_reports} reports; lower min_reports.")
-    chosen = [*event_totals.index[event_totals >= min_reports]] if events is None else [*events]
+    chosen = [*event_totals.index[event_totals >= min_reports]]
+    if events is not None:
+        chosen = [*dict.fromkeys(events)]
     if unknown := [e for e in chosen if e not in event_totals.index]:
         raise DataError(f"events: no report names {listed([str(e) for e in unknown], 3)}.")
     if not chosen:
         raise DataError(f"No event has {min_reports} reports; lower min_reports.")
-    numbers, ids = pd.factorize(reports[report])
-    place = drugs.get_indexer(pd.Index(reports[drug]))
-    own = place >= 0
-    pairs = np.unique(np.column_stack([numbers[own], place[own]]), axis=0)
-    X = sparse.csc_array(
-        (np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(ids), len(drugs))
-    )
-    outcomes = {}
-    for number, name in enumerate(chosen):
-        y = np.zeros(len(ids), dtype=np.int8)
-        y[numbers[(reports[event] == name).to_numpy()]] = 1
-        outcomes[str(number)] = y
+    every, by_drug = named_in_reports(named, "drug")
+    X = sparse.csc_array(by_drug[:, every.get_indexer(drugs)].astype(float))
+    every, by_event = named_in_reports(named, "event")
+    y = by_event[:, every.get_indexer(pd.Index(chosen))].astype(np.int8).toarray()
+    outcomes = {str(number): own for number, own in enumerate(y.T)}
     model = LogisticRegression(prior=Normal(1.0)) if estimator is None else estimator
     fits = fit_many(model, X, outcomes, level=LEVEL)
     fits = pd.DataFrame(fits[fits["coefficient"] != "intercept"]).reset_index(drop=True)

@@ -11,6 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from steropes.data.input_types import TableLike
+from steropes.data.vector_checks import sort_labels
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError, listed
 
 __all__ = ["Hierarchy", "chosen_cuts", "read_hierarchy"]
@@ -47,7 +50,7 @@ class Hierarchy:
         return cast(NDArray, found)
 
 
-def read_hierarchy(tree: pd.DataFrame) -> Hierarchy:
+def read_hierarchy(tree: TableLike) -> Hierarchy:
     """Read a hierarchy from a table.
 
     Parameters
@@ -62,8 +65,7 @@ def read_hierarchy(tree: pd.DataFrame) -> Hierarchy:
     DataError
         Columns or nodes are missing, or a node is its own ancestor.
     """
-    if not isinstance(tree, pd.DataFrame):
-        raise DataError(f"tree must be a DataFrame, not {type(tree).__name__}.")
+    tree = read_columns(tree, None, "tree")
     if set(ANCESTORS) <= set(tree.columns):
         below, above = (tree[name] for name in ANCESTORS)
     elif set(CHILDREN) <= set(tree.columns):
@@ -80,7 +82,9 @@ def read_hierarchy(tree: pd.DataFrame) -> Hierarchy:
         raise DataError("tree has no rows.")
     linked = above.notna().to_numpy()
     below, above = _alike(below), _alike(above[linked])
+    # Sorted, so that random numbers do not depend on the order of rows.
     nodes = pd.Index(pd.unique(pd.concat([below, above], ignore_index=True)))
+    nodes = nodes[sort_labels(np.arange(len(nodes)), list(nodes))[0].argsort()]
     rows, columns = nodes.get_indexer(pd.Index(above)), nodes.get_indexer(pd.Index(below[linked]))
     own = np.arange(len(nodes))
     rows, columns = np.append(rows, own), np.append(columns, own)
@@ -121,5 +125,7 @@ def chosen_cuts(hierarchy: Hierarchy, cuts: Sequence[Hashable] | None) -> NDArra
     """Return the positions of the nodes whose cuts are tested."""
     if cuts is None:
         return np.arange(len(hierarchy.nodes))
+    if isinstance(cuts, str) or not len(cuts):
+        raise DataError(f"cuts must be a list of nodes, not {cuts!r}.")
     found = hierarchy.positions("cuts", pd.Series(list(cuts), dtype=object))
     return np.unique(found)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 from typing import cast
 
 import numpy as np
@@ -20,12 +19,14 @@ from scipy.special import roots_legendre
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.controls.empirical_calibration import SystematicError
 from steropes.designs.surveillance.accruing_counts import BinomialLooks, Looks, PoissonLooks
+from steropes.designs.values.argument_checks import check_real, check_whole
 from steropes.designs.values.input_checks import require_numbers
 from steropes.errors import DataError
 
 __all__ = [
     "SequentialBound", "binomial_bound", "check_alpha", "check_count", "check_events",
-    "check_ratio", "check_spending", "error_nodes", "poisson_bound", "with_new_events",
+    "check_ratio", "check_spending", "error_nodes", "moments_of", "poisson_bound",
+    "with_new_events",
 ]  # fmt: skip
 
 # The quadrature over systematic error: its range in standard deviations, beyond which are 1e-13 of
@@ -278,8 +279,7 @@ def binomial_bound(
 
 def check_alpha(alpha: float) -> None:
     """Refuse an error outside (0, 1)."""
-    if not 0 < alpha < 1:
-        raise DataError(f"alpha must be between 0 and 1, such as 0.05, not {alpha!r}.")
+    check_real("alpha", alpha, lambda x: 0 < x < 1, "between 0 and 1, such as 0.05")
 
 
 def check_spending(spending: ArrayLike, looks: int) -> NDArray:
@@ -294,8 +294,7 @@ def check_spending(spending: ArrayLike, looks: int) -> NDArray:
 
 def check_count(name: str, value: int) -> None:
     """Refuse numbers that are not whole and positive."""
-    if not isinstance(value, Integral) or value < 1:
-        raise DataError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    check_whole(name, value, 1)
 
 
 def check_events(events: ArrayLike, most: int) -> NDArray:
@@ -318,19 +317,30 @@ def _increments(name: str, values: ArrayLike) -> NDArray:
 
 def check_ratio(name: str, value: float) -> float:
     """Return a positive number, and refuse others."""
-    if not (isinstance(value, Real) and np.isfinite(value) and value > 0):
-        raise DataError(f"{name} must be positive, not {value!r}.")
-    return float(value)
+    return check_real(name, value, lambda x: bool(np.isfinite(x)) and x > 0, "positive")
 
 
 def error_nodes(error: SystematicError | None, events: float) -> tuple[NDArray, NDArray]:
     """Return values of a systematic error and their probabilities, for so many events in all."""
-    if error is None or error.sd == 0:
-        return np.array([0.0 if error is None else error.mean]), np.ones(1)
-    t, w = roots_legendre(NODES + int(NODES_PER_WIDTH * error.sd * np.sqrt(events)))
+    mean, sd = moments_of(error)
+    if sd == 0:
+        return np.array([mean]), np.ones(1)
+    t, w = roots_legendre(NODES + int(NODES_PER_WIDTH * sd * np.sqrt(events)))
     x = REACH * t
     mass = w * np.exp(-(x**2) / 2)
-    return error.mean + error.sd * x, mass / mass.sum()
+    return mean + sd * x, mass / mass.sum()
+
+
+def moments_of(error: SystematicError | None) -> tuple[float, float]:
+    """Return the mean and standard deviation of a systematic error; zeros without one."""
+    if error is None:
+        return 0.0, 0.0
+    if not isinstance(error, SystematicError):
+        raise DataError(
+            "systematic_error must be a SystematicError, such as of fit_systematic_error, not "
+            f"{type(error).__name__}."
+        )
+    return error.mean, error.sd
 
 
 def _bound(

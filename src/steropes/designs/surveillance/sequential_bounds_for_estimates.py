@@ -19,7 +19,11 @@ from scipy.special import ndtr, roots_legendre
 from scipy.stats import norm
 
 from steropes.designs.controls.empirical_calibration import SystematicError
-from steropes.designs.surveillance.sequential_bounds import check_alpha, check_spending
+from steropes.designs.surveillance.sequential_bounds import (
+    check_alpha,
+    check_spending,
+    moments_of,
+)
 from steropes.designs.values.input_checks import require_numbers
 from steropes.errors import DataError
 
@@ -29,8 +33,8 @@ __all__ = ["estimate_bound"]
 REACH = 8.5
 # Least number of quadrature nodes, and nodes per standard deviation of an increment.
 NODES, NODES_PER_SD = 48, 3
-# The largest z that is searched for a bound.
-HIGHEST = 30.0
+# The largest z that is searched for a bound, and an error so small that no z has it.
+HIGHEST, NOTHING = 30.0, 1e-15
 
 
 def estimate_bound(
@@ -61,7 +65,8 @@ def estimate_bound(
     DataFrame
         A row per look: ``information``, ``z`` (the least estimate divided by its standard error
         that is a signal), ``statistic`` (the same as a log-likelihood ratio, z² / 2) and
-        ``alpha`` (the probability of a signal without an effect up to this look).
+        ``alpha`` (the probability of a signal without an effect up to this look). Looks with no
+        error to spend have infinite bounds.
 
     Raises
     ------
@@ -113,15 +118,19 @@ def _flat_bound(chain: _Chain, alpha: float) -> float:
     def excess(z: float) -> float:
         return float(chain.signals(np.full(len(chain.information), z)).sum()) - alpha
 
-    low = -HIGHEST if chain.shifted else norm.isf(min(alpha, 0.5)) - 1e-9
+    # Several looks have more signals than one.
+    low = -HIGHEST if chain.shifted else norm.isf(alpha) - 1e-9
     return float(brentq(excess, low, _highest(chain), xtol=1e-11))
 
 
 def _spent_bounds(chain: _Chain, limits: NDArray) -> NDArray:
-    """Return the z of each look with which the error up to it is as planned."""
+    """Return the z of each look with which the error up to it is as planned; ∞ without any."""
     bounds = np.empty(len(limits))
     state, before = None, 0.0
     for k, limit in enumerate(limits):
+        if limit - before <= NOTHING:  # None of the error is left for this look.
+            bounds[k], state = np.inf, chain.quiet(k, state, HIGHEST)
+            continue
 
         def excess(z: float, k: int = k, state: _State | None = state, own: float = before,
                    limit: float = limit) -> float:  # fmt: skip
@@ -153,14 +162,13 @@ class _Chain:
 
     def __init__(self, information: NDArray, error: SystematicError | None) -> None:
         self.information = information
-        self.mean = 0.0 if error is None else error.mean
-        self.sd = 0.0 if error is None else error.sd
+        self.mean, self.sd = moments_of(error)
         self.shifted = error is not None
 
     def signals(self, bounds: NDArray) -> NDArray:
         """Compute the probability of the first signal at each look."""
         found, state = np.empty(len(bounds)), None
-        for k, z in enumerate(bounds):
+        for k, z in enumerate(np.minimum(bounds, _highest(self))):
             found[k] = self.signal(k, state, z)
             if k + 1 < len(bounds):
                 state = self.quiet(k, state, z)

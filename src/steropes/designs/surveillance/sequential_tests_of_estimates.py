@@ -10,14 +10,18 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import ndtr
 from scipy.stats import norm
 
+from steropes.data.input_types import TableLike
 from steropes.designs.controls.empirical_calibration import (
     LEAST_CONTROLS,
     SystematicError,
     fit_systematic_error,
 )
 from steropes.designs.evidence.profile_interpolation import NormalProfile, Profile
-from steropes.designs.surveillance.sequential_bounds import check_alpha, check_count
+from steropes.designs.surveillance.sequential_bounds import check_alpha, check_count, check_ratio
 from steropes.designs.surveillance.sequential_bounds_for_estimates import estimate_bound
+from steropes.designs.values.argument_checks import check_names
+from steropes.designs.values.input_checks import require_flags, require_known
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError, listed
 
 __all__ = ["GROUP", "calibrated_statistic", "checked_estimates", "monitor_estimates", "signed_root"]
@@ -138,7 +142,7 @@ def _maximum(profile: Profile) -> float:
 
 
 def monitor_estimates(
-    estimates: pd.DataFrame,
+    estimates: TableLike,
     *,
     looks: int,
     by: Sequence[str] = (),
@@ -209,13 +213,16 @@ def monitor_estimates(
     """
     check_alpha(alpha)
     check_count("looks", looks)
-    if not (np.isfinite(power) and power > 0):
-        raise DataError(f"power must be positive, not {power!r}.")
-    rows = checked_estimates(estimates, looks, list(by), list(controls_by))
+    check_ratio("power", power)
+    rows = checked_estimates(
+        estimates, looks, check_names("by", by), check_names("controls_by", controls_by)
+    )
     errors = _errors_by_look(rows)
     tested = rows[~rows["control"]]
     keys = list(by)
-    groups = [own for _, own in tested.groupby(keys, sort=False)] if keys else [tested]
+    groups = [tested]
+    if keys:
+        groups = [own for _, own in tested.groupby(keys, sort=False, observed=True)]
     made = [_over_looks(own, looks, alpha, power, errors) for own in groups if len(own)]
     columns = ["look", *keys, "log_rr", "se", "z", "bound", "alpha", "error_mean", "error_sd",
                "signal", "note"]  # fmt: skip
@@ -225,32 +232,48 @@ def monitor_estimates(
 
 
 def checked_estimates(
-    estimates: pd.DataFrame, looks: int, by: list[str], controls_by: list[str]
+    estimates: TableLike, looks: int, by: list[str], controls_by: list[str]
 ) -> pd.DataFrame:
     """Return the rows in the order of looks, with defaults."""
-    missing = [name for name in (*NEEDED, *by, *controls_by) if name not in estimates]
+    rows = read_columns(estimates, None, "estimates")
+    missing = [name for name in (*NEEDED, *by, *controls_by) if name not in rows]
     if missing:
         raise DataError(f"estimates lacks the columns {listed(missing)}.")
-    rows = estimates.copy()
+    for name in (*by, *controls_by):
+        require_known(f"estimates[{name!r}]", rows[name])
+    for name in (name for name in ("log_rr", "se", "z") if name in rows):
+        rows[name] = _numbers(name, rows[name])
+    if (rows["se"] < 0).any():
+        raise DataError(f"se is negative in row {int(np.argmax(rows['se'] < 0))} (counted from 0).")
     look = pd.to_numeric(rows["look"], errors="coerce")
     if not look.between(1, looks).all() or (look % 1 != 0).any():
         raise DataError(f"look must be whole numbers from 1 to looks={looks}.")
     rows["look"] = look.astype(int)
     if "control" not in rows:
         rows["control"] = False
-    rows["control"] = rows["control"].astype(bool)
+    rows["control"] = require_flags("estimates['control']", rows["control"])
     if rows.duplicated(["look", *by]).any():
         again = rows.loc[rows.duplicated(["look", *by]), ["look", *by]].iloc[0].to_dict()
         raise DataError(
             f"estimates has two rows for {again}; name in by= all columns that tell them apart."
         )
     if "z" not in rows:
-        rows["z"] = rows["log_rr"] / rows["se"]
+        rows["z"] = rows["log_rr"] / rows["se"].where(rows["se"] > 0)
     if "note" not in rows:
         rows["note"] = ""
-    groups = rows.groupby(controls_by, dropna=False).ngroup() if controls_by else 0
+    groups = rows.groupby(controls_by, observed=True).ngroup() if controls_by else 0
     rows = rows.assign(**{GROUP: groups})
     return pd.DataFrame(rows.sort_values("look", kind="stable"))
+
+
+def _numbers(name: str, values: pd.Series) -> pd.Series:
+    """Return a column as floats, and refuse what is not a number; missing values stay."""
+    numbers = pd.to_numeric(values, errors="coerce").astype(float)
+    wrong = numbers.isna().to_numpy() & values.notna().to_numpy()
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(f"estimates[{name!r}] is not a number in row {row} (counted from 0).")
+    return numbers
 
 
 def _errors_by_look(rows: pd.DataFrame) -> dict[tuple[int, int], SystematicError]:

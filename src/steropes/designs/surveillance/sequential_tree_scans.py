@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from steropes.data.html_representations import FieldsInHtml
+from steropes.data.input_types import TableLike
 from steropes.data.plottable_result_tables import drawn_by
 from steropes.designs.surveillance.outcome_hierarchies import Hierarchy, chosen_cuts, read_hierarchy
 from steropes.designs.surveillance.sequential_bounds import (
     EQUAL,
     check_alpha,
     check_count,
+    check_ratio,
     check_spending,
 )
 from steropes.designs.surveillance.tree_scan import with_names
@@ -29,7 +31,9 @@ from steropes.designs.surveillance.tree_scan_null_models import (
     ScanModel,
     cut_counts,
     lanes,
+    replicate_seed,
 )
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError
 
 __all__ = ["SequentialTreeScan", "sequential_tree_scan"]
@@ -122,8 +126,8 @@ class SequentialTreeScan(FieldsInHtml):
 
 
 def sequential_tree_scan(
-    counts: pd.DataFrame,
-    tree: pd.DataFrame,
+    counts: TableLike,
+    tree: TableLike,
     *,
     looks: int,
     model: Model = "poisson",
@@ -206,16 +210,15 @@ def sequential_tree_scan(
     """
     check_alpha(alpha)
     check_count("looks", looks)
-    check_count("replicates", replicates)
-    if not (np.isfinite(power) and power > 0):
-        raise DataError(f"power must be positive, not {power!r}.")
+    replicate_seed(replicates, seed)
+    check_ratio("power", power)
     hierarchy = read_hierarchy(tree)
-    parts = _by_look(counts, looks)
+    parts = _by_look(read_columns(counts, None, "counts"), looks)
     steps = [
         counts_model(own, hierarchy, model, conditional, probability, min_cases, cuts)
         for own in parts
     ]
-    where = [hierarchy.positions("counts", own["node"]) for own in parts]
+    where = [np.sort(hierarchy.positions("counts", own["node"])) for own in parts]
     chosen = chosen_cuts(hierarchy, cuts)
     so_far = _accrued(steps, where, hierarchy, chosen)
     share = check_spending((np.arange(1, len(parts) + 1) / looks) ** power, len(parts))

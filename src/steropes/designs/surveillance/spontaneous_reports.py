@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import digamma, expit, gammaln, logit
 from scipy.stats import gamma, norm
 
 from steropes.data.html_representations import FieldsInHtml
+from steropes.data.input_types import TableLike
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
-from steropes.designs.values.input_checks import require_numbers
+from steropes.data.vector_checks import sort_labels
+from steropes.designs.surveillance.sequential_bounds import check_ratio
+from steropes.designs.values.argument_checks import check_real
+from steropes.designs.values.input_checks import require_known, require_numbers
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError
 
 __all__ = ["GammaMixture", "disproportionality", "fit_gamma_mixture", "report_counts"]
@@ -42,6 +49,11 @@ class GammaMixture(FieldsInHtml):
     share : float
         Probability of the first one.
 
+    Raises
+    ------
+    DataError
+        A parameter is not positive, or the share is no probability.
+
     References
     ----------
     DuMouchel (1999), The American Statistician 53:177–190.
@@ -59,6 +71,11 @@ class GammaMixture(FieldsInHtml):
     shape2: float
     rate2: float
     share: float
+
+    def __post_init__(self) -> None:
+        for name in ("shape1", "rate1", "shape2", "rate2"):
+            check_ratio(name, getattr(self, name))
+        check_real("share", self.share, lambda x: 0 < x < 1, "between 0 and 1")
 
     def first_share(self, observed: ArrayLike, expected: ArrayLike) -> NDArray:
         """Compute the posterior probabilities of the first distribution.
@@ -191,6 +208,8 @@ def fit_gamma_mixture(
         raise DataError("observed, expected and weight must have the same length.")
     if (n < 0).any() or (e <= 0).any() or (w < 0).any():
         raise DataError("observed and weight must not be negative, and expected must be positive.")
+    if (n != np.round(n)).any() or not w.sum() > 0:
+        raise DataError("observed must be whole numbers, and some weight must be positive.")
     if len(n) < 20:
         raise DataError(f"{len(n)} pairs are too few for a prior; 20 or more are needed.")
     truncated = not (n == 0).any()
@@ -251,11 +270,12 @@ def _ordered_mixture(free: NDArray) -> GammaMixture:
 
 
 def report_counts(
-    reports: pd.DataFrame, *, report: str = "report", drug: str = "drug", event: str = "event"
+    reports: TableLike, *, report: str = "report", drug: str = "drug", event: str = "event"
 ) -> pd.DataFrame:
     """Count reports of each pair of a drug and an event.
 
-    A report counts once for a pair, however often it names them.
+    A report counts once for a pair of which it names the drug and the event, in whichever rows and
+    however often.
 
     Parameters
     ----------
@@ -287,25 +307,44 @@ def report_counts(
     1    a   rash         1  1.333333
     2    b   rash         1  0.666667
     """
-    names = [report, drug, event]
-    missing = [name for name in names if name not in reports]
-    if missing:
-        raise DataError(f"reports lacks the column {missing[0]!r}.")
-    if reports[names].isna().any(axis=None):
-        name = str(reports[names].isna().any().idxmax())
-        raise DataError(f"reports: a value of {name!r} is missing; correct it or leave it out.")
-    total = reports[report].nunique()
-    pairs = reports.drop_duplicates(names)
-    observed = pairs.groupby([drug, event], sort=True).size().rename("observed").reset_index()
-    for name, column in (("drug_total", drug), ("event_total", event)):
-        own = reports.drop_duplicates([report, column]).groupby(column).size()
-        observed[name] = observed[column].map(own).astype(int)
-    observed["total"] = total
-    observed["expected"] = observed["drug_total"] * observed["event_total"] / total
-    return observed.rename(columns={drug: "drug", event: "event"})
+    named = read_reports(reports, report, drug, event)
+    (drugs, by_drug), (events, by_event) = (named_in_reports(named, x) for x in ("drug", "event"))
+    both = sparse.coo_array(by_drug.T @ by_event)
+    order = np.lexsort((both.col, both.row))
+    row, column = both.row[order], both.col[order]
+    total = by_drug.shape[0]
+    sizes = [np.asarray(x.sum(axis=0)).astype(np.int64) for x in (by_drug, by_event)]
+    found = pd.DataFrame(
+        {"drug": drugs[row], "event": events[column], "observed": both.data[order].astype(np.int64),
+         "drug_total": sizes[0][row], "event_total": sizes[1][column], "total": total}
+    )  # fmt: skip
+    return found.assign(expected=found["drug_total"] * found["event_total"] / total)
 
 
-def disproportionality(counts: pd.DataFrame, prior: GammaMixture | None = None) -> ResultTable:
+def read_reports(reports: TableLike, report: str, drug: str, event: str) -> pd.DataFrame:
+    """Return the columns of reports as "report", "drug" and "event"; refuse missing values."""
+    given = read_columns(reports, [report, drug, event], "reports")
+    for name in given:
+        require_known(f"reports[{name!r}]", given[name])
+    return given.set_axis(["report", "drug", "event"], axis=1)
+
+
+def named_in_reports(
+    named: pd.DataFrame, what: Literal["drug", "event"]
+) -> tuple[pd.Index, sparse.csr_array]:
+    """Return the drugs or events, sorted, and which of them each report names, as 1."""
+    report, ids = pd.factorize(named["report"])
+    code, labels = pd.factorize(named[what])
+    code, ordered = sort_labels(code, list(labels))
+    found = sparse.csr_array(
+        (np.ones(len(named), dtype=np.int64), (report, code)), shape=(len(ids), len(ordered))
+    )
+    found.sum_duplicates()
+    found.data[:] = 1
+    return pd.Index(ordered, dtype=labels.dtype if len(labels) else object), found
+
+
+def disproportionality(counts: TableLike, prior: GammaMixture | None = None) -> ResultTable:
     """Compute measures of disproportionality of pairs of a drug and an event.
 
     Parameters
@@ -353,10 +392,11 @@ def disproportionality(counts: pd.DataFrame, prior: GammaMixture | None = None) 
     0  37.659     16.077  33.993  3.257
     """
     needed = ["observed", "drug_total", "event_total", "total"]
-    missing = [name for name in needed if name not in counts]
+    given = read_columns(counts, None, "counts")
+    missing = [name for name in needed if name not in given]
     if missing:
         raise DataError(f"counts lacks the column {missing[0]!r}; see report_counts.")
-    a, drug, event, total = (require_numbers(name, counts[name]) for name in needed)
+    a, drug, event, total = (require_numbers(name, given[name]) for name in needed)
     b, c, d = drug - a, event - a, total - drug - event + a
     wrong = (np.min([a, b, c, d], axis=0) < 0) | (drug <= 0) | (event <= 0)
     if wrong.any():
@@ -367,7 +407,7 @@ def disproportionality(counts: pd.DataFrame, prior: GammaMixture | None = None) 
         )
     expected = drug * event / total
     z = norm.isf((1 - LEVEL) / 2)
-    found = counts.assign(expected=expected)
+    found = given.assign(expected=expected)
     with np.errstate(divide="ignore", invalid="ignore"):
         measures = {
             "ror": (a * d / (b * c), np.sqrt(1 / a + 1 / b + 1 / c + 1 / d)),

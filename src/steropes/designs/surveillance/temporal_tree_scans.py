@@ -8,16 +8,19 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.random import Generator, SeedSequence
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 
+from steropes.data.input_types import TableLike
 from steropes.designs.surveillance.outcome_hierarchies import chosen_cuts, read_hierarchy
 from steropes.designs.surveillance.sequential_bounds import check_count
 from steropes.designs.surveillance.tree_scan import TreeScan, finished_table
 from steropes.designs.surveillance.tree_scan_counts import whole_counts
-from steropes.designs.surveillance.tree_scan_null_models import lanes, table_of_logs
+from steropes.designs.surveillance.tree_scan_null_models import lanes, replicate_seed, table_of_logs
+from steropes.designs.values.argument_checks import check_real, check_whole
 from steropes.designs.values.input_checks import require_numbers
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError, listed
 
 __all__ = ["tree_temporal_scan"]
@@ -28,8 +31,8 @@ PIECE = 25
 
 
 def tree_temporal_scan(
-    counts: pd.DataFrame,
-    tree: pd.DataFrame,
+    counts: TableLike,
+    tree: TableLike,
     *,
     times: tuple[int, int],
     fixed: Fixed = "node",
@@ -110,14 +113,14 @@ def tree_temporal_scan(
     0  rash      2     4     12       3.9
     """
     check_count("min_cases", min_cases)
-    check_count("replicates", replicates)
+    source = replicate_seed(replicates, seed)
     if fixed not in get_args(Fixed):
         raise DataError(f"fixed must be one of {listed(get_args(Fixed))}, not {fixed!r}.")
     length = _length(times)
     starts, ends = _windows(length, window, least_share)
     hierarchy = read_hierarchy(tree)
     chosen = chosen_cuts(hierarchy, cuts)
-    found = _case_table(counts, times[0], length)
+    found = _case_table(read_columns(counts, None, "counts"), times[0], length)
     at = hierarchy.positions("counts", pd.Series(found.index))
     scan = _TimeScan(
         found.to_numpy(), sparse.csr_array(hierarchy.below[chosen][:, at]), fixed == "node",
@@ -126,7 +129,7 @@ def tree_temporal_scan(
     largest = np.concatenate(
         [
             scan.best(scan.draw(rng, min(PIECE, size - done)))[0].max(axis=1, initial=0.0)
-            for size, rng in lanes(replicates, SeedSequence(seed))
+            for size, rng in lanes(replicates, source)
             for done in range(0, size, PIECE)
         ]
     )
@@ -206,7 +209,7 @@ class _TimeScan:
 
 def _length(times: tuple[int, int]) -> int:
     """Return the number of times, and refuse times that are no range."""
-    given = np.asarray(times, dtype=object)
+    given = np.atleast_1d(np.asarray(times, dtype=object))
     whole = len(given) == 2 and all(isinstance(t, int | np.integer) for t in given)
     if not whole or given[0] >= given[1]:
         raise DataError(f"times must be the first and the last time, such as (1, 28), not {times}.")
@@ -217,15 +220,18 @@ def _windows(
     length: int, window: tuple[int, int] | None, least_share: float
 ) -> tuple[NDArray, NDArray]:
     """Return the starts and ends (after the last time) of all windows."""
-    shortest, longest = (min(2, length // 2), length // 2) if window is None else window
-    check_count("window", shortest)
+    shortest, longest = min(2, length // 2), length // 2
+    if window is not None:
+        given = np.atleast_1d(np.asarray(window, dtype=object))
+        if len(given) != 2:
+            raise DataError(f"window must be a shortest and a longest length, not {window!r}.")
+        shortest, longest = (check_whole("window", each, 1) for each in given)
     if not shortest <= longest < length:
         raise DataError(
             f"window must be a shortest and a longest length below the {length} times of "
             f"follow-up, not {window}."
         )
-    if not 0 <= least_share <= 1:
-        raise DataError(f"least_share must be between 0 and 1, not {least_share!r}.")
+    check_real("least_share", least_share, lambda x: 0 <= x <= 1, "between 0 and 1")
     start, end = np.meshgrid(np.arange(length), np.arange(1, length + 1), indexing="ij")
     size = end - start
     kept = (size >= shortest) & (size <= longest) & (size >= least_share * end)

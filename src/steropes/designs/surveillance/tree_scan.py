@@ -8,19 +8,20 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from steropes.data.html_representations import FieldsInHtml
+from steropes.data.input_types import TableLike
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.surveillance.outcome_hierarchies import chosen_cuts, read_hierarchy
-from steropes.designs.surveillance.sequential_bounds import EQUAL, check_alpha, check_count
+from steropes.designs.surveillance.sequential_bounds import EQUAL, check_alpha
 from steropes.designs.surveillance.tree_scan_counts import Model, counts_model
 from steropes.designs.surveillance.tree_scan_null_models import (
     BernoulliScan,
     ScanModel,
     largest_statistics,
 )
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError
 
 __all__ = [
@@ -162,8 +163,8 @@ class TreeScan(FieldsInHtml):
 
 
 def tree_scan(
-    counts: pd.DataFrame,
-    tree: pd.DataFrame,
+    counts: TableLike,
+    tree: TableLike,
     *,
     model: Model = "poisson",
     conditional: bool = True,
@@ -258,9 +259,9 @@ def tree_scan(
     3  fever      3       7       3.5
     """
     hierarchy = read_hierarchy(tree)
-    scanned = counts_model(counts, hierarchy, model, conditional, probability, min_cases, cuts)
-    check_count("replicates", replicates)
-    largest = largest_statistics(scanned, replicates, SeedSequence(seed))
+    table = read_columns(counts, None, "counts")
+    scanned = counts_model(table, hierarchy, model, conditional, probability, min_cases, cuts)
+    largest = largest_statistics(scanned, replicates, seed)
     nodes = hierarchy.nodes[chosen_cuts(hierarchy, cuts)]
     return scan_result(scanned, nodes, names, _in_words(model, conditional), largest)
 
@@ -302,6 +303,8 @@ def with_names(table: pd.DataFrame, names: Mapping[Any, str] | None) -> pd.DataF
     """Add a column of names after the nodes, if there are any."""
     if names is None:
         return table
+    if not isinstance(names, Mapping | pd.Series):
+        raise DataError(f"names must be a mapping of nodes to names, not {type(names).__name__}.")
     known = pd.Series({node: str(name) for node, name in names.items()}, dtype=object)
     own = table["node"].map(known).fillna(table["node"].astype(str))
     before = [*table.columns[: table.columns.get_loc("node") + 1]]

@@ -16,10 +16,11 @@ from steropes.designs.surveillance.tree_scan_null_models import (
     PoissonScan,
     ScanModel,
 )
+from steropes.designs.values.argument_checks import check_flag, check_real
 from steropes.designs.values.input_checks import require_numbers
 from steropes.errors import DataError, listed
 
-__all__ = ["Model", "counts_model", "whole_counts"]
+__all__ = ["Model", "check_probability", "counts_model", "whole_counts"]
 
 Model = Literal["poisson", "bernoulli"]
 
@@ -35,6 +36,7 @@ def counts_model(
 ) -> ScanModel:
     """Return the model of counts by node, after checks."""
     check_count("min_cases", min_cases)
+    check_flag("conditional", conditional)
     if model not in get_args(Model):
         raise DataError(f"model must be one of {listed(get_args(Model))}, not {model!r}.")
     second = "expected" if model == "poisson" else "controls"
@@ -43,18 +45,22 @@ def counts_model(
     if missing:
         raise DataError(f"counts lacks the columns {listed(missing)} of the {model} model.")
     at = hierarchy.positions("counts", counts["node"])
+    order = np.argsort(at)  # Random numbers must not depend on the order of rows.
     if (again := counts["node"].duplicated()).any():
         raise DataError(f"counts has two rows for {counts.loc[again, 'node'].iloc[0]!r}; sum them.")
     cases = whole_counts("cases", counts["cases"])
-    reach = hierarchy.below[chosen_cuts(hierarchy, cuts)][:, at]
+    reach = hierarchy.below[chosen_cuts(hierarchy, cuts)][:, at[order]]
     if model == "poisson":
         if probability is not None:
             raise DataError("probability belongs to the bernoulli model, not to poisson.")
         means = require_numbers("expected", counts["expected"])
         _check_means(means, cases, counts["node"])
         if conditional and not (cases.sum() > 0):
-            raise DataError("counts has no cases; a conditional scan needs some.")
-        return PoissonScan(cases, reach, min_cases, means, conditional)
+            raise DataError(
+                "counts has no cases; a conditional scan needs some. Merge a look without any with "
+                "the next one."
+            )
+        return PoissonScan(cases[order], reach, min_cases, means[order], conditional)
     sizes = cases + whole_counts("controls", counts["controls"])
     own = None if conditional else _probabilities(counts, probability)
     if conditional and (probability is not None or "probability" in counts):
@@ -63,7 +69,16 @@ def counts_model(
         )
     if conditional and not (0 < cases.sum() < sizes.sum()):
         raise DataError("A conditional scan needs cases and controls; counts has one kind only.")
-    return BernoulliScan(cases, reach, min_cases, sizes, own)
+    if own is not None:
+        own = own[order]
+    return BernoulliScan(cases[order], reach, min_cases, sizes[order], own)
+
+
+def check_probability(probability: float) -> float:
+    """Return the probability of a case, and refuse others."""
+    return check_real(
+        "probability", probability, lambda x: 0 < x < 1, "between 0 and 1, such as 0.5"
+    )
 
 
 def whole_counts(name: str, values: pd.Series) -> NDArray:
@@ -105,7 +120,7 @@ def _probabilities(counts: pd.DataFrame, probability: float | None) -> NDArray:
             "risk days divided by all days."
         )
     else:
-        found = np.full(len(counts), float(probability))
+        found = np.full(len(counts), check_probability(probability))
     if not ((found > 0) & (found < 1)).all():
         raise DataError("probability must be between 0 and 1, such as 0.5.")
     return found

@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import xlogy
 
+from steropes.designs.surveillance.sequential_bounds import check_count
+from steropes.designs.values.argument_checks import check_whole
+
 __all__ = [
     "BernoulliScan", "PoissonScan", "ScanModel", "cut_counts", "lanes", "largest_statistics",
+    "replicate_seed",
     "table_of_logs",
 ]  # fmt: skip
 
@@ -184,10 +188,17 @@ def lanes(replicates: int, seed: SeedSequence) -> Iterator[tuple[int, Generator]
         yield min(BLOCK, replicates - number * BLOCK), default_rng(own)
 
 
-def largest_statistics(model: ScanModel, replicates: int, seed: SeedSequence) -> NDArray:
+def replicate_seed(replicates: int, seed: int) -> SeedSequence:
+    """Return the source of random numbers of replicates, after checks of both numbers."""
+    check_count("replicates", replicates)
+    return SeedSequence(check_whole("seed", seed, 0))
+
+
+def largest_statistics(model: ScanModel, replicates: int, seed: int) -> NDArray:
     """Compute the largest statistic over all cuts in replicates without an effect."""
+    source = replicate_seed(replicates, seed)
     found = [
         model.statistics(cut_counts(model.reach, model.draw(rng, size))).max(axis=1, initial=0.0)
-        for size, rng in lanes(replicates, seed)
+        for size, rng in lanes(replicates, source)
     ]
     return np.concatenate(found)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.random import SeedSequence
 from numpy.typing import NDArray
 from scipy import sparse
 
+from steropes.data.input_types import TableLike
 from steropes.designs.surveillance.outcome_hierarchies import chosen_cuts, read_hierarchy
 from steropes.designs.surveillance.sequential_bounds import check_count
 from steropes.designs.surveillance.tree_scan import TreeScan, scan_result
+from steropes.designs.surveillance.tree_scan_counts import check_probability
 from steropes.designs.surveillance.tree_scan_null_models import BernoulliScan, largest_statistics
+from steropes.designs.values.argument_checks import check_flag
 from steropes.designs.values.input_checks import require_numbers
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError, listed
 
 __all__ = ["tree_scan_people"]
@@ -24,8 +27,8 @@ Unit = Literal["person", "event"]
 
 
 def tree_scan_people(
-    records: pd.DataFrame,
-    tree: pd.DataFrame,
+    records: TableLike,
+    tree: TableLike,
     *,
     probability: float | None = None,
     conditional: bool = False,
@@ -109,16 +112,17 @@ def tree_scan_people(
     2  hives      1       1
     """
     check_count("min_cases", min_cases)
-    check_count("replicates", replicates)
+    check_flag("conditional", conditional)
     hierarchy = read_hierarchy(tree)
     if unit not in get_args(Unit):
         raise DataError(f"unit must be one of {listed(get_args(Unit))}, not {unit!r}.")
-    rows = _checked(records, unit, probability, conditional)
+    table = read_columns(records, None, "records")
+    rows = _checked(table, unit, probability, conditional)
     at = hierarchy.positions("records", rows["node"])
     chosen = chosen_cuts(hierarchy, cuts)
-    patterns = _patterns(rows, sparse.csr_array(hierarchy.below[chosen].T)[at], unit)
-    model = _grouped(patterns, rows, unit, conditional, min_cases)
-    largest = largest_statistics(model, replicates, SeedSequence(seed))
+    patterns = _patterns(rows, sparse.csr_array(hierarchy.below[chosen].T)[at])
+    model = _grouped(patterns, rows, conditional, min_cases)
+    largest = largest_statistics(model, replicates, seed)
     words = f"{'conditional' if conditional else 'unconditional'} Bernoulli of people"
     return scan_result(model, hierarchy.nodes[chosen], names, words, largest)
 
@@ -126,7 +130,10 @@ def tree_scan_people(
 def _checked(
     records: pd.DataFrame, unit: Unit, probability: float | None, conditional: bool
 ) -> pd.DataFrame:
-    """Return people as numbers, nodes, exposure and probability, in the order of time."""
+    """Return people and units as numbers, nodes, exposure and probability.
+
+    Units of events are in the order of time; what happens to a person at one time is one of them.
+    """
     needed = ["person", "node", "exposed", *(["time"] if unit == "event" else [])]
     missing = [name for name in needed if name not in records]
     if missing:
@@ -145,17 +152,20 @@ def _checked(
          "exposed": exposed.astype(np.int64),
          "probability": _probability(records, probability, conditional)}
     )  # fmt: skip
+    who = ["person"]
     if unit == "event":
-        order = np.argsort(require_numbers("time", records["time"]), kind="stable")
-        return rows.iloc[order].reset_index(drop=True)
-    differ = rows.groupby("person")[["exposed", "probability"]].nunique(dropna=False).gt(1)
+        rows["time"] = require_numbers("time", records["time"])
+        who = ["time", "person"]
+    differ = rows.groupby(who)[["exposed", "probability"]].nunique(dropna=False).gt(1)
     if differ.any(axis=None):
-        name = str(differ.any().idxmax())
+        name, number = str(differ.any().idxmax()), f"{int(differ.any(axis=1).sum()):,}"
         raise DataError(
-            f"records: {int(differ[name].sum()):,} people have different values of {name}; a "
-            "person of a cohort has one. For self-controlled windows set unit='event'."
+            f"records: {number} people have different values of {name} at one time; correct them."
+            if unit == "event"
+            else f"records: {number} people have different values of {name}; a person of a cohort "
+            "has one. For self-controlled windows set unit='event'."
         )
-    return rows
+    return rows.assign(unit=rows.groupby(who).ngroup())
 
 
 def _probability(records: pd.DataFrame, probability: float | None, conditional: bool) -> NDArray:
@@ -175,42 +185,41 @@ def _probability(records: pd.DataFrame, probability: float | None, conditional: 
     found = (
         require_numbers("probability", records["probability"])
         if given
-        else np.full(len(records), float(probability or 0.0))
+        else np.full(len(records), check_probability(cast(float, probability)))
     )
     if not ((found > 0) & (found < 1)).all():
         raise DataError("probability must be between 0 and 1, such as 0.5.")
     return found
 
 
-def _patterns(rows: pd.DataFrame, above: sparse.csr_array, unit: Unit) -> sparse.csr_array:
+def _patterns(rows: pd.DataFrame, above: sparse.csr_array) -> sparse.csr_array:
     """Return the cuts in which each unit counts, (units, cuts).
 
     A person counts in every cut of any outcome; an event in the cuts in which it is the first.
     """
     links = sparse.coo_array(above)
-    place, cut = links.row, links.col
-    person = rows["person"].to_numpy()[place]
-    order = np.lexsort((place, cut, person))
-    person, cut, place = person[order], cut[order], place[order]
+    cut, unit = links.col, rows["unit"].to_numpy()[links.row]
+    person = rows["person"].to_numpy()[links.row]
+    order = np.lexsort((unit, cut, person))
+    person, cut, unit = person[order], cut[order], unit[order]
     first = np.ones(len(order), bool)
     first[1:] = (person[1:] != person[:-1]) | (cut[1:] != cut[:-1])
-    who, units = (person, int(rows["person"].max()) + 1) if unit == "person" else (place, len(rows))
     found = sparse.csr_array(
-        (np.ones(int(first.sum()), dtype=bool), (who[first], cut[first])),
-        shape=(units, above.shape[1]),
+        (np.ones(int(first.sum()), dtype=bool), (unit[first], cut[first])),
+        shape=(int(rows["unit"].max()) + 1, above.shape[1]),
     )
     found.sort_indices()
     return found
 
 
 def _grouped(
-    patterns: sparse.csr_array, rows: pd.DataFrame, unit: Unit, conditional: bool, least: int
+    patterns: sparse.csr_array, rows: pd.DataFrame, conditional: bool, least: int
 ) -> BernoulliScan:
     """Group units with the same cuts and probability, whose cases are binomial."""
-    units = rows.drop_duplicates("person").sort_values("person") if unit == "person" else rows
+    units = rows.drop_duplicates("unit").sort_values("unit")
     ends = patterns.indptr
     keys = [patterns.indices[a:b].tobytes() for a, b in zip(ends[:-1], ends[1:], strict=True)]
-    alike = pd.DataFrame({"cuts": pd.factorize(np.array(keys, dtype=object))[0],
+    alike = pd.DataFrame({"cuts": np.unique(np.array(keys, dtype=object), return_inverse=True)[1],
                           "probability": units["probability"].to_numpy()})  # fmt: skip
     group = alike.groupby(["cuts", "probability"], dropna=False, sort=True).ngroup().to_numpy()
     one = np.unique(group, return_index=True)[1]

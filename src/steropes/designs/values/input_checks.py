@@ -43,6 +43,27 @@ def require_numbers(label: str, values: ArrayLike) -> NDArray:
     return found
 
 
+def require_known(label: str, values: pd.Series) -> None:
+    """Raise if a label is missing; the message names its row."""
+    missing = values.isna().to_numpy()
+    if missing.any():
+        raise DataError(
+            f"{label} is missing in row {int(np.argmax(missing))} (counted from 0); correct it or "
+            "leave the row out."
+        )
+
+
+def require_flags(label: str, values: pd.Series) -> NDArray[np.bool_]:
+    """Convert a column of True and False, or 1 and 0, and raise for other values."""
+    known = values.isin([True, False]).to_numpy(dtype=bool)
+    if not known.all():
+        raise DataError(
+            f"{label} must be true or false; it is not in row {int(np.argmin(known))} (counted "
+            "from 0)."
+        )
+    return values.to_numpy(dtype=bool)
+
+
 def require_arms(treated: ArrayLike) -> NDArray[np.int8]:
     """Convert arms to 1 for the target and 0 for the comparator, and raise for other values."""
     labels = np.asarray(treated)
