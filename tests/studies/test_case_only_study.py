@@ -18,8 +18,8 @@ WOMAN = 8532
 SOURCES = CohortSources(drugs={1: ConceptSet((TARGET,))}, conditions={3: ConceptSet((OUTCOME,))})
 DESIGNS = [
     "case-time-control",
-    "case-crossover", "case-case-time-control", "nested case-control", "risk interval",
-    "self-controlled cohort",
+    "case-crossover", "case-case-time-control", "nested-case-control", "risk-interval",
+    "self-controlled-cohort",
 ]  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def date(day):
 
 def test_tables_have_the_histories_of_people(db, people):
     cut = {"study_start": START, "study_end": START + dt.timedelta(days=200), "sexes": (WOMAN,)}
-    tables = case_only_tables(db, question("nested case-control", **cut))
+    tables = case_only_tables(db, question("nested-case-control", **cut))
     rows = [
         (date(max(p["observed"][0], 0)), date(min(p["observed"][1], 200)), p["sex"])
         for p in people
@@ -98,7 +98,7 @@ def test_results_are_those_of_the_design_on_the_tables(db):
     pd.testing.assert_frame_equal(pd.DataFrame(study.result.estimates), pd.DataFrame(table))
     own = question("case-time-control", controls_per_case=2, birth_days=None, seed=5)
     assert case_only_study(db, own, disclosure="none").result.estimates["ratio"].notna().all()
-    own = question("nested case-control", controls_per_case=2, birth_days=None, seed=5)
+    own = question("nested-case-control", controls_per_case=2, birth_days=None, seed=5)
     study = case_only_study(db, own, disclosure="none")
     table = nested_case_control(
         *case_only_tables(db, own), exposure="exposure", controls_per_case=2, match=["sex"], seed=5
@@ -199,7 +199,7 @@ def test_the_command_runs_concepts_and_files(path, tmp_path, capsys):
 
 def test_wrong_specifications(db):
     wrong = [
-        ({"design": "risk interval", "window": (-10, 0)}, "window has no effect in the design"),
+        ({"design": "risk-interval", "window": (-10, 0)}, "window has no effect in the design"),
         ({"design": "case-crossover", "seed": 2}, "seed has no effect in the design"),
         ({"design": "case-crossover", "window": (-10,)}, "window must be the first and last day"),
         ({"design": "case-crossover", "exposures": ()}, "exposures"),

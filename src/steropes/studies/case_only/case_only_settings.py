@@ -17,9 +17,9 @@ Design = Literal[
     "case-crossover",
     "case-time-control",
     "case-case-time-control",
-    "nested case-control",
-    "risk interval",
-    "self-controlled cohort",
+    "nested-case-control",
+    "risk-interval",
+    "self-controlled-cohort",
 ]
 # The settings of each design, besides those of all.
 OWN: dict[str, tuple[str, ...]] = {
@@ -31,11 +31,11 @@ OWN: dict[str, tuple[str, ...]] = {
     "case-case-time-control": (
         "window", "references", "washout_days", "controls_per_case", "future_gap", "seed",
     ),
-    "nested case-control": (
+    "nested-case-control": (
         "window", "washout_days", "controls_per_case", "match_sex", "birth_days", "seed",
     ),
-    "risk interval": ("risk", "control"),
-    "self-controlled cohort": ("risk", "control"),
+    "risk-interval": ("risk", "control"),
+    "self-controlled-cohort": ("risk", "control"),
 }  # fmt: skip
 
 
@@ -51,7 +51,7 @@ class OmopCaseOnly(Settings):
     outcome : int
         Id of the outcome's cohort; its first entry of a person counts.
     design : {"case-crossover", "case-time-control", "case-case-time-control", \
-"nested case-control", "risk interval", "self-controlled cohort"}
+"nested-case-control", "risk-interval", "self-controlled-cohort"}
         The design; see `steropes.designs.case_only`. Controls of "case-time-control" are sampled
         from the risk sets of cases.
     nesting : int, optional

@@ -44,11 +44,11 @@ COMPARED = {
     "people at risk on the same day.",
     "case-case-time-control": "The change of exposure before the outcome is compared with that of "
     "people who have the outcome later.",
-    "nested case-control": "Exposure of people with the outcome is compared with that of people "
+    "nested-case-control": "Exposure of people with the outcome is compared with that of people "
     "at risk on the same day.",
-    "risk interval": "Outcomes in days at risk after exposure are compared with those in control "
+    "risk-interval": "Outcomes in days at risk after exposure are compared with those in control "
     "days of the same people.",
-    "self-controlled cohort": "The rate of outcomes after the start of exposure is compared with "
+    "self-controlled-cohort": "The rate of outcomes after the start of exposure is compared with "
     "the rate before it, of all exposed people.",
 }
 
@@ -80,7 +80,7 @@ class CaseOnlyStudy(TextInHtml):
     >>> sources = CohortSources(
     ...     drugs={1: ConceptSet((1118084,))}, conditions={3: ConceptSet((192671,))}
     ... )
-    >>> question = OmopCaseOnly(sources, (1,), 3, "self-controlled cohort")
+    >>> question = OmopCaseOnly(sources, (1,), 3, "self-controlled-cohort")
     >>> study = case_only_study(synthetic_database(2000), question)
     >>> list(study.release)
     ['case_only_estimates', 'case_only_attrition']
@@ -178,7 +178,7 @@ def case_only_study(
     >>> sources = CohortSources(
     ...     drugs={1: ConceptSet((1118084,))}, conditions={3: ConceptSet((192671,))}
     ... )
-    >>> question = OmopCaseOnly(sources, (1,), 3, "nested case-control", controls_per_case=4)
+    >>> question = OmopCaseOnly(sources, (1,), 3, "nested-case-control", controls_per_case=4)
     >>> study = case_only_study(synthetic_database(2000), question, disclosure="none")
     >>> study.result.estimates["kind"].tolist()
     ['exposure']
@@ -262,7 +262,7 @@ DESIGNS: dict[str, Callable[[CaseOnlyTables, dict[str, Any]], Result]] = {
     "case-crossover": _crossover,
     "case-time-control": _sampled_controls,
     "case-case-time-control": _time_control,
-    "nested case-control": _nested,
-    "risk interval": _interval,
-    "self-controlled cohort": _cohort,
+    "nested-case-control": _nested,
+    "risk-interval": _interval,
+    "self-controlled-cohort": _cohort,
 }

@@ -18,7 +18,7 @@ from steropes.studies.database.omop import OmopDatabase
 __all__ = ["CaseOnlyTables", "case_only_tables"]
 
 # Designs that need the observation of people without the outcome.
-WITH_OTHERS = ("case-time-control", "nested case-control", "self-controlled cohort")
+WITH_OTHERS = ("case-time-control", "nested-case-control", "self-controlled-cohort")
 
 
 class CaseOnlyTables(NamedTuple):

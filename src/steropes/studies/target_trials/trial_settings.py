@@ -55,16 +55,17 @@ class OmopTrial(Settings):
         Limits of completed years of age at the start, both inclusive.
     sexes : tuple of int, default ()
         Gender concepts to keep; empty keeps all.
-    age_rule : {"birthdays", "365.25 days"}
-        As in `ComparisonRules`.
+    age_rule : {"birthdays", "365.25 days"}, default "birthdays"
+        Whether a year of age is completed on the birthday, or after 365.25 days.
     features : FeatureRules
         How covariates are made from records up to the day before each period, without the treatment
         itself. Default: sex, age and groups of conditions.
     covariates : tuple of int
         Ids of the covariates in use. They are measured anew in every period.
-    effect : {"intention-to-treat", "per-protocol", "as-treated"}
-        As of `sequential_trials`. Effects other than intention to treat have stabilised weights of
-        treatment given the covariates of each period.
+    effect : {"intention-to-treat", "per-protocol", "as-treated"}, default "intention-to-treat"
+        The effect to estimate: of starting the treatment whatever follows, of continuing as
+        assigned, or of the treatment that people have in each period. The last two have stabilised
+        weights of treatment given the covariates of each period.
     censoring_weights : bool, default False
         Also weight by the probability to remain observed given the covariates of each period.
     truncate : float, optional
