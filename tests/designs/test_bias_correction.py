@@ -47,17 +47,18 @@ def test_corrections_are_those_of_evidence_synthesis(
     table = pd.read_csv(PUBLISHED / "control_profiles.csv.gz")
     table = table[table["look"] == look]
     controls = [extended(own) for _, own in table[table["set"] == "nc"].groupby("outcome")]
+    # The numbers are of dense quadrature; the grid of this library has an error of 1e-5.
     bias = fit_bias(controls)
-    assert bias.mean == pytest.approx(mean, abs=5e-5)
-    assert bias.scale == pytest.approx(scale, abs=5e-5)
+    assert bias.mean == pytest.approx(mean, abs=2e-5)
+    assert bias.scale == pytest.approx(scale, abs=2e-5)
     effect = correct_bias(extended(table[table["set"] == "oo"]), bias)
-    assert effect.uncorrected_log_rr == pytest.approx(raw, abs=5e-5)
-    assert effect.log_rr == pytest.approx(corrected, abs=5e-5)
-    assert effect.probability == pytest.approx(probability, abs=5e-5)
+    assert effect.uncorrected_log_rr == pytest.approx(raw, abs=2e-5)
+    assert effect.log_rr == pytest.approx(corrected, abs=2e-5)
+    assert effect.probability == pytest.approx(probability, abs=2e-5)
     if look == 12:
-        assert bias.mean_sd == pytest.approx(0.08738, abs=5e-5)
-        assert bias.sd == pytest.approx(0.63407, abs=5e-5)
-        assert effect.se == pytest.approx(0.63732, abs=5e-5)
+        assert bias.mean_sd == pytest.approx(0.08738, abs=2e-5)
+        assert bias.sd == pytest.approx(0.63407, abs=2e-5)
+        assert effect.se == pytest.approx(0.63732, abs=2e-5)
 
 
 def test_many_precise_controls_give_the_closed_form():

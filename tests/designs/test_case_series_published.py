@@ -125,11 +125,15 @@ def test_event_dependent_exposure(rotavirus):
     assert line["log_rr"] == pytest.approx(1.28132635, abs=5e-9)
     assert line["se"] == pytest.approx(0.253859764, abs=5e-9)
     assert line["interval"] == "robust"
+    standard = estimated(rotavirus, risk_periods=(1, 21), age=DEPENDENT["age"])
+    assert standard.estimates["log_rr"].iloc[0] == pytest.approx(1.63015856, abs=5e-9)
+    assert standard.estimates["se"].iloc[0] == pytest.approx(0.24764902, abs=5e-9)
 
 
 def test_event_dependent_exposure_in_two_periods(rotavirus):
     table = estimated(rotavirus, risk_periods=[(1, 7), (8, 21)], **DEPENDENT).summary()
     np.testing.assert_allclose(table["log_rr"], [1.843419708, 0.918140503], atol=5e-9)
+    np.testing.assert_allclose(table["se"], [0.30347109, 0.29965880], atol=5e-9)
 
 
 def test_event_dependent_observation_differs_from_r_by_its_days():

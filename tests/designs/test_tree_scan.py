@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.special import xlogy
+from scipy.stats import gumbel_r
 
 from steropes import DataError
 from steropes.designs.surveillance import (
@@ -61,6 +62,14 @@ def test_poisson_scan_is_that_of_treescan():
     assert rows.loc["Leaf10", "p"] == pytest.approx(0.1875, abs=0.017)
     assert found.bound() == pytest.approx(3.70303, abs=5e-6)
     assert found.signals()["node"].tolist() == ["Leaf9", "Node3"]
+    # A Gumbel distribution with the moments of the replicates is smaller in the body (scipy's; the
+    # numbers are those of TreeScan's replicates).
+    largest = found._largest
+    scale = largest.std() * np.sqrt(6) / np.pi
+    gumbel = gumbel_r(largest.mean() - np.euler_gamma * scale, scale)
+    p = gumbel.sf([rows.loc[node, "statistic"] for node in ("Node6", "Leaf10", "Leaf9")])
+    assert p == pytest.approx([0.0684, 0.1618, 3.9e-7], rel=0.12)
+    assert p[0] < rows.loc["Node6", "p"]
 
 
 @pytest.mark.parametrize(

@@ -140,4 +140,6 @@ def test_a_site_with_a_narrow_profile_is_named_where_the_result_lies_beyond_it()
 def test_weighted_profiles_say_that_weights_count_as_rows():
     found = run("cox", site_tables("cox", sites=SMALL))
     assert "rows weighted by 'w', as if weights were numbers of rows" in found.notes[-1]
+    table = found.table.set_index("method")
+    assert (table["predicted_upper"] > table["upper"]).tolist() == [False, False, True, True]
     assert not run("poisson", site_tables("poisson", sites=SMALL)).notes

@@ -42,7 +42,8 @@ class FederatedProfiles(ResultOfRounds):
     table : DataFrame
         One row per parameter and ``method``: "fixed, profile" (the sum of the profiles), "fixed,
         normal", "random, normal" and "random, Bayesian"; ``sites`` (the number taking part),
-        ``coef``, ``se``, ``lower``, ``upper``, ``i_squared``, ``tau`` and ``note``.
+        ``coef``, ``se``, ``lower``, ``upper``, ``i_squared``, ``tau``, ``predicted_lower`` and
+        ``predicted_upper`` (for a further site, of random effects) and ``note``.
     profiles : dict
         By parameter, a DataFrame of ``site``, ``point``, ``log_likelihood`` (minus its maximum)
         and ``gradient``.
@@ -175,7 +176,8 @@ def _combined(parts: dict[str, np.ndarray]) -> list[Line]:
     for method, make in methods:
         line: Line = {
             "method": method, "sites": 0, "coef": math.nan, "se": math.nan, "lower": math.nan,
-            "upper": math.nan, "i_squared": math.nan, "tau": math.nan, "note": "",
+            "upper": math.nan, "i_squared": math.nan, "tau": math.nan,
+            "predicted_lower": math.nan, "predicted_upper": math.nan, "note": "",
         }  # fmt: skip
         try:
             found = make()
@@ -185,6 +187,7 @@ def _combined(parts: dict[str, np.ndarray]) -> list[Line]:
             line |= {
                 "sites": found.databases, "coef": found.log_rr, "se": found.se,
                 "lower": found.lower, "upper": found.upper, "tau": found.tau,
+                "predicted_lower": found.predicted_lower, "predicted_upper": found.predicted_upper,
             }  # fmt: skip
             if method.endswith("normal"):
                 line["i_squared"] = found.i_squared
