@@ -16,7 +16,7 @@ from steropes.designs.propensity.score_matching import match_scores
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import condition_cohorts, drug_era_cohorts
 from steropes.studies.comparative.analysis_cache import Workbench
-from steropes.studies.comparative.analysis_of_one_outcome import AnalysisResult
+from steropes.studies.comparative.analysis_result import AnalysisResult
 from steropes.studies.comparative.cohort_method_presets import cohort_method_demo
 from steropes.studies.comparative.grid_questions_and_analyses import Outcome, Question
 from steropes.studies.database.omop import OmopDatabase, opened

@@ -16,7 +16,7 @@ from tests.studies.conftest import OUTCOME, TARGET, day
 
 from steropes import DataError
 from steropes.designs.case_series.sccs_model import fit_model
-from steropes.designs.case_series.series_fits_and_profiles import log_likelihood
+from steropes.designs.case_series.series_likelihood import log_likelihood
 from steropes.designs.evidence import Profile, combine_profiles
 from steropes.studies import CaseSeriesSettings, case_series, case_series_settings, demo_database
 from steropes.studies.sccs import CaseRules, ExposureWindow

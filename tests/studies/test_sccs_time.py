@@ -31,7 +31,8 @@ from steropes.designs.case_series.event_timing import (
 )
 from steropes.designs.case_series.rate_stability import time_stability
 from steropes.designs.case_series.sccs_model import fit_model
-from steropes.designs.case_series.series_fits_and_profiles import Profile, log_likelihood
+from steropes.designs.case_series.series_fits_and_profiles import Profile
+from steropes.designs.case_series.series_likelihood import log_likelihood
 from steropes.studies import case_series, case_series_settings, demo_database
 from steropes.studies.sccs.cases.case_population import Population
 from steropes.studies.sccs.specification.case_series_settings import Spline

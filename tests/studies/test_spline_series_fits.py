@@ -9,7 +9,7 @@ import steropes
 import steropes.designs.case_series.series_fits_and_profiles as series_fits
 from steropes.designs.case_series.calendar_time_splines import month_of
 from steropes.designs.case_series.sccs_model import fit_model
-from steropes.designs.case_series.series_fits_and_profiles import log_likelihood
+from steropes.designs.case_series.series_likelihood import log_likelihood
 from steropes.designs.case_series.spline_series_fits import MonthlyFits, is_determined
 from steropes.designs.case_series.spline_series_likelihood import (
     MonthlyLikelihood,

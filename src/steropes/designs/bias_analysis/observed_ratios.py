@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.designs.effects.effect_estimate import Estimate
+from steropes.designs.effects.effect_estimate_result import Estimate
 from steropes.designs.values.normal_quantile import Z
 from steropes.designs.values.plottable_effect_tables import DrawnEffect
 from steropes.errors import DataError

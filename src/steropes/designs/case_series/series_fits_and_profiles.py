@@ -24,6 +24,7 @@ from steropes.designs.case_series.infinite_estimates import (
 from steropes.designs.case_series.interval_rows import Intervals
 from steropes.designs.case_series.model_settings import SeriesModelSettings
 from steropes.designs.case_series.series_covariates import Column
+from steropes.designs.case_series.series_likelihood import column_of, log_likelihood
 from steropes.designs.case_series.series_priors import estimator, prior_of, with_weak_prior
 from steropes.designs.case_series.spline_series_fits import (
     MonthlyFits,
@@ -34,7 +35,7 @@ from steropes.designs.case_series.spline_series_fits import (
 from steropes.designs.case_series.spline_series_likelihood import monthly_likelihood
 from steropes.errors import DataError
 
-__all__ = ["Fit", "Profile", "log_likelihood"]
+__all__ = ["Fit", "Profile"]
 
 FARTHEST = 30.0  # Log rate ratios beyond this value count as infinite.
 # A root is found at this distance of the log-likelihood from its limit.
@@ -358,7 +359,7 @@ class Profile:
         offset = None
         if fixed is not None:
             assert value is not None
-            offset = value * _column(part, fixed)
+            offset = value * column_of(part, fixed)
         chosen = np.flatnonzero(columns)
         beta = np.zeros(len(d.columns))
         model = None
@@ -435,30 +436,3 @@ class Profile:
         smooth = prior.smooth(names)
         joint = 0.0 if smooth is None else float(smooth.value(beta[under][:, None])[0])
         return prior.separable(names).value(beta[under]) + joint
-
-
-def _column(d: Intervals, j: int) -> NDArray:
-    """Return a column as an array."""
-    p = d.X.shape[1]
-    if j >= p:
-        return d.splines.column(j - p)
-    out = np.zeros(len(d))
-    out[d.X.indices[d.X.indptr[j] : d.X.indptr[j + 1]]] = 1.0
-    return out
-
-
-def log_likelihood(d: Intervals, beta: NDArray) -> tuple[float, NDArray]:
-    """Compute Σ y log[t exp(x'β) / Σ t exp(x'β)], with sums within cases, and its gradient."""
-    p = d.X.shape[1]
-    eta = d.X @ beta[:p] + d.splines.matmul(beta[p:])
-    starts = np.flatnonzero(np.diff(d.case, prepend=-1))
-    if len(starts) == 0:
-        return 0.0, np.zeros(len(beta))
-    sizes = np.diff(np.append(starts, len(d)))
-    top = np.maximum.reduceat(eta, starts)
-    mass = d.days * np.exp(eta - np.repeat(top, sizes))
-    sums = np.add.reduceat(mass, starts)
-    n = np.add.reduceat(d.events, starts)
-    value = float(d.events @ (eta + np.log(d.days)) - n @ (top + np.log(sums)))
-    left = d.events - mass * np.repeat(n / sums, sizes)
-    return value, np.concatenate([d.X.T @ left, d.splines.rmatmul(left)])

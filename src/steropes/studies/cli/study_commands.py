@@ -32,7 +32,7 @@ from steropes.studies.cli.protocol_options import (
 )
 from steropes.studies.cli.setting_options import options_of
 from steropes.studies.cohorts.cohort_sources import CohortSources
-from steropes.studies.cohorts.study_population import TimeAtRisk
+from steropes.studies.cohorts.time_at_risk import TimeAtRisk
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import applied_rules, site_rules
 from steropes.studies.settings.setting_fields import setting_fields

@@ -15,9 +15,9 @@ from steropes.studies.cohorts.new_conditions_after_start import incident_conditi
 from steropes.studies.cohorts.study_population import (
     PopulationRules,
     StudyPopulation,
-    TimeAtRisk,
     study_population,
 )
+from steropes.studies.cohorts.time_at_risk import TimeAtRisk
 
 __all__ = [
     "CohortSources",

@@ -8,7 +8,7 @@ from steropes.studies._optional_packages import lazy_names
 
 if TYPE_CHECKING:  # the same names for editors and type checkers
     from .analysis_cache import Workbench
-    from .analysis_of_one_outcome import AnalysisResult
+    from .analysis_result import AnalysisResult
     from .grid_questions_and_analyses import BalanceFilter, Outcome, Question, StudyAnalysis
 
 __all__ = [
@@ -31,6 +31,6 @@ if not TYPE_CHECKING:
                 "Question",
                 "StudyAnalysis",
             ],
-            "analysis_of_one_outcome": ["AnalysisResult"],
+            "analysis_result": ["AnalysisResult"],
         },
     )

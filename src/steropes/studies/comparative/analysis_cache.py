@@ -23,12 +23,11 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.study_population import everyone, study_population
 from steropes.studies.comparative.absent_covariates import absent_covariates, without_absent
 from steropes.studies.comparative.analysis_of_one_outcome import (
-    AnalysisResult,
     Prepared,
-    Shared,
     adjusted_people_at_risk,
     balance_of,
 )
+from steropes.studies.comparative.analysis_result import AnalysisResult, Shared
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.covariates.feature_extraction import FeatureRules, Features, extract_features
 from steropes.studies.database.data_quality_notes import distinct

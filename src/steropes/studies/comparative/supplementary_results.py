@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from steropes.designs.effects.effect_estimate import Estimate
+from steropes.designs.effects.effect_estimate_result import Estimate
 
 __all__ = ["SupplementaryResults", "e_values"]
 

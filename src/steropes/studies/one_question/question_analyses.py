@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.covariates.preprocessing import Tidied
-from steropes.designs.effects.effect_estimate import Estimate
+from steropes.designs.effects.effect_estimate_result import Estimate
 from steropes.designs.effects.two_group_cox import TwoGroupCox
 from steropes.designs.propensity.covariate_balance import Balance, covariate_balance
 from steropes.designs.propensity.propensity_model import Propensity
@@ -21,7 +21,8 @@ from steropes.designs.propensity.propensity_scores import PropensityScores
 from steropes.designs.propensity.score_matching import OrderedScores
 from steropes.designs.propensity.tied_scores import TieOrders, try_tie_orders
 from steropes.models.fitting.progress_messages import counted_steps
-from steropes.studies.comparative.analysis_of_one_outcome import AnalysisResult, Prepared
+from steropes.studies.comparative.analysis_of_one_outcome import Prepared
+from steropes.studies.comparative.analysis_result import AnalysisResult
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES
 from steropes.studies.database.data_quality_notes import DataNote, distinct

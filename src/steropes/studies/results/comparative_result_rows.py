@@ -18,7 +18,7 @@ import pandas as pd
 from steropes.designs.effects.e_values import E_VALUE_FORMS
 from steropes.designs.effects.two_group_tests import TRANSFORM
 from steropes.designs.values.ratios_from_logarithms import ratio_of
-from steropes.studies.comparative.analysis_of_one_outcome import AnalysisResult
+from steropes.studies.comparative.analysis_result import AnalysisResult
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.diagnostic_catalogue import COMPARATIVE

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.designs.propensity.covariate_balance import Balance
-from steropes.studies.comparative.analysis_of_one_outcome import Shared
+from steropes.studies.comparative.analysis_result import Shared
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES
 from steropes.studies.covariates.covariate_names import CUSTOM

@@ -77,7 +77,7 @@ def demo_grid(min_cell: int | None = None) -> Any:
     GridSpec
     """
     from steropes.studies.cohorts.cohort_builders import ConceptSet
-    from steropes.studies.cohorts.study_population import TimeAtRisk
+    from steropes.studies.cohorts.time_at_risk import TimeAtRisk
     from steropes.studies.comparative.cohort_method_presets import cohort_method_demo
     from steropes.studies.comparative.grid_questions_and_analyses import Outcome, Question
     from steropes.studies.specifications.grid_specification import (
@@ -156,7 +156,7 @@ def _both_models(competing: int) -> tuple[Any, ...]:
     from steropes.designs.propensity.score_strata import Stratify
     from steropes.designs.propensity.score_trimming import Trim
     from steropes.studies.cohorts.cohort_comparison import ComparisonRules
-    from steropes.studies.cohorts.study_population import TimeAtRisk
+    from steropes.studies.cohorts.time_at_risk import TimeAtRisk
     from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 
     scored: dict[str, Any] = {"propensity": PropensityRules(variance=0.01)}

@@ -13,7 +13,7 @@ from steropes.designs.settings.validated_types import Count, Day, Listed, Name, 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet
 from steropes.studies.cohorts.cohort_sources import CohortSources, MadeCohorts
-from steropes.studies.cohorts.study_population import TimeAtRisk
+from steropes.studies.cohorts.time_at_risk import TimeAtRisk
 from steropes.studies.comparative.cohort_method_presets import cohort_method
 from steropes.studies.comparative.grid_questions_and_analyses import (
     Outcome,

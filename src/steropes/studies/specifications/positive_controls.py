@@ -15,7 +15,8 @@ from steropes.designs.controls.signal_injection import Synthesis, add_outcomes, 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.cohorts.study_population import TimeAtRisk, study_population
+from steropes.studies.cohorts.study_population import study_population
+from steropes.studies.cohorts.time_at_risk import TimeAtRisk
 from steropes.studies.comparative.analysis_cache import Workbench
 from steropes.studies.comparative.grid_questions_and_analyses import (
     Outcome,
