@@ -1,8 +1,10 @@
 """Several dense blocks, whose columns are chosen in any order."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import steropes
 from steropes.backends import get_backend
 from steropes.design import Design, RowMatrix, as_design
 from steropes.fit import Problem
@@ -40,3 +42,24 @@ def test_thresholds_are_eliminated_from_the_same_columns(rng, first):
             term.join(np.array([j]))
         found.append(term.curvature(0).matrix(first)[first:])
     np.testing.assert_allclose(*found, rtol=1e-10)
+
+
+def test_fits_of_tables_centre_their_own_copy_alone():
+    """A table is copied once and centred in place; a design of the user stays as it is."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(50, 2, 300), "b": rng.normal(size=300)})
+    y = (rng.random(300) < 0.4).astype(int)
+    before, design = table.copy(), as_design(table)
+    values = design.blocks[0].values.copy()
+    fits = [steropes.LogisticRegression().fit(X, y) for X in (table, design, table.to_numpy())]
+    pd.testing.assert_frame_equal(table, before)
+    np.testing.assert_array_equal(design.blocks[0].values, values)
+    assert not design.fresh
+    for fit in fits[1:]:
+        np.testing.assert_allclose(fit.coef_, fits[0].coef_, rtol=1e-10)
+
+
+def test_all_columns_of_a_block_are_not_copied():
+    block = as_design(np.eye(3) + 1.0).blocks[0]
+    assert block.taken(np.arange(3)) is block.values
+    assert block.taken(np.arange(2)).base is block.values

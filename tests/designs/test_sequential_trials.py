@@ -9,8 +9,9 @@ from scipy.special import expit
 
 from designs.conftest import PUBLISHED
 from steropes import CoxRegression, DataError, LogisticRegression, SeparationError, Surv
-from steropes.designs.target_trials import TargetTrial, sequential_trials
+from steropes.designs.target_trials import TargetTrial, marginal_risks, sequential_trials
 from steropes.designs.target_trials.emulation_diagnostics import of_weights
+from steropes.designs.target_trials.marginal_risks import HazardModel
 from steropes.designs.target_trials.person_time import read_person_time
 from steropes.designs.target_trials.sequential_trial_estimates import Estimates, coefficients
 from steropes.designs.target_trials.sequential_trial_rows import (
@@ -168,6 +169,19 @@ def test_risks_are_averages_of_predictions_with_errors_by_the_delta_method(shuff
     g = slope[0, -1] - slope[1, -1]
     last = found.contrasts.query("measure == 'risk difference'").iloc[-1]
     assert last["se"] == pytest.approx(np.sqrt(g @ V @ g), rel=1e-9)
+
+
+def test_averages_over_a_grid_are_those_over_rows(monkeypatch):
+    """Many rows whose hazards differ by one number, also with an effect that changes with time."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(5000, 3)), columns=list("abc")).assign(treatment=1.0)
+    model = HazardModel(2, {"treatment": 1}, 30)
+    coef, w = np.array([-4, 0.01, -1e-4, 0.5, -0.4, 0.3, -0.3, 0.01]), rng.random(5000)
+    risk, slope = model.risks(X, coef, w)
+    monkeypatch.setattr(marginal_risks, "MANY", len(X))
+    direct = model.risks(X, coef, w)
+    np.testing.assert_allclose(risk, direct[0], rtol=1e-11)
+    np.testing.assert_allclose(slope, direct[1], rtol=1e-10, atol=1e-10)
 
 
 def test_quantiles_of_weights_are_those_of_all_person_intervals(months):

@@ -219,22 +219,23 @@ class DenseBlock:
 
     @classmethod
     def standardized(
-        cls, x: np.ndarray, center: bool, counted: np.ndarray | None = None
+        cls, x: np.ndarray, center: bool, counted: np.ndarray | None = None, reuse: bool = False
     ) -> DenseBlock:
         """Copy and scale the columns, and centre them if requested.
 
         The scale and centre are those of the rows ``counted`` (n,), bool. Extreme values in rows
-        without weight would otherwise make all other values small and displace the centre.
+        without weight would otherwise make all other values small and displace the centre. With
+        ``reuse`` the result takes the memory of x, an array of floats that nobody else needs.
         """
         x = np.asarray(x, dtype=np.float64)
-        z: np.ndarray = np.empty(x.shape)
+        z: np.ndarray = x if reuse else np.empty(x.shape)
         largest = power_of_two(_extent(x))
         np.divide(x, largest, out=z)
         some = slice(None) if counted is None or not counted.any() else np.flatnonzero(counted)
         middle = z[some].mean(axis=0) if center and len(z) else np.zeros(z.shape[1])
         if middle.any():
             z -= middle
-        own = z[some]
+        own = z if isinstance(some, slice) else z[some]
         # Rounding leaves a constant column slightly off zero after centring; it is zero.
         nothing = _extent(own) < 1e-13 * np.maximum(np.abs(middle), 1e-300)
         if nothing.any():
@@ -268,6 +269,8 @@ class DenseBlock:
         """
         values = self.values if backend is None else backend.resident(self.values)
         first, m = int(local[0]) if len(local) else 0, len(local)
+        if m == self.p and np.array_equal(local, np.arange(m)):
+            return values
         if np.array_equal(local, np.arange(first, first + m)):
             return values[:, first : first + m]
         return (np if backend is None else backend.xp).take(values, local, axis=1)

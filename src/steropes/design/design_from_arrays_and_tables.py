@@ -34,6 +34,8 @@ __all__ = [
 
 # The columns of OHDSI's long tables.
 LONG = {"rowid", "covariateid"}
+# Numbers that take less memory than as float64.
+NARROW = (np.float32, np.int8, np.int16, np.uint8, np.bool_)
 
 
 def as_design(
@@ -269,7 +271,7 @@ def _from_numbers(frame: nw.DataFrame, names: list[str]) -> list[Block]:
         for name, column, held_sparse in zip(names, frame.iter_columns(), is_sparse, strict=True)
     ]
     if n * p < STORAGE.min_sparse_entries * 10 and not is_sparse.any():
-        return [DenseBlock.standardized(np.column_stack(columns), center=False)]
+        return [_dense(n, [x for x in columns if isinstance(x, np.ndarray)])]
     few = is_sparse.copy()
     if n * p >= STORAGE.min_sparse_entries * 10:
         few |= [
@@ -285,8 +287,16 @@ def _from_numbers(frame: nw.DataFrame, names: list[str]) -> list[Block]:
             data = np.concatenate([values for _, values in entries])
             blocks.extend(sparse_blocks(n, indptr, rows, data))
         else:
-            blocks.append(DenseBlock.standardized(np.column_stack(part), center=False))
+            blocks.append(_dense(n, [x for x in part if isinstance(x, np.ndarray)]))
     return blocks
+
+
+def _dense(n: int, columns: Sequence[np.ndarray]) -> DenseBlock:
+    """Copy columns of any numbers into one block."""
+    together = np.empty((n, len(columns)))
+    for j, x in enumerate(columns):
+        together[:, j] = x
+    return DenseBlock.standardized(together, center=False, reuse=True)
 
 
 def _nonzero_share(x: np.ndarray) -> float:
@@ -297,7 +307,7 @@ def _nonzero_share(x: np.ndarray) -> float:
 def _entries(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return rows and values of the nonzero entries."""
     rows = np.flatnonzero(x)
-    return rows, x[rows]
+    return rows, x[rows].astype(np.float64, copy=False)
 
 
 def _sparse_columns(frame: nw.DataFrame) -> np.ndarray:
@@ -328,7 +338,7 @@ def _sparse_column(name: str, column: pd.Series) -> tuple[np.ndarray, np.ndarray
 
 
 def _column(name: str, column: Series) -> np.ndarray:
-    """Convert a column of a table to float64, or raise with a remedy."""
+    """Check a column of a table, and return it as an array of numbers; raise with a remedy."""
     dtype = column.dtype
     if dtype.is_temporal():
         raise DataError(
@@ -351,8 +361,9 @@ def _column(name: str, column: Series) -> np.ndarray:
         if dtype.is_decimal():
             column = column.cast(nw.Float64)
     x = as_numbers(column.to_numpy(), f"Column {name!r}", place, of="Input X", exact=False)
-    with np.errstate(over="ignore"):
-        x = x.astype(np.float64, copy=False)
+    if x.dtype not in NARROW:  # Narrow numbers are converted as they are copied into a block.
+        with np.errstate(over="ignore"):
+            x = x.astype(np.float64, copy=False)
     bad = ~np.isfinite(x)
     if bad.any():
         i = int(bad.argmax())

@@ -73,6 +73,8 @@ class Design(PlainColumns, TextInHtml):
     plain: ClassVar[bool] = True  # rows of η are rows of X, and columns are stored as they are
     # Levels of the columns of labels in the table from which the design was made.
     coding: CategoryCoding | None = None
+    # Whether nobody else holds the dense columns, so that they may be centred where they are.
+    fresh: bool = False
 
     def __init__(self, blocks: Sequence[Block], names: Sequence[str] | None = None) -> None:
         self.blocks = list(blocks)
@@ -272,12 +274,15 @@ class Design(PlainColumns, TextInHtml):
         blocks: list[Block] = []
         for b in self.blocks:
             if isinstance(b, DenseBlock):
-                z = DenseBlock.standardized(b.values, center, counted)
+                z = DenseBlock.standardized(b.values, center, counted, reuse=self.fresh)
                 b = replace(z, center=b.center + z.center * b.scale, scale=b.scale * z.scale)
             elif isinstance(b, SparseBlock) and counted is not None and counted.any():
                 b = b.scaled_by(counted)
             blocks.append(b)
-        return self.with_blocks(blocks)
+        out = self.with_blocks(blocks)
+        if self.fresh:  # The same columns, of which there is one copy.
+            self.blocks, self.scale, self.fresh = out.blocks, out.scale, False
+        return out
 
     def with_blocks(self, blocks: Sequence[Block]) -> Design:
         """Return a design of the same columns in other storage.

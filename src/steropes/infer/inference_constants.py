@@ -284,6 +284,8 @@ class BlockPolicy:
         Columns of which the diagonal of the Hessian is computed together.
     max_score_bytes : float
         Largest number of bytes of scores in memory.
+    direction_bytes : float
+        Bytes of vectors over rows that are processed together, unless eight take more.
     threshold_functions : int
         Largest number of entries of a (thresholds × functions) array in memory.
     threshold_rows : int
@@ -301,6 +303,7 @@ class BlockPolicy:
     columns: int = 64
     diagonal_columns: int = 4096
     max_score_bytes: float = 2e9
+    direction_bytes: float = 1.5e8
     threshold_functions: int = 1 << 21
     threshold_rows: int = 1 << 22
     row_functions: int = 1 << 22

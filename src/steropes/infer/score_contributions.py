@@ -10,8 +10,12 @@ import numpy as np
 
 from ..fit import Problem
 from .baseline_hazard import fitted_state
+from .inference_constants import BLOCKS
 
 __all__ = ["UnitScores"]
+
+# Replicates that the host processes together.
+LANES = 8
 
 
 class UnitScores:
@@ -41,10 +45,22 @@ class UnitScores:
         to = rows if unit is None else unit[rows]
         self.size = problem.design.n if unit is None else int(unit.max()) + 1
         self.by = np.argsort(to, kind="stable")
+        self._sorted = bool((self.by[1:] > self.by[:-1]).all())  # Then no copy is needed.
         self._present, self.begin = np.unique(to[self.by], return_index=True)
 
     def along(self, D: np.ndarray) -> np.ndarray:
         """Compute U D, (units, L), for directions D (p, L) in the scaled columns."""
+        L = D.shape[1]
+        fitting = BLOCKS.direction_bytes // (8 * max(1, len(self.by)))
+        together = max(LANES, int(fitting) // LANES * LANES)
+        out = np.zeros((self.size, L))
+        for a in range(0, L, together):
+            part = slice(a, min(a + together, L))
+            out[self._present, part] = self._along_some(D[:, part])
+        return out
+
+    def _along_some(self, D: np.ndarray) -> np.ndarray:
+        """Compute `along` for some directions in the units that are present."""
         likelihood, design = self.problem.likelihood, self.problem.design
         backend, order, L = likelihood.backend, likelihood.order, D.shape[1]
         wide = np.zeros((design.p, backend.lanes(L)))
@@ -52,6 +68,4 @@ class UnitScores:
         Z = design.matmul(wide, backend)
         Z = Z if order is None else Z[order]
         U = backend.to_host(likelihood.score_residuals(self.eta, self.weights, Z))[:, :L]
-        out = np.zeros((self.size, L))
-        out[self._present] = np.add.reduceat(U[self.by], self.begin)
-        return out
+        return np.add.reduceat(U if self._sorted else U[self.by], self.begin)

@@ -292,7 +292,11 @@ class PooledLogisticLikelihood(Likelihood):
         """
         channels, _ = self.split(self.evaluate(eta, weights)[1])
         own, base = self.split(Z)
-        U = -(channels * own).sum(axis=0)
+        U = -(channels[0] * own[0])
+        for c in range(1, self.Q + 1):
+            U -= channels[c] * own[c]
+        if not base.any():  # Directions of covariates alone.
+            return U
         for at, slope, _ in self._intervals(eta[:, :1]):
             U[at] -= (weights[at, :1] * slope[:, :, 0]) @ base
         return U

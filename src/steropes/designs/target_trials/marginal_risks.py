@@ -22,6 +22,9 @@ __all__ = ["HazardModel", "StrategyRisks", "contrast_table", "risk_table"]
 
 # Hazards that are in memory at a time, which fit into the processor's cache.
 AT_ONCE = 100_000
+# Rows from which averages are taken over a grid, and the distance of its nodes.
+MANY = 4096
+STEP = 1 / 64
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,12 @@ class HazardModel:
         M, p = B.shape[1], X.shape[1]
         b, beta, gamma = coef[:M], coef[M : M + p], coef[M + p :]
         w = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
+        constant = [X.iloc[:, j].nunique() == 1 for j, _ in pairs]
+        if len(X) > MANY and all(constant):
+            values = [float(X.iloc[0, j]) for j, _ in pairs]
+            moving = [v * functions[q].values for v, (_, q) in zip(values, pairs, strict=True)]
+            columns = np.column_stack([B, *moving])
+            return _along_index(X, w, beta, columns, np.concatenate([b, gamma]), M, slopes)
         survival, slope = np.zeros(K), np.zeros((K, len(coef)))
         step = max(1, AT_ONCE // K)
         for a in range(0, len(X), step):
@@ -88,6 +97,51 @@ class HazardModel:
                 moved = S * np.cumsum(hazard * functions[q].values, axis=1)
                 slope[:, M + p + i] += moved.T @ x[:, j]
         return 1 - survival / w.sum(), slope / w.sum()
+
+
+def _along_index(
+    X: pd.DataFrame, w: NDArray, beta: NDArray, columns: NDArray, time: NDArray, M: int,
+    slopes: bool,
+) -> tuple[NDArray, NDArray]:  # fmt: skip
+    """Compute the risks of rows whose hazards differ by one number h = x β alone.
+
+    The survival of a row is a smooth function of h, so that its sum over rows is a sum over a grid,
+    with the weights of Lagrange's interpolation in six nodes (error below 1e-10).
+
+    Parameters
+    ----------
+    columns : ndarray, shape (K, M + G)
+        Functions of time: those of the baseline, and those of effects that change.
+    time : ndarray, shape (M + G,)
+        Their coefficients.
+    """
+    values = [X.iloc[:, j].to_numpy() for j in range(X.shape[1])]
+    h = np.zeros(len(X))
+    for x, one in zip(values, beta, strict=True):
+        h += one * x
+    low = float(h.min()) - 3 * STEP
+    nodes = low + STEP * np.arange(int((h.max() - low) / STEP) + 5)
+    at = ((h - low) / STEP).astype(np.int64) - 2
+    place = (h - low) / STEP - at  # between 2 and 3
+    totals = np.zeros((len(nodes), 1 + len(beta) * slopes))
+    offsets = np.arange(6)
+    for k in offsets:
+        rest = offsets[offsets != k]
+        part = w * np.prod([(place - r) / (k - r) for r in rest], axis=0)
+        totals[:, 0] += np.bincount(at + k, part, len(nodes))
+        for j in range(len(beta) * slopes):
+            totals[:, 1 + j] += np.bincount(at + k, part * values[j], len(nodes))
+    hazard = expit(nodes[:, None] + columns @ time)
+    S = np.cumprod(1 - hazard, axis=1)
+    survival = totals[:, 0] @ S
+    slope = np.zeros((len(columns), len(time) + len(beta)))
+    if slopes:
+        each = np.stack(
+            [totals[:, 0] @ (S * np.cumsum(hazard * c, axis=1)) for c in columns.T], axis=1
+        )
+        slope[:, :M], slope[:, M + len(beta) :] = each[:, :M], each[:, M:]
+        slope[:, M : M + len(beta)] = (S * np.cumsum(hazard, axis=1)).T @ totals[:, 1:]
+    return 1 - survival / w.sum(), slope / w.sum()
 
 
 @dataclass(frozen=True, repr=False)

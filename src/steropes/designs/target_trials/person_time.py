@@ -156,7 +156,7 @@ def coded_columns(
     table: pd.DataFrame, names: Sequence[str]
 ) -> tuple[pd.DataFrame, dict[str, list[str]]]:
     """Convert covariates to numbers, labels to columns of 0 and 1 without that of the first."""
-    parts: list[pd.DataFrame] = []
+    parts: dict[str, pd.Series] = {}
     coded: dict[str, list[str]] = {}
     for name in names:
         values = table[name]
@@ -165,18 +165,18 @@ def coded_columns(
         if pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
             # Short types stay, because person-time has many rows.
             short = values.dtype in (np.float32, np.int8, np.int16)
-            own = (values if short else values.astype(np.float64)).to_frame()
-            if not np.isfinite(own.to_numpy()).all():
+            numbers = values if short else values.astype(np.float64, copy=False)
+            if not np.isfinite(numbers.to_numpy()).all():
                 raise DataError(f"Column {name!r} has infinite values; drop these rows.")
+            own = {name: numbers}
         else:
             levels = values.astype("category").cat.remove_unused_categories()
-            own = pd.get_dummies(levels, drop_first=True, dtype=np.int8)
-            own.columns = pd.Index([f"{name}[{level}]" for level in own.columns])
-        parts.append(own)
-        coded[name] = list(own.columns)
-    if not parts:
-        return pd.DataFrame(index=table.index), coded
-    return pd.concat(parts, axis=1), coded
+            flags = pd.get_dummies(levels, drop_first=True, dtype=np.int8)
+            own = {f"{name}[{level}]": flags[level] for level in flags}
+        parts |= own
+        coded[name] = list(own)
+    # Person-time has many rows: columns are those of the table, not copies.
+    return pd.DataFrame(parts, index=table.index, copy=False), coded
 
 
 def _flags(table: pd.DataFrame, name: str) -> NDArray[np.int8]:

@@ -131,17 +131,19 @@ class Estimates:
     def columns(self, which: NDArray, treatment: NDArray) -> pd.DataFrame:
         """Return the columns of the outcome model for some person-trials."""
         trials, rows = self.trials, self.trials.rows
-        X = rows.columns(self.settings.covariates).iloc[trials.start[which]]
-        X = X.reset_index(drop=True)
         distinct = len(np.unique(trials.trial))
         own: dict[str, NDArray] = {"treatment": treatment.astype(np.int8)}
         when = trials.trial[which] - float(trials.trial.min())
         for d in range(1, min(self.settings.trial_degree, distinct - 1) + 1):
             own["trial" if d == 1 else f"trial^{d}"] = when**d
-        for name in own:
-            if name in X:
+        at = trials.start[which]
+        every = len(at) == rows.n and bool((at == np.arange(rows.n)).all())
+        for name in rows.coded(self.settings.covariates):
+            if name in own:
                 raise DataError(f"Rename the covariate {name!r}, a name of the outcome model.")
-        return pd.concat([pd.DataFrame(own), X], axis=1)
+            values = rows.data[name].to_numpy()
+            own[name] = values if every else values[at]
+        return pd.DataFrame(own, copy=False)
 
     @property
     def hazard_model(self) -> HazardModel:

@@ -201,6 +201,8 @@ class Estimator(FittedModel):
         if isinstance(X, ShardedDesign):
             self._check_sharded()
         design = X if isinstance(X, ShardedDesign) else as_design(X, copy=False)
+        if isinstance(design, Design) and not isinstance(X, Design):
+            design.fresh = True
         self._names, self._column_variables = design.names, None
         self._coding = coding = None if isinstance(design, ShardedDesign) else design.coding
         columns = design.names if coding is None or isinstance(X, Design) else coding.columns
