@@ -247,7 +247,7 @@ COHORT_DIAGNOSTICS: dict[str, Any] = {
     "settings": {
         "cohortIds": [1, 3, 1001],
         "runInclusionStatistics": True,
-        "runTimeSeries": False,
+        "runTimeSeries": True,
         "runCohortRelationship": True,
         "runTemporalCohortCharacterization": True,
         "temporalCovariateSettings": {

@@ -139,6 +139,7 @@ def test_results_fit_into_the_declared_tables(tables):
     assert count("cd_cohort") == count("cd_cohort_count") == 3
     assert count("cd_index_event_breakdown") >= 3
     assert count("cd_incidence_rate") > 20
+    assert count("cd_time_series") > 500
     assert count("cd_temporal_time_ref") == 3
     assert count("cd_temporal_covariate_value") > 20
     assert count("plp_demographic_summary") > 5
@@ -152,6 +153,7 @@ BLANK = {
     "cd_cohort": "SQL, which depends on the database",
     "cd_concept_sets": "SQL, which depends on the database",
     "cd_concept": "columns that this database lacks",
+    "cd_time_series": "strata of everybody, which are missing in R too",
     "cd_incidence_rate": "strata of everybody, which are missing in R too",
     "database_meta_data": "dates that this database lacks",
     "c_dechallenge_rechallenge": "shares of nobody, which are missing in R too",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from steropes.errors import DataError
+from steropes.studies.cohort_diagnostics.calendar_series import calendar_series
 from steropes.studies.cohort_diagnostics.cohort_overlap import cohort_overlap
 from steropes.studies.cohort_diagnostics.definition_concepts import (
     CohortDefinition,
@@ -44,6 +45,8 @@ class AskedDiagnostics:
     ----------
     source_concepts, orphans, visits, index_events, incidence, relationships : bool
         Whether to compute them.
+    series : bool
+        Whether to compute series by month, quarter and year.
     washout : int
         Days of observation before the time at risk of incidence.
     windows : WindowRules or None
@@ -58,6 +61,7 @@ class AskedDiagnostics:
     relationships: bool = True
     washout: int = 0
     windows: WindowRules | None = None
+    series: bool = False
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -133,6 +137,9 @@ def cohort_diagnostics(
         if asked.incidence:
             say("incidence by year, age and sex")
             tables["incidence_rate"] = yearly_incidence(db, work, ENTRIES, asked.washout)
+        if asked.series:
+            say("series by month, quarter and year")
+            tables["time_series"] = calendar_series(db, work, ENTRIES)
     windows, why = None, ""
     if asked.windows is not None:
         say("characteristics by time windows")

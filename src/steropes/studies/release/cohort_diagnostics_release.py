@@ -17,6 +17,7 @@ from steropes.studies.cohort_diagnostics.diagnostic_tables import CohortDiagnost
 from steropes.studies.cohort_diagnostics.yearly_incidence import STRATA
 from steropes.studies.disclosure.complementary_suppression import limit_of_part, withheld_counts
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.release.calendar_series_release import released_series
 from steropes.studies.release.strategus_release import (
     beside_everybody,
     released_cohort_counts,
@@ -85,6 +86,9 @@ def released_diagnostics(
     if "incidence_rate" in exact.tables:
         rates = _rates(exact.tables["incidence_rate"], rules, database_id)
         found["cd_incidence_rate"] = rates
+    if "time_series" in exact.tables:
+        series = released_series(exact.tables["time_series"], rules)
+        found["cd_time_series"] = series.assign(**where)
     if "cohort_overlap" in exact.tables:
         found["cohort_overlap"] = _overlap(exact.tables["cohort_overlap"], rules).assign(**where)
     if exact.windows is not None:

@@ -30,6 +30,7 @@ from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 __all__ = ["diagnostics_tables"]
 
 CONCEPTS = ("index_event_breakdown", "included_source_concept", "orphan_concept", "visit_context")
+EVERYBODY = "NULL"  # R's text for the sex of series that are not by sex.
 Tables = dict[str, pd.DataFrame]
 
 
@@ -84,7 +85,12 @@ def diagnostics_tables(
     found["cd_resolved_concepts"] = exact.tables["resolved_concepts"].assign(**where)
     found["cd_cohort_inclusion"] = _inclusion(left.definitions).assign(**where)
     if "cd_incidence_rate" in found:
-        found["cd_incidence_rate"] = _with_labels(db, found["cd_incidence_rate"])
+        rates = _with_labels(db, found["cd_incidence_rate"])
+        years = rates["calendar_year"].map(lambda y: f"{y:.0f}", na_action="ignore")
+        found["cd_incidence_rate"] = rates.assign(calendar_year=years)
+    if "cd_time_series" in found:
+        series = _with_labels(db, found["cd_time_series"])
+        found["cd_time_series"] = series.assign(gender=series["gender"].fillna(EVERYBODY))
     if exact.windows is not None and left.asked.windows is not None:
         found |= _references(left.asked.windows, exact.windows.columns)
     ids = {int(i) for name in CONCEPTS if name in exact.tables for i in _ids(exact.tables[name])}
@@ -170,16 +176,14 @@ def _inclusion(definitions: Sequence[CohortDefinition]) -> pd.DataFrame:
 
 
 def _with_labels(db: OmopDatabase, rates: pd.DataFrame) -> pd.DataFrame:
-    """Replace the numbers of strata by R's labels; those of everybody are missing."""
+    """Replace the numbers of ages and sexes by R's labels; those of everybody are missing."""
     names = db.concept_names(int(g) for g in rates["gender_id"].dropna().unique())
-    years = rates["calendar_year"]
     return rates.drop(columns="gender_id").assign(
         gender=rates["gender_id"].map(
             {g: str(name).capitalize() for g, name in names.items()}, na_action="ignore"
         ),
         age_group=rates["age_group"].map(lambda a: f"{10 * a:.0f}-{10 * a + 9:.0f}",
                                          na_action="ignore"),
-        calendar_year=years.map(lambda y: f"{y:.0f}", na_action="ignore"),
     )  # fmt: skip
 
 

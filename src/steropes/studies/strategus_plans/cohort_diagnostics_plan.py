@@ -30,7 +30,6 @@ __all__ = ["COHORT_DIAGNOSTICS", "WINDOWS", "CohortDiagnosticsPlan", "cohort_dia
 
 COHORT_DIAGNOSTICS = "CohortDiagnosticsModule"
 WINDOWS = "characteristics by time windows"  # The part of covariates of several windows.
-TIME_SERIES = "series by week, month and quarter are not computed; use the incidence by year"
 # Analyses that CohortDiagnostics has by default: all but records of drugs, their eras on a day,
 # groups of eras that begin, values as numbers and counts.
 DEFAULT_ANALYSES = tuple(
@@ -129,12 +128,11 @@ def cohort_diagnostics_plan(
         (read.run_breakdown_index_events, "index events"),
         (read.run_incidence_rate, "incidence by year, age and sex"),
         (read.run_cohort_relationship, "relationships between cohorts"),
+        (read.run_time_series, "series by month, quarter and year"),
     ):
         if on:
             more = [RATES] if part.startswith("incidence") else []
             verdicts.append(runs(COHORT_DIAGNOSTICS, part, more))
-    if read.run_time_series:
-        verdicts.append(skipped(COHORT_DIAGNOSTICS, "time series", TIME_SERIES))
     windows = _windows(read, path, verdicts)
     asked = AskedDiagnostics(
         read.run_included_source_concepts,
@@ -145,6 +143,7 @@ def cohort_diagnostics_plan(
         read.run_cohort_relationship,
         read.ir_washout_period,
         windows,
+        read.run_time_series,
     )
     faults = tuple((i, cohorts.names.get(i, f"cohort {i}"), why) for i, why in whys.items())
     return CohortDiagnosticsPlan(
