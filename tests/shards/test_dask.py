@@ -68,6 +68,21 @@ def other_fits(design, y):
             lambda a: {k: np.ravel(v)[:1] for k, v in a.items()},
             "answered an array of shape",
         ),
+        (
+            "answer",
+            lambda a: {k: np.asarray(v).astype(str) for k, v in a.items()},
+            "no real numbers",
+        ),
+        (
+            "answer",
+            lambda a: {k: np.asarray(v) * np.nan for k, v in a.items()},
+            "number of entries",
+        ),
+        (
+            "answer",
+            lambda a: {k: v * (1 + (k == "shape")) for k, v in a.items()},
+            "a matrix of another size",
+        ),
         ("transposed", lambda a: a[:1], "answered an array of shape"),
         ("products", lambda a: a[:1], "a block of 110 rows answered 1 rows"),
     ],
@@ -92,6 +107,37 @@ def test_an_answer_of_another_shape_is_refused_and_not_spread(
     }[method]
     with pytest.raises(DataError, match=said):
         call()
+
+
+def lie(factor):
+    """Let this worker multiply its sums: a function that a real worker runs."""
+    from steropes.fit.shards.row_block import RowBlock
+
+    honest = RowBlock.answer
+
+    def answer(self, *asked):
+        sums = honest(self, *asked)
+        own = ("loss", "gradient", "matrix")
+        return {k: factor * v if k in own else v for k, v in sums.items()}
+
+    RowBlock.answer = answer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [2.0, 0.5, -1.0, np.nan])
+def test_wrong_sums_of_a_real_worker_give_no_converged_fit(data, factor):
+    """The optimum is certified by products with X, which such a worker answers honestly."""
+    X, y = data
+    with cluster(2, processes=True) as those, distributed.Client(those) as client:
+        design = ShardedDesign.from_blocks(blocks_of(X), client=client)
+        client.run(lie, factor, workers=[next(iter(client.scheduler_info()["workers"]))])
+        if np.isnan(factor):
+            with pytest.raises(DataError, match="not finite"):
+                fit(design, y)
+        else:
+            with pytest.warns(UserWarning, match="KKT violation"):
+                model = fit(design, y)
+            assert not model.converged_
 
 
 @pytest.mark.slow

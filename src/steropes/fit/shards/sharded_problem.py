@@ -25,7 +25,12 @@ from ...solve.data_term import (
     weights_of_rows,
 )
 from ...solve.data_term.sharded.in_process_shards import ShardBindings
-from ...solve.data_term.sharded.shard_messages import Answer, Request, ShardContext
+from ...solve.data_term.sharded.shard_messages import (
+    Answer,
+    Request,
+    ShardContext,
+    checked_answer,
+)
 from ...solve.quasi_newton.shared_hessian import SharedHessian
 from ..solver_problem import Problem
 from .block_interface import Blocks
@@ -110,7 +115,7 @@ class BlockLikelihoods:
         """See `Shards.ask`; blocks with rows that do not contribute are omitted."""
         own: list[tuple[object, ...]] = [()] * len(self.blocks.rows)
         answers = self.blocks.call("answer", (self.key, request), own)
-        return [unpack_symmetric(a) for a in answers if a is not None]
+        return [unpack_symmetric(checked_answer(a)) for a in answers if a is not None]
 
 
 @dataclass

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...solve.data_term.sharded.shard_messages import Answer
+from ...errors import DataError
+from ...solve.data_term.sharded.shard_messages import FAULTY, Answer
 
 __all__ = ["pack_symmetric", "unpack_symmetric"]
 
@@ -26,11 +27,14 @@ def pack_symmetric(answer: Answer) -> Answer:
 
 
 def unpack_symmetric(answer: Mapping[str, np.ndarray]) -> Answer:
-    """Restore an answer that `pack_symmetric` packed."""
+    """Restore an answer that `pack_symmetric` packed; a `DataError` if it did not pack it."""
     if "shape" not in answer:
         return answer
-    numbers = answer["matrix"]
-    rows, k = answer["shape"]
+    numbers, shape = answer["matrix"], answer["shape"]
+    whole = shape.shape == (2,) and shape.dtype.kind in "iu"
+    rows, k = (int(n) for n in shape) if whole else (0, -1)
+    if not 0 <= rows <= k or numbers.shape != (rows * (2 * k - rows + 1) // 2,):
+        raise DataError(f"a block of rows answered a matrix of another size: {FAULTY}")
     first, start = k - rows, 0
     strip = np.empty((rows, k), numbers.dtype)
     for i in range(rows):

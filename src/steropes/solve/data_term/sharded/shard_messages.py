@@ -27,6 +27,7 @@ from ....likelihoods.shard_risk_sets import Hazards
 from ....likelihoods.sharded_thresholds import LevelPoint
 
 __all__ = [
+    "FAULTY",
     "Answer",
     "Ask",
     "At",
@@ -48,6 +49,7 @@ __all__ = [
     "Totals",
     "Value",
     "added",
+    "checked_answer",
     "joined_rows",
     "sum_in_order",
 ]
@@ -325,6 +327,23 @@ class ContextShards(Shards, Protocol):
         """
 
 
+FAULTY = "its worker runs another version of steropes, or is faulty. Restart the cluster"
+
+
+def checked_answer(answer: Answer) -> Answer:
+    """Return the answer of a block, or raise `DataError` if its arrays are of another kind.
+
+    The worker of a block can send anything. Real numbers of the right shape are taken as they are.
+    """
+    for name, x in answer.items():
+        if not isinstance(x, np.ndarray | np.generic) or x.dtype.kind not in "biuf":
+            raise DataError(f"a block of rows answered no real numbers as {name!r}: {FAULTY}")
+    entries = np.asarray(answer.get("entries", 0.0))
+    if entries.size != 1 or not (entries >= 0).all() or (entries % 1 != 0).any():
+        raise DataError(f"a block of rows answered no number of entries: {FAULTY}")
+    return answer
+
+
 def added(answers: Sequence[Answer], name: str) -> np.ndarray:
     """Sum the shards' answers in the order of the shards, whichever arrived first."""
     return sum_in_order([answer[name] for answer in answers])
@@ -343,8 +362,7 @@ def sum_in_order(parts: Sequence[np.ndarray]) -> np.ndarray:
         if np.shape(part) != total.shape:
             raise DataError(
                 f"a block of rows answered an array of shape {np.shape(part)} instead of "
-                f"{total.shape}: its worker runs another version of steropes, or is faulty. "
-                "Restart the cluster"
+                f"{total.shape}: {FAULTY}"
             )
         total += part
     return total
@@ -354,8 +372,5 @@ def joined_rows(parts: Sequence[np.ndarray], rows: Sequence[int]) -> np.ndarray:
     """Join the rows that blocks answered; raise `DataError` if a block has others than its own."""
     for part, n in zip(parts, rows, strict=True):
         if len(part) != n:
-            raise DataError(
-                f"a block of {n} rows answered {len(part)} rows: its worker runs another version "
-                "of steropes, or is faulty. Restart the cluster"
-            )
+            raise DataError(f"a block of {n} rows answered {len(part)} rows: {FAULTY}")
     return np.concatenate(parts)
