@@ -147,6 +147,47 @@ def test_the_command_writes_table_page_and_record(tmp_path):
     assert ("Bleeding" in quiet.output) == bool(len(signals))
 
 
+def test_a_folder_of_releases_has_the_looks_in_the_order_of_their_names(tmp_path):
+    folder = tmp_path / "study"
+    folder.mkdir()
+    given = {k: comparative_release(folder / f"look{k}", k)[0] for k in (10, 9, 2)}
+    one_by_one = monitor_releases([given[k] for k in (2, 9, 10)], planned=4)
+    pd.testing.assert_frame_equal(monitor_releases(folder, planned=4), one_by_one)
+    arguments = ["monitor", str(folder), "--planned", "4", "--output", str(folder / "out")]
+    for _ in range(2):  # The second time its own output lies beside the looks.
+        result = CliRunner().invoke(command_app(), arguments, catch_exceptions=False)
+        assert result.exit_code == 0
+    pd.testing.assert_series_equal(
+        pd.read_csv(folder / "out" / "monitoring.csv")["z"], one_by_one["z"].reset_index(drop=True)
+    )
+    # A look without a release is no gap that the others fill.
+    (folder / "look11").mkdir()
+    with pytest.raises(DataError, match=r"look11 has no released results"):
+        monitor_releases(folder, planned=4)
+
+
+@pytest.mark.parametrize("change", ["look", "order", "removed", "plan", "hash", "cut"])
+def test_a_record_that_is_rewritten_is_refused(tmp_path, change):
+    looks = [comparative_release(tmp_path / f"look{k}", k)[0] for k in (1, 2)]
+    record = tmp_path / "record.json"
+    monitor_releases(looks, planned=3, record=record, by="Ada")
+    text = record.read_text()
+    values = json.loads(text)
+    if change == "look":
+        values["looks"][0]["at"] = "2020-01-01T00:00:00Z"
+    elif change == "order":
+        values["looks"].reverse()
+    elif change == "removed":
+        del values["looks"][0]
+    elif change == "plan":
+        values["plan"]["alpha"] = 0.2
+    elif change == "hash":
+        values["looks"][1]["hash"] = values["looks"][0]["hash"]
+    record.write_text(text[:-9] if change == "cut" else json.dumps(values))
+    with pytest.raises(DataError, match=r"was changed after a look|is not a record"):
+        monitor_releases(looks, planned=3, record=record)
+
+
 def test_more_looks_than_planned_and_several_databases_are_refused(tmp_path):
     one = comparative_release(tmp_path / "one", 1)[0]
     two = comparative_release(tmp_path / "two", 2)[0]

@@ -26,6 +26,7 @@ from steropes.studies.grids.sccs_grid import (
     run_case_series_grid,
 )
 from steropes.studies.grids.sccs_positive_controls import add_to_exposed_time
+from steropes.studies.monitoring.released_estimates_by_look import monitor_releases
 from steropes.studies.sccs import CaseRules, ExposureWindow, Thresholds
 from steropes.studies.sccs.cases.case_population import find_cases
 from steropes.studies.sccs.results.series_preparation import SharedCases
@@ -93,6 +94,18 @@ def test_every_question_has_a_result_or_a_note(results):
     assert missing.sum() == 2
     notes = t["note"].loc[t["note"]["note"] != "", "note"]
     assert notes.str.contains("concept 999 is unknown").sum() == 2
+
+
+def test_looks_at_a_case_series_are_monitored(results):
+    folder = results.path.parent
+    found = monitor_releases([folder, folder], planned=3, unblind=True)
+    assert found["design"].unique().tolist() == ["sccs"]
+    own = found[found["comparison"].notna() & found["log_rr"].notna()]
+    first, second = (own[own["look"] == k] for k in (1, 2))
+    assert len(first) == len(second) == 2  # two analyses; controls are not tested
+    assert (first["z"] > 2).all()
+    assert np.isfinite(first["error_mean"]).all()
+    assert set(second["note"]) == {"no new information"}
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from tests.studies.strategus.small_specification import (
 from steropes.errors import DataError
 from steropes.studies import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.monitoring.released_estimates_by_look import monitor_releases
 from steropes.studies.strategus.database_description import _digest2int, database_identifier
 from steropes.studies.strategus.results_model import FILE_PREFIXES, module_files, results_model
 from steropes.studies.strategus.specification_run import run_specification
@@ -67,6 +68,16 @@ def open_(db, new, tmp_path_factory):
     given = new_specification(CONTROLS)
     given["moduleSpecifications"] += MORE_MODULES
     return run_specification(db, specification_plan(given), folder, disclosure="none")
+
+
+def test_looks_at_a_run_are_monitored(new):
+    found = monitor_releases(new.folder, planned=2, unblind=True)
+    assert set(found["design"]) == {"cm", "sccs"}
+    tested = found[found["bound"].notna()]
+    assert set(tested["design"]) == {"cm", "sccs"}
+    pd.testing.assert_frame_equal(
+        found, monitor_releases([new.folder.parent], planned=2, unblind=True)
+    )
 
 
 def loaded(release: Path) -> sqlite3.Connection:

@@ -21,7 +21,8 @@ def monitor(
         list[Path],
         typer.Argument(
             help="The released results of each look, in their order: archives (results.zip) or "
-            "output folders of one study on one database."
+            "output folders of one study on one database. Or one folder with nothing but them, in "
+            "the order of their names."
         ),
     ],
     planned: Annotated[
@@ -74,7 +75,10 @@ def monitor(
     from steropes.studies.formatting.plain_text import csv_text
     from steropes.studies.monitoring.monitoring_page import monitoring_page, signals_by_estimate
     from steropes.studies.monitoring.monitoring_record import read_record
-    from steropes.studies.monitoring.released_estimates_by_look import monitor_releases
+    from steropes.studies.monitoring.released_estimates_by_look import (
+        OWN_TABLE,
+        monitor_releases,
+    )
     from steropes.studies.result_files.atomic_files import write_files
 
     record = output / "record.json"
@@ -83,7 +87,7 @@ def monitor(
         unblind=unblind, record=record, by=by,
     )  # fmt: skip
     page = monitoring_page(tests, planned, alpha, read_record(record))
-    write_files(output, {"monitoring.csv": csv_text(tests), "monitoring.html": page})
+    write_files(output, {OWN_TABLE: csv_text(tests), "monitoring.html": page})
     cells_of = "z / bound" if posterior is None else "ratio; probability"
     _print_looks(signals_by_estimate(tests), cells_of, None if quiet else output)
 

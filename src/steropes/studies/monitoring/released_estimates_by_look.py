@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,13 @@ from steropes.errors import DataError
 from steropes.studies.archives.archive_synthesis import with_kinds
 from steropes.studies.archives.names_of_archive_ids import ArchiveNames
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_results
+from steropes.studies.disclosure.release_folder import RELEASE
 from steropes.studies.monitoring.monitoring_record import MonitoringRecord
 from steropes.studies.settings.frozen_protocol import values_hash
-from steropes.studies.viewer.result_sources import ResultSource, read_sources
+from steropes.studies.strategus.results_model import results_model
+from steropes.studies.viewer.result_sources import ARCHIVE, ResultSource, read_sources
 
-__all__ = ["estimates_of_source", "monitor_releases"]
+__all__ = ["OWN_TABLE", "estimates_of_source", "monitor_releases"]
 
 COMPARATIVE = ["target_comparator_id", "outcome_id", "analysis_id"]
 SERIES = ["exposures_outcome_set_id", "covariate_id", "analysis_id"]
@@ -31,12 +34,14 @@ RESULTS = {"cm_result", "sccs_result"}
 # Columns that name an estimate in the table of all looks.
 NAMED = ["comparison", "outcome", "analysis"]
 KEY = ["design", "first_id", "second_id", "analysis_id"]
+# The table that the command writes, perhaps beside the looks.
+OWN_TABLE = "monitoring.csv"
 # Decimals of estimates in the digest of a look: releases are text.
 DECIMALS = 9
 
 
 def monitor_releases(
-    looks: Sequence[str | Path],
+    looks: str | Path | Sequence[str | Path],
     *,
     planned: int | None = None,
     alpha: float | None = None,
@@ -56,9 +61,10 @@ def monitor_releases(
 
     Parameters
     ----------
-    looks : sequence of path
+    looks : path, or sequence of path
         Released results of one study and one database in the order of looks: archives
-        (``results.zip``) or output folders of grids, case series or Strategus.
+        (``results.zip``) or output folders of grids, case series or Strategus. Or one folder with
+        nothing but them, in the order of their names (``look2`` before ``look10``).
     planned : int, optional
         Number of planned looks, which bounds need.
     alpha : float, optional
@@ -99,9 +105,10 @@ def monitor_releases(
     Schuemie and others (2023), Statistics in Medicine 42:619–631. Bu and others (2024), Statistics
     in Medicine 43:395–418.
     """
-    plan = _plan(len(looks), planned, alpha, power, posterior, robust)
+    paths = _looks_in([looks] if isinstance(looks, str | Path) else looks)
+    plan = _plan(len(paths), planned, alpha, power, posterior, robust)
     parts, digests = [], []
-    for number, path in enumerate(looks, 1):
+    for number, path in enumerate(paths, 1):
         sources = [s for s in read_sources([path]) if RESULTS & {*s.tables}]
         databases = {
             name
@@ -131,6 +138,26 @@ def monitor_releases(
     else:
         found = monitor_posteriors(rows, threshold=posterior, robust=robust, **groups)
     return named.merge(found, left_index=True, right_on=KEY)[[*NAMED, *found.columns]]
+
+
+def _looks_in(paths: Sequence[str | Path]) -> list[Path]:
+    """Return the looks: the paths, or those in a folder that is no release itself."""
+    given = [Path(path) for path in paths]
+    if len(given) != 1 or not given[0].is_dir():
+        return given
+    inside = [p for p in given[0].iterdir() if p.is_dir() or p.suffix == ".zip"]
+    modules = {*results_model()["module"]} & {p.name.split("_")[0] for p in inside}
+    released = {RELEASE, ARCHIVE} & {p.name for p in inside}
+    if modules or released or any(given[0].glob("*.csv")):
+        return given
+    looks = [p for p in inside if p.name[0] not in "._" and not (p / OWN_TABLE).exists()]
+    return sorted(looks, key=_natural) or given
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """Return a key that sorts numbers in names as numbers."""
+    parts = re.split(r"(\d+)", path.name.lower())
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _plan(

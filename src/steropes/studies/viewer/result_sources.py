@@ -27,7 +27,7 @@ from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS
 from steropes.studies.viewer.prediction_results import prediction_tables_of_source
 from steropes.studies.viewer.study_json_tables import STUDY_FILE, study_file_tables
 
-__all__ = ["ResultSource", "read_sources"]
+__all__ = ["ARCHIVE", "ResultSource", "read_sources"]
 
 MOST_BYTES = 500_000_000  # The largest table that is read, decompressed.
 ARCHIVE = "results.zip"
