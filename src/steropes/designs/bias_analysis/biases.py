@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,25 +25,83 @@ __all__ = ["Bias", "Misclassification", "SelectionBias", "UnmeasuredConfounder"]
 A, B, C, D = range(4)
 
 
-class Bias(Protocol):
-    """The interface of a bias: draw its parameters, and correct counts or ratios for it."""
+class Bias(FieldsInHtml, ABC):
+    """Base class of biases: a subclass has parameters, and changes counts or ratios by them."""
+
+    @abstractmethod
+    def _parameters(self) -> Iterable[Parameter]:
+        """Return all parameters."""
+
+    @abstractmethod
+    def _draw(self, draws: int, rng: np.random.Generator) -> dict[str, NDArray]:
+        """Draw the parameters; see `draw`."""
+
+    def _without_bias(self, cells: NDArray, drawn: Mapping[str, NDArray]) -> NDArray:
+        """Return the counts without the bias; as they are if only ratios have it."""
+        return cells
+
+    def _log_bias(self, drawn: Mapping[str, NDArray]) -> NDArray:
+        """Return the log of the bias of ratios; zeros if the counts include it."""
+        return np.zeros(len(next(iter(drawn.values()))))
 
     @property
     def fixed(self) -> bool:
         """Whether all parameters are numbers."""
+        return all(map(is_fixed, self._parameters()))
 
     def draw(self, draws: int, rng: np.random.Generator) -> dict[str, NDArray]:
-        """Draw the parameters, (draws,) each, by their names."""
+        """Draw the parameters.
+
+        Parameters
+        ----------
+        draws : int
+            Number of draws.
+        rng : Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        dict of str to ndarray, shape (draws,)
+            Values by the names of the parameters.
+        """
+        return self._draw(draws, rng)
 
     def corrected(self, cells: NDArray, drawn: Mapping[str, NDArray]) -> NDArray:
-        """Return the counts without the bias, (4, draws)."""
+        """Return the counts without the bias.
+
+        Parameters
+        ----------
+        cells : ndarray, shape (4, draws)
+            Exposed and unexposed cases, and exposed and unexposed others.
+        drawn : mapping of str to ndarray, shape (draws,)
+            Parameters, as drawn.
+
+        Returns
+        -------
+        ndarray, shape (4, draws)
+            The counts, as they are if the bias is a factor on ratios; negative where the counts
+            contradict the parameters.
+        """
+        return self._without_bias(cells, drawn)
 
     def log_factor(self, drawn: Mapping[str, NDArray]) -> NDArray:
-        """Return the log of the factor on ratios that the counts do not include, (draws,)."""
+        """Return the log of the bias of ratios.
+
+        Parameters
+        ----------
+        drawn : mapping of str to ndarray, shape (draws,)
+            Parameters, as drawn.
+
+        Returns
+        -------
+        ndarray, shape (draws,)
+            Logarithms, which are subtracted from log ratios; zeros if the counts include the bias.
+        """
+        return self._log_bias(drawn)
 
 
 @dataclass(frozen=True)
-class Misclassification(FieldsInHtml):
+class Misclassification(Bias):
     """Errors in who was exposed or who had the outcome.
 
     Parameters
@@ -96,27 +155,12 @@ class Misclassification(FieldsInHtml):
                 "it out."
             )
 
-    @property
-    def fixed(self) -> bool:
-        """Whether all parameters are numbers."""
-        pairs = (_pair("", x) for x in (self.sensitivity, self.specificity))
-        return all(is_fixed(x) for pair in pairs for x in pair)
+    def _parameters(self) -> Iterable[Parameter]:
+        """See `Bias`."""
+        return (*_pair("", self.sensitivity), *_pair("", self.specificity))
 
-    def draw(self, draws: int, rng: np.random.Generator) -> dict[str, NDArray]:
-        """Draw the parameters.
-
-        Parameters
-        ----------
-        draws : int
-            Number of draws.
-        rng : Generator
-            Source of random numbers.
-
-        Returns
-        -------
-        dict of str to ndarray, shape (draws,)
-            Values by the names of the parameters.
-        """
+    def _draw(self, draws: int, rng: np.random.Generator) -> dict[str, NDArray]:
+        """See `Bias`."""
         found = {}
         groups = ("cases", "others") if self.of == "exposure" else ("exposed", "unexposed")
         for name in ("sensitivity", "specificity"):
@@ -129,21 +173,8 @@ class Misclassification(FieldsInHtml):
                 found[f"{name} of {self.of} ({group})"] = row
         return found
 
-    def corrected(self, cells: NDArray, drawn: Mapping[str, NDArray]) -> NDArray:
-        """Return the counts without the bias.
-
-        Parameters
-        ----------
-        cells : ndarray, shape (4, draws)
-            Exposed and unexposed cases, and exposed and unexposed others.
-        drawn : mapping of str to ndarray, shape (draws,)
-            Parameters, as drawn.
-
-        Returns
-        -------
-        ndarray, shape (4, draws)
-            The counts; negative where the counts contradict the parameters.
-        """
+    def _without_bias(self, cells: NDArray, drawn: Mapping[str, NDArray]) -> NDArray:
+        """See `Bias`."""
         se_1, se_0, sp_1, sp_0 = drawn.values()
         if self.of == "exposure":
             pairs = ((A, B, se_1, sp_1), (C, D, se_0, sp_0))
@@ -157,24 +188,9 @@ class Misclassification(FieldsInHtml):
             found[no] = total - found[yes]
         return found
 
-    def log_factor(self, drawn: Mapping[str, NDArray]) -> NDArray:
-        """Return zeros, since the counts include the bias.
-
-        Parameters
-        ----------
-        drawn : mapping of str to ndarray, shape (draws,)
-            Parameters, as drawn.
-
-        Returns
-        -------
-        ndarray, shape (draws,)
-            Logarithms, which are subtracted from log ratios.
-        """
-        return np.zeros(len(next(iter(drawn.values()))))
-
 
 @dataclass(frozen=True)
-class UnmeasuredConfounder(FieldsInHtml):
+class UnmeasuredConfounder(Bias):
     """A confounder of 0 and 1 that nobody measured.
 
     Parameters
@@ -216,68 +232,26 @@ class UnmeasuredConfounder(FieldsInHtml):
         check_parameter("risk_ratio", self.risk_ratio, 0.0, np.inf)
         _check_correlation(self.correlation)
 
-    @property
-    def fixed(self) -> bool:
-        """Whether all parameters are numbers."""
-        return all(map(is_fixed, (self.exposed, self.unexposed, self.risk_ratio)))
+    def _parameters(self) -> Iterable[Parameter]:
+        """See `Bias`."""
+        return self.exposed, self.unexposed, self.risk_ratio
 
-    def draw(self, draws: int, rng: np.random.Generator) -> dict[str, NDArray]:
-        """Draw the parameters.
-
-        Parameters
-        ----------
-        draws : int
-            Number of draws.
-        rng : Generator
-            Source of random numbers.
-
-        Returns
-        -------
-        dict of str to ndarray, shape (draws,)
-            Values by the names of the parameters.
-        """
+    def _draw(self, draws: int, rng: np.random.Generator) -> dict[str, NDArray]:
+        """See `Bias`."""
         both = draw_together([self.exposed, self.unexposed], self.correlation, draws, rng)
         (ratio,) = draw_together([self.risk_ratio], 0.0, draws, rng)
         names = ("confounder (exposed)", "confounder (unexposed)", "risk ratio of confounder")
         return dict(zip(names, (*both, ratio), strict=True))
 
-    def corrected(self, cells: NDArray, drawn: Mapping[str, NDArray]) -> NDArray:
-        """Return the counts as they are; the factor has the bias.
-
-        Parameters
-        ----------
-        cells : ndarray, shape (4, draws)
-            Exposed and unexposed cases, and exposed and unexposed others.
-        drawn : mapping of str to ndarray, shape (draws,)
-            Parameters, as drawn.
-
-        Returns
-        -------
-        ndarray, shape (4, draws)
-            The counts; negative where the counts contradict the parameters.
-        """
-        return cells
-
-    def log_factor(self, drawn: Mapping[str, NDArray]) -> NDArray:
-        """Return the log of the bias of ratios.
-
-        Parameters
-        ----------
-        drawn : mapping of str to ndarray, shape (draws,)
-            Parameters, as drawn.
-
-        Returns
-        -------
-        ndarray, shape (draws,)
-            Logarithms, which are subtracted from log ratios.
-        """
+    def _log_bias(self, drawn: Mapping[str, NDArray]) -> NDArray:
+        """See `Bias`."""
         p1, p0, ratio = drawn.values()
         with np.errstate(divide="ignore"):
             return np.asarray(np.log1p(p1 * (ratio - 1)) - np.log1p(p0 * (ratio - 1)))
 
 
 @dataclass(frozen=True)
-class SelectionBias(FieldsInHtml):
+class SelectionBias(Bias):
     """Selection into the data that depends on exposure and outcome.
 
     Parameters
@@ -322,26 +296,12 @@ class SelectionBias(FieldsInHtml):
                     raise DataError(f"{name}: nobody would be selected with a probability of 0.")
         _check_correlation(self.correlation)
 
-    @property
-    def fixed(self) -> bool:
-        """Whether all parameters are numbers."""
-        return all(map(is_fixed, (*self.cases, *self.others)))
+    def _parameters(self) -> Iterable[Parameter]:
+        """See `Bias`."""
+        return (*self.cases, *self.others)
 
-    def draw(self, draws: int, rng: np.random.Generator) -> dict[str, NDArray]:
-        """Draw the parameters.
-
-        Parameters
-        ----------
-        draws : int
-            Number of draws.
-        rng : Generator
-            Source of random numbers.
-
-        Returns
-        -------
-        dict of str to ndarray, shape (draws,)
-            Values by the names of the parameters.
-        """
+    def _draw(self, draws: int, rng: np.random.Generator) -> dict[str, NDArray]:
+        """See `Bias`."""
         names = [
             f"selection of {group} ({arm})"
             for group in ("cases", "others")
@@ -350,38 +310,10 @@ class SelectionBias(FieldsInHtml):
         found = draw_together([*self.cases, *self.others], self.correlation, draws, rng)
         return dict(zip(names, found, strict=True))
 
-    def corrected(self, cells: NDArray, drawn: Mapping[str, NDArray]) -> NDArray:
-        """Return the counts without the selection.
-
-        Parameters
-        ----------
-        cells : ndarray, shape (4, draws)
-            Exposed and unexposed cases, and exposed and unexposed others.
-        drawn : mapping of str to ndarray, shape (draws,)
-            Parameters, as drawn.
-
-        Returns
-        -------
-        ndarray, shape (4, draws)
-            The counts; negative where the counts contradict the parameters.
-        """
+    def _without_bias(self, cells: NDArray, drawn: Mapping[str, NDArray]) -> NDArray:
+        """See `Bias`."""
         with np.errstate(divide="ignore"):
             return np.asarray(cells / np.array(list(drawn.values())))
-
-    def log_factor(self, drawn: Mapping[str, NDArray]) -> NDArray:
-        """Return zeros, since the counts include the bias.
-
-        Parameters
-        ----------
-        drawn : mapping of str to ndarray, shape (draws,)
-            Parameters, as drawn.
-
-        Returns
-        -------
-        ndarray, shape (draws,)
-            Logarithms, which are subtracted from log ratios.
-        """
-        return np.zeros(len(next(iter(drawn.values()))))
 
 
 def _pair(name: str, given: Parameter) -> tuple[Parameter, Parameter]:
