@@ -116,7 +116,7 @@ def test_numbers_that_json_lacks_become_none(rough):
 def test_an_interrupted_write_leaves_old_files_whole(study, tmp_path, monkeypatch):
     study.write(tmp_path)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*.*")}
-    assert len(before) == 3 + 9 + 6  # page, numbers and manifest, tables, figures
+    assert len(before) == 3 + 10 + 6  # page, numbers and manifest, tables, figures
 
     def interrupt(*_):
         raise KeyboardInterrupt

@@ -24,7 +24,13 @@ from steropes.data.plottable_result_tables import drawn_by
 from steropes.designs.values.input_checks import require_people, require_weights
 from steropes.designs.values.normal_quantile import Z
 
-__all__ = ["AbsoluteEffect", "absolute_effect", "default_horizon", "risk_and_time_lost"]
+__all__ = [
+    "AbsoluteEffect",
+    "absolute_effect",
+    "default_horizon",
+    "events_by_day",
+    "risk_and_time_lost",
+]
 
 
 @dataclass(frozen=True)
@@ -191,6 +197,13 @@ def absolute_effect(
         days_difference=lost[1] - lost[0],
         days_se=float(se[1]),
     )
+
+
+def events_by_day(people: pd.DataFrame, day: float) -> tuple[int, int]:
+    """Count the people of the target and of the comparator with an outcome by a day at risk."""
+    had = (people["event"].to_numpy() == 1) & (people["time"].to_numpy(float) <= day)
+    treated = people["treated"].to_numpy() == 1
+    return int((had & treated).sum()), int((had & ~treated).sum())
 
 
 def default_horizon(time: NDArray, last: Sequence[float]) -> float:

@@ -70,7 +70,12 @@ def _print_schema(wanted: bool) -> None:
 
 @options_of(
     SETTINGS | RISK,
-    {"washout_days": "washout", "window_days": "window", "further_outcomes": "further_outcome"},
+    {
+        "washout_days": "washout",
+        "window_days": "window",
+        "further_outcomes": "further_outcome",
+        "risk_times": "risk_time",
+    },
     optional=True,
 )
 def study(

@@ -13,7 +13,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.designs.effects.absolute_effects import AbsoluteEffect, absolute_effect
+from steropes.designs.effects.absolute_effects import (
+    AbsoluteEffect,
+    absolute_effect,
+    events_by_day,
+)
 from steropes.designs.effects.effect_estimate import estimate_effect, reason_without_estimate
 from steropes.designs.effects.effect_estimate_result import Estimate
 from steropes.designs.effects.outcome_regression import clusters_of
@@ -143,12 +147,7 @@ class Prepared:
             estimate=estimate,
             absolute=absolute,
             counts=counts,
-            informative=informative_events(
-                compared["time"],
-                compared["event"],
-                compared["treated"],
-                adjusted.sets if analysis.outcome_model.stratified else None,
-            ),
+            informative=_informative(compared, adjusted, analysis, absolute),
             follow_up=follow_up(compared),
             curves=curve_table(compared, weights),
             balance=balance,
@@ -263,6 +262,25 @@ class Prepared:
         if not self.analysis.match or scores is None or not len(compared):
             return float("nan")
         return tied_share(scores.score[_place(self.shared, compared)])[1]
+
+
+def _informative(
+    compared: pd.DataFrame,
+    adjusted: AdjustedPopulation,
+    analysis: StudyAnalysis,
+    absolute: AbsoluteEffect,
+) -> tuple[int, int]:
+    """Count the outcomes of both arms that the estimate depends on."""
+    model = analysis.outcome_model
+    if model.family.doubly_robust and len(compared):
+        by = absolute.horizon if math.isfinite(absolute.horizon) else model.horizon
+        return events_by_day(compared, math.inf if by is None else by)
+    return informative_events(
+        compared["time"],
+        compared["event"],
+        compared["treated"],
+        adjusted.sets if model.stratified else None,
+    )
 
 
 def _place(shared: Shared, people: pd.DataFrame) -> NDArray:

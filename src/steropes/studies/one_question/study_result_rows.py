@@ -212,6 +212,30 @@ def adjustment_lines(tables: Tables) -> list[dict[str, object]]:
     return lines
 
 
+def risk_lines(tables: Tables, days: Mapping[int, int]) -> list[dict[str, object]]:
+    """Return the risks of both drugs by each day, with their difference and ratio.
+
+    Parameters
+    ----------
+    days : mapping of int to int
+        The day of each analysis of risks, by its id.
+    """
+    results, absolute = result_lines(tables), tables["absolute_effect"].set_index("analysis_id")
+    lines = []
+    for number, day in days.items():
+        if number not in results:
+            continue
+        found = _effect(results[number])
+        risks = absolute.loc[number].to_dict() if number in absolute.index else {}
+        names = [f"{arm}_risk" for arm in ARMS] + [
+            f"risk_difference{e}" for e in ("", "_lb", "_ub")
+        ]
+        values: dict[str, object] = {name: _number(risks.get(name)) for name in names}
+        ratio = {"risk_ratio": found["hr"], **{k: found[k] for k in ("lower", "upper", "p")}}
+        lines.append({"day": day, **values, **ratio, "note": found["note"]})
+    return lines
+
+
 def balance_lines(tables: Tables) -> list[dict[str, object]]:
     """Return means and differences of the model's covariates, the most unequal before first."""
     named = tables["cm_covariate"][["covariate_id", "covariate_name"]]

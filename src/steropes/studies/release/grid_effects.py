@@ -112,7 +112,7 @@ def released_grid_effects(
         subgroups=subgroups,
         periods=released_periods(exact["effect_by_period"], secrecy, rules),
         profiles=_profiles(exact["cm_likelihood_profile"], counts.exact, results, secrecy),
-        absolute=_absolute(exact["absolute_effect"], secrecy, rules),
+        absolute=_absolute(exact["absolute_effect"], counts.exact, secrecy, rules),
         notes=_notes(exact["note"], counts, results, secrecy, rules),
         secrecy=secrecy,
     )
@@ -226,15 +226,27 @@ def _profiles(
 
 
 def _absolute(
-    table: pd.DataFrame, secrecy: dict[tuple[int, int, int], Secrecy], rules: DisclosureRules
+    table: pd.DataFrame,
+    results: pd.DataFrame,
+    secrecy: dict[tuple[int, int, int], Secrecy],
+    rules: DisclosureRules,
 ) -> pd.DataFrame:
-    """Release risks and means, rounded like ratios if numbers of people are suppressed."""
+    """Release risks and means, rounded like ratios if numbers of people are suppressed.
+
+    A risk by a day tells the outcomes by this day. If these are few in an arm, nothing is released;
+    if few follow it, risks are rounded to steps that hide as many.
+    """
+    totals = results.set_index(KEY)[[f"{arm}_outcomes" for arm in ARMS]]
 
     def released(line: dict[Any, Any]) -> dict[Any, Any] | None:
         """Round one row, or omit it."""
         s = secrecy[_key(line)]
-        if s.closed or (s.events and not rules.rounds):
+        by_day = [int(line.pop(f"{arm}_events")) for arm in ARMS]
+        later = [int(n) - d for n, d in zip(totals.loc[_key(line)], by_day, strict=True)]
+        if s.closed or (s.events and not rules.rounds) or any(map(rules.small, by_day)):
             return None
+        if not rules.open and any(map(rules.small, later)):
+            line |= _coarse_risks(line, log_unit(min(by_day), rules.least))
         if s.step:
             own = [c for c in line if c not in (*KEY, "database_id", "horizon_day")]
             digits = 3 if rules.rounds else 2
@@ -243,7 +255,18 @@ def _absolute(
                 line[c] = in_ratio(number(line[c]), step, digits)
         return line
 
-    return each_row(table, released)
+    events = [f"{arm}_events" for arm in ARMS]
+    return each_row(table, released).drop(columns=events, errors="ignore")
+
+
+def _coarse_risks(line: dict[Any, Any], step: float) -> dict[str, float]:
+    """Round risks to a step of their logarithms, and move their difference with them."""
+    found = {f"{arm}_risk": in_ratio(number(line[f"{arm}_risk"]), step, 2) for arm in ARMS}
+    difference = found["target_risk"] - found["comparator_risk"]
+    moved = difference - number(line["risk_difference"])
+    ends = {name: number(line[name]) for name in ("risk_difference_lb", "risk_difference_ub")}
+    found |= {name: significant(x + moved, 2) for name, x in ends.items()}
+    return {**found, "risk_difference": significant(difference, 2)}
 
 
 def _notes(

@@ -47,10 +47,17 @@ from steropes.studies.one_question.study_result_rows import (
     outcome_lines,
     rate_lines,
     result_lines,
+    risk_lines,
 )
 from steropes.studies.one_question.unsuppressed_results import ExactStudy
 from steropes.studies.release.grid_release import release_grid
-from steropes.studies.specifications.study_specification import ALTERNATIVES, CRUDE, MAIN, MATCHED
+from steropes.studies.specifications.study_specification import (
+    ALTERNATIVES,
+    CRUDE,
+    MAIN,
+    MATCHED,
+    risk_analyses,
+)
 
 if TYPE_CHECKING:
     from steropes.studies.settings.frozen_protocol import ProtocolStatement
@@ -144,6 +151,11 @@ class Published:
     def adjustments(self) -> list[dict[str, Any]]:
         """The hazard ratios of the alternative adjustments."""
         return adjustment_lines(self.tables)
+
+    @cached_property
+    def risks(self) -> list[dict[str, Any]]:
+        """The risks of both drugs by each of the requested days."""
+        return risk_lines(self.tables, risk_analyses(self.settings))
 
     @cached_property
     def balance(self) -> list[dict[str, Any]]:
@@ -243,7 +255,9 @@ def publish(study: ExactStudy) -> Published:
     fail a diagnostic, but none that would reveal a count.
     """
     rules, thresholds = study.rules, study.settings.thresholds
-    every = release_grid(study.exact, thresholds, ORDER, rules)
+    order = (*ORDER, *risk_analyses(study.settings))
+    every = release_grid(study.exact, thresholds, order, rules)
+    every["absolute_effect"] = _risks(every["absolute_effect"], rules)
     every["cm_result"] = _results(every["cm_result"], study.exact["cm_result"], rules)
     tables = of_outcome(every)
     if not study.visible:
@@ -312,6 +326,14 @@ def _results(table: pd.DataFrame, exact: pd.DataFrame, rules: DisclosureRules) -
     for line in lines:
         line |= {c: significant(x) for c, x in line.items() if str(c).startswith("calibrated_")}
     return pd.DataFrame(lines, columns=list(table.columns))
+
+
+def _risks(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+    """Round risks and their differences to three digits."""
+    if rules.open:
+        return table
+    names = [c for c in table if "risk" in str(c)]
+    return table.assign(**{c: table[c].map(lambda x: significant(float(x))) for c in names})
 
 
 def _covariates(study: ExactStudy) -> dict[str, object] | None:

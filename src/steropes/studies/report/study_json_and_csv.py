@@ -29,6 +29,10 @@ HEADERS = {
     "other_adjustments": [
         *("analysis", "estimand", "hr", "lower", "upper", "p", "note", "converged")
     ],
+    "risks": [
+        *("day", "target_risk", "comparator_risk", "risk_difference", "risk_difference_lb"),
+        *("risk_difference_ub", "risk_ratio", "lower", "upper", "p", "note"),
+    ],
     "follow_up": ["analysis", "arm", *QUANTILES],
     "outcomes": [
         *("outcome", "role", *(f"{a}_{c}" for c in ("subjects", "outcomes") for a in ARMS)),
@@ -78,6 +82,7 @@ def study_numbers(public: Published) -> dict[str, object]:
         "rates": public.rates,
         "hazard_ratios": public.hazard_ratios,
         "other_adjustments": public.adjustments,
+        "risks": public.risks,
         "outcomes": public.outcomes,
         "proportional_hazards_p": public.proportional_p,
         "proportional_hazards_transform": TRANSFORM,
@@ -162,6 +167,7 @@ def study_tables(numbers: dict[str, Any]) -> dict[str, str]:
         "rates": numbers["rates"],
         "hazard_ratios": numbers["hazard_ratios"],
         "other_adjustments": numbers["other_adjustments"],
+        "risks": numbers["risks"],
         "outcomes": numbers["outcomes"],
         "diagnostics": numbers["diagnostics"],
         "follow_up": numbers["follow_up"],

@@ -36,6 +36,7 @@ __all__ = [
     "outcome_rows",
     "rate_rows",
     "risk_period",
+    "risk_rows",
 ]
 
 WHEN = {"all": "before matching", "matched": "matched"}
@@ -109,6 +110,18 @@ def adjustment_rows(public: Published) -> Rows:
         among = estimand_name(line["estimand"], adjusted=adjusted)
         shown = ratio + unconverged_text(line) or str(line["note"])
         rows.append((title_case(name), among, shown, p_value(line["p"])))
+    return rows
+
+
+def risk_rows(public: Published) -> Rows:
+    """Return the risks of both drugs by each day; empty if they are hidden."""
+    rows: list[tuple[str | Cell, ...]] = []
+    for line in () if public.blinded else public.risks:
+        difference = [100 * line[f"risk_difference{e}"] for e in ("", "_lb", "_ub")]
+        ratio = effect(line["risk_ratio"], line["lower"], line["upper"]).replace(" ", NO_BREAK)
+        risks = (percent(line[f"{arm}_risk"]) for arm in ARMS)
+        shown = effect(*difference).replace(" ", NO_BREAK) or str(line["note"])
+        rows.append((f"{line['day']:,}", *risks, shown, ratio or "–"))
     return rows
 
 

@@ -46,6 +46,7 @@ from steropes.studies.report.study_page_tables import (
     outcome_rows,
     rate_rows,
     risk_period,
+    risk_rows,
 )
 from steropes.studies.report.svg_canvas import by_section
 from steropes.studies.report.template_rendering import render
@@ -160,6 +161,8 @@ def study_page(public: Published, pictures: Mapping[str, Picture] | None = None)
         hazards_change=p < 0.05,
         test_of_hazards=TEST_OF_HAZARDS,
         adjustments=adjustment_rows(public),
+        risks=risk_rows(public),
+        risk_model=public.settings.risk_model.upper(),
         outcomes=outcome_rows(public),
         negative_controls=any(line["role"] == "negative control" for line in public.outcomes),
         largest_weight=LARGEST_WEIGHT,

@@ -181,6 +181,7 @@ _MORE = {
     **dict.fromkeys(
         ("cm_result", "effect_by_period"), "target_informative:i comparator_informative:i"
     ),
+    "absolute_effect": "target_events:i comparator_events:i",
     "cm_kaplan_meier_dist": "target_events:i comparator_events:i target_here:i comparator_here:i",
     **dict.fromkeys(
         ("cm_shared_covariate_balance", "cm_covariate_balance"),

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.designs.effects.absolute_effects import events_by_day
 from steropes.designs.effects.e_values import E_VALUE_FORMS
 from steropes.designs.effects.two_group_tests import TRANSFORM
 from steropes.designs.values.ratios_from_logarithms import ratio_of
@@ -245,7 +246,9 @@ def _absolute(result: AnalysisResult, key: dict[str, object]) -> Rows:
     """Return the row of absolute effects; empty if there are none."""
     if math.isnan(result.absolute.horizon):
         return []
-    return [{**key, **result.absolute.row()}]
+    by_day = events_by_day(result.people, result.absolute.horizon)
+    events = dict(zip(("target_events", "comparator_events"), by_day, strict=True))
+    return [{**key, **result.absolute.row(), **events}]
 
 
 def _interactions(result: AnalysisResult, key: dict[str, object]) -> Rows:

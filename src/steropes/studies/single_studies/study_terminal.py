@@ -13,6 +13,7 @@ from steropes.studies.formatting.released_numbers import (
     count,
     decimals,
     p_value,
+    percent,
     ratio_text,
     shown_value,
     title_case,
@@ -49,6 +50,8 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
             console.print(f"[dim]·[/] {escape(note['note'])}")
     console.print(_rates(public, target, comparator))
     console.print(_hazards(public))
+    if public.risks:
+        console.print(_risks(public, target, comparator))
     if public.outcomes:
         console.print(_outcomes(public))
     model, covariates = public.model, public.covariates
@@ -114,6 +117,19 @@ def _hazards(public: Published) -> Table:
             p_value(line["p"]),
             style="bold" if line["analysis"] == "matched, stratified" else "",
         )
+    return table
+
+
+def _risks(public: Published, target: str, comparator: str) -> Table:
+    """Create the table of risks by day."""
+    heads = ("By day", target, comparator, "Difference in % (95%)", "Risk ratio (95%)")
+    table = simple_table("Risk if everybody had started the drug", heads)
+    for line in public.risks:
+        difference = [100 * line[f"risk_difference{e}"] for e in ("", "_lb", "_ub")]
+        risks = (percent(line[f"{arm}_risk"]) for arm in ("target", "comparator"))
+        ratio = effect(line["risk_ratio"], line["lower"], line["upper"])
+        shown = effect(*difference) or _missing(str(line["note"]))
+        table.add_row(f"{line['day']:,}", *risks, shown, ratio or "–")
     return table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from steropes.designs.covariates.preprocessing import TidyRules
 from steropes.designs.propensity.propensity_scores import PropensityRules
@@ -86,6 +86,11 @@ class StudySettings(Settings):
         `PropensityRules`.
     seed : int, default 1
         Seed of the folds and of the choice among people with equal scores.
+    risk_times : tuple of int
+        Days at risk by which the risks under both drugs are estimated, doubly robust, if everybody
+        at risk had taken each of them.
+    risk_model : {"tmle", "aipw"}, default "tmle"
+        How; see `OutcomeModel`.
     tie_orders : int, default 20
         Number of other orders of people with equal scores under which matching is repeated.
     min_cell : int, optional
@@ -130,6 +135,8 @@ class StudySettings(Settings):
     caliper: Positive = Match.caliper
     folds: Folds = PropensityRules.folds
     seed: Count = 1
+    risk_times: Listed[RiskDays] = ()
+    risk_model: Literal["tmle", "aipw"] = "tmle"
     tie_orders: Annotated[int, Whole(0, 10_000)] = 20
     min_cell: Count | None = None
     thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
@@ -153,6 +160,8 @@ class StudySettings(Settings):
             raise DataError(
                 "controls.cohorts are ids of cohorts, and the study has no cohorts; give concepts"
             )
+        if [*self.risk_times] != sorted({*self.risk_times}):
+            raise DataError(f"risk_times must increase, not {list(self.risk_times)}")
         ids = [*self.roles]
         twice = next((i for i in ids if ids.count(i) > 1), None)
         if twice is not None:

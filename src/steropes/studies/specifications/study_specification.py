@@ -32,6 +32,7 @@ __all__ = [
     "LARGEST_WEIGHT",
     "MAIN",
     "MATCHED",
+    "risk_analyses",
     "study_roles",
     "study_sources",
     "study_specification",
@@ -48,6 +49,7 @@ ALTERNATIVES = {
     7: "weighted as everybody",
     8: "weighted by overlap",
 }
+FIRST_RISK = 101  # id of the analysis of the first of the times of risks
 LARGEST_WEIGHT = 10.0
 # Sex, age group, year of the start, and each concept that is recorded in the long window.
 COVARIATES = (1, 3, 6, 102, 402, 502, 702, 802)
@@ -62,6 +64,11 @@ def study_roles(settings: StudySettings) -> dict[int, tuple[int, str]]:
     if s.nesting is not None:
         roles[s.nesting] = "indication"
     return {i: (number, roles[i]) for number, i in enumerate(s.roles, 1)}
+
+
+def risk_analyses(settings: StudySettings) -> dict[int, int]:
+    """Return the day at risk by the id of the analysis that estimates the risks by this day."""
+    return dict(enumerate(settings.risk_times, FIRST_RISK))
 
 
 def study_sources(settings: StudySettings) -> CohortSources:
@@ -150,4 +157,14 @@ def _analyses(s: StudySettings, covariates: tuple[int, ...]) -> tuple[StudyAnaly
         StudyAnalysis(6, ALTERNATIVES[6], estimand="att", **by_weight),
         StudyAnalysis(7, ALTERNATIVES[7], estimand="ate", **by_weight),
         StudyAnalysis(8, ALTERNATIVES[8], estimand="ato", **by_weight),
+        *(
+            StudyAnalysis(
+                number,
+                f"risk by day {day}, {s.risk_model.upper()}",
+                estimand="ate",
+                outcome_model=OutcomeModel(kind=s.risk_model, horizon=day, seed=s.seed),
+                **scored,
+            )
+            for number, day in risk_analyses(s).items()
+        ),
     )
