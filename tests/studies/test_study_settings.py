@@ -183,7 +183,7 @@ def test_hidden_outcomes_are_hidden_everywhere_and_controls_are_not(study):
 
 
 def test_calibration_uses_five_controls_or_more():
-    from steropes.designs.controls.empirical_calibration import LEAST_CONTROLS
+    from steropes.data.diagnostic_limits import LEAST_CONTROLS
 
     database = synthetic_database(4000)
     more = (*CONTROLS, 313217, 255573)[: max(LEAST_CONTROLS, 4)]

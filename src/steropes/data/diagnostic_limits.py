@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["DETECTABLE_RATIO", "EQUIPOISE", "FAILED_DRAWS", "IMBALANCE", "SYSTEMATIC_ERROR", "TIED"]
+__all__ = [
+    "DETECTABLE_RATIO",
+    "EQUIPOISE",
+    "FAILED_DRAWS",
+    "IMBALANCE",
+    "LEAST_CONTROLS",
+    "SYSTEMATIC_ERROR",
+    "TIED",
+]
 
 # Standardised differences above it count as imbalance (Austin 2009, Stat Med 28:3083).
 IMBALANCE = 0.1
@@ -13,3 +21,5 @@ DETECTABLE_RATIO, SYSTEMATIC_ERROR, EQUIPOISE = 10.0, 0.25, 0.2
 FAILED_DRAWS = 0.1
 # From this share of people whose score others have too on, matching depends on a draw.
 TIED = 0.1
+# With fewer negative controls nothing is calibrated.
+LEAST_CONTROLS = 5

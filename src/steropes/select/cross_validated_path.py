@@ -28,7 +28,7 @@ from .variance_path_constants import PathPolicy
 from .variance_prediction import Foreseen, look_ahead
 from .variance_search import FoldScore, Progress, Selection, VariancePath
 
-__all__ = ["choose"]
+__all__ = ["SCORE_ROUNDING", "choose"]
 
 # A score below this share of the rows' weight is rounding error.
 SCORE_ROUNDING = 1e-13

@@ -9,7 +9,7 @@ import steropes
 from steropes.designs.case_series.model_settings import SeriesModelSettings
 from steropes.designs.case_series.series_covariates import Column
 
-__all__ = ["estimator", "prior_of", "with_weak_prior"]
+__all__ = ["WEAK", "estimator", "prior_of", "with_weak_prior"]
 
 WEAK = 4.0  # The variance of a weak prior that keeps a coefficient finite.
 

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import steropes
+from steropes.designs.case_series.series_priors import WEAK
 from steropes.designs.case_series.spline_series_likelihood import MonthlyLikelihood
 from steropes.priors import Prior
+from steropes.select.cross_validated_path import SCORE_ROUNDING
 from steropes.select.first_variance import first_variance, own_information
 from steropes.select.folds import TrainingRows, cut
 from steropes.select.variance_search import VariancePath
@@ -28,8 +30,6 @@ LITTLE = 1e-2
 SUFFICIENT = 1e-4  # The share of the expected decrease that a step must reach.
 LONGEST = 10.0  # The largest change of a coefficient in one step.
 FARTHEST = 60.0  # Coefficients beyond this value diverge.
-SCORE_ROUNDING = 1e-13  # A score below this share of the cases is rounding error.
-WEAK = 4.0  # The variance of the prior on windows that a fold does not determine.
 # Slopes of diverging coefficients vanish, too, and such a fit would seem to have converged. Larger
 # coefficients without a prior are left to the estimator, which detects separation.
 LARGEST = 15.0

@@ -27,7 +27,7 @@ from steropes.designs.comparative.nearest_matching import (
     match_with_replacement,
 )
 from steropes.designs.propensity.propensity_weights import Estimand, set_weights
-from steropes.designs.propensity.score_matching import Match, OrderedScores
+from steropes.designs.propensity.score_matching import DIGITS, Match, OrderedScores
 from steropes.designs.propensity.tied_scores import tie_keys
 from steropes.designs.values.estimands import SPREAD_OF_ESTIMAND
 from steropes.errors import DataError, listed
@@ -38,8 +38,6 @@ Method = Literal["nearest", "full", "coarsened", "cardinality", "strata"]
 Distance = Literal["logit", "score", "mahalanobis"]
 # The calliper of greedy matching on a score, in standard deviations of its logit.
 CALIPER = Match.caliper
-# Decimals of distances, in standard deviations.
-DIGITS = 10
 
 
 class MatchingRules(Protocol):

@@ -22,15 +22,12 @@ from steropes.designs.values.plottable_effect_tables import DrawnEffect
 from steropes.errors import DataError
 
 __all__ = [
-    "LEAST_CONTROLS",
     "Calibrated",
     "SystematicError",
     "calibrate",
     "fit_systematic_error",
     "leave_one_out",
 ]
-
-LEAST_CONTROLS = 5  # With fewer negative controls nothing is calibrated.
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
+from steropes.data.diagnostic_limits import LEAST_CONTROLS
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.controls.empirical_calibration import (
-    LEAST_CONTROLS,
     Calibrated,
     SystematicError,
     calibrate,

@@ -30,12 +30,10 @@ from steropes.designs.effects.two_group_tests import proportionality_p, robust_e
 from steropes.designs.values.arm_names import TREATED_ARMS
 from steropes.designs.values.input_checks import require_people, require_weights
 from steropes.designs.values.normal_quantile import Z
-from steropes.designs.values.profile_likelihood_points import store_profile
+from steropes.designs.values.profile_likelihood_points import CHEAP_SPACING, store_profile
 from steropes.errors import DataError, SeparationError
 
 __all__ = ["estimate_effect", "reason_without_estimate"]
-
-STEP = 0.1  # The spacing of a stored profile that is cheap to evaluate, see `store_profile`.
 
 
 def estimate_effect(
@@ -212,7 +210,7 @@ def _profile(
         *limits,
         lowest=math.log(model.lowest),
         highest=math.log(model.highest),
-        step=STEP,
+        step=CHEAP_SPACING,
     )
     return table.assign(log_likelihood=table["log_likelihood"] - table["log_likelihood"].max())
 

@@ -28,7 +28,7 @@ from steropes.designs.effects.outcome_model_columns import (
 )
 from steropes.designs.effects.outcome_summaries import informative_events
 from steropes.designs.values.normal_quantile import Z
-from steropes.designs.values.profile_likelihood_points import store_profile
+from steropes.designs.values.profile_likelihood_points import REFIT_SPACING, store_profile
 from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
 from steropes.models.estimators.cox_regression import CoxRegression
 from steropes.models.inference.coefficient_profiles import CoefficientProfiles
@@ -43,7 +43,6 @@ PERIODS = (
     *("first_day", "last_day", "log_rr", "se", "lower", "upper", "target_outcomes"),
     *("comparator_outcomes", "target_informative", "comparator_informative"),
 )
-STEP = 0.2  # The spacing of a stored profile whose points need a refit, see `store_profile`.
 
 
 @dataclass(frozen=True)
@@ -312,7 +311,7 @@ def _profile(
         *(x if math.isfinite(x) else side * math.inf for side, x in ((-1, lower), (1, upper))),
         lowest=math.log(model.lowest),
         highest=math.log(model.highest),
-        step=STEP,
+        step=REFIT_SPACING,
     )
 
 

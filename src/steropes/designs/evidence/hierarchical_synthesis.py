@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
+from steropes.data.diagnostic_limits import LEAST_CONTROLS
 from steropes.data.html_representations import FieldsInHtml
 from steropes.data.input_types import TableLike
 from steropes.data.paper_tables import Interval
@@ -27,7 +28,6 @@ __all__ = ["HierarchicalSynthesis", "hierarchical_synthesis"]
 
 # Nodes for each standard deviation, of which the largest is this many prior scales.
 NODES, WIDEST = 16, 5.0
-LEAST_CONTROLS = 5  # As for systematic error in one database.
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from steropes.designs.settings.validated_types import Count, CovariateIds, Posit
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
 
-__all__ = ["Match", "OrderedScores", "match_scores", "matched_weights"]
+__all__ = ["DIGITS", "Match", "OrderedScores", "match_scores", "matched_weights"]
 
 Scale = Literal["standardized logit", "standardized", "propensity score"]
 DIGITS = 10  # Distances are rounded to this many decimals of the calliper, or of the spread.

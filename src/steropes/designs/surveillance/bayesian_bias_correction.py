@@ -18,8 +18,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from steropes.backends.blas_threads import single_threaded_blas
+from steropes.data.diagnostic_limits import LEAST_CONTROLS
 from steropes.data.html_representations import FieldsInHtml
-from steropes.designs.controls.empirical_calibration import LEAST_CONTROLS
 from steropes.designs.evidence.quadrature import (
     HEAVY_DF,
     KnownLikelihood,

@@ -10,9 +10,9 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import ndtr
 from scipy.stats import norm
 
+from steropes.data.diagnostic_limits import LEAST_CONTROLS
 from steropes.data.input_types import TableLike
 from steropes.designs.controls.empirical_calibration import (
-    LEAST_CONTROLS,
     SystematicError,
     fit_systematic_error,
 )

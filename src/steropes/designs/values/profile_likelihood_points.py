@@ -14,8 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Evaluate", "evaluated", "store_profile"]
+__all__ = ["CHEAP_SPACING", "REFIT_SPACING", "Evaluate", "evaluated", "store_profile"]
 
+# The spacing of points that are cheap to evaluate, and of points that need a refit.
+CHEAP_SPACING, REFIT_SPACING = 0.1, 0.2
 FARTHEST = 40.0  # Larger log ratios do not change sums in double precision.
 DEPTH = (
     20.0  # Points are negligible where the likelihood has fallen to e^-20 = 2e-9 of its maximum.

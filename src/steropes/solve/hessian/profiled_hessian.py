@@ -19,7 +19,7 @@ from ...likelihoods.curvature_kinds import ProfiledCurvature
 from ...likelihoods.nuisance_hessian import Chain
 from .symmetric_fill import fill_symmetric
 
-__all__ = ["cross", "diagonal", "hessian", "pooled_groups"]
+__all__ = ["MIN_EIGENVALUE", "cross", "diagonal", "hessian", "pooled_groups"]
 
 # At most this many entries of C are in memory at once.
 CROSS_ENTRIES = 1 << 20

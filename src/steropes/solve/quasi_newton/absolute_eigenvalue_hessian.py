@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
+from steropes.solve.hessian.profiled_hessian import MIN_EIGENVALUE
+
 __all__ = ["make_positive_definite"]
 
-# A matrix with a unit diagonal is positive definite if no eigenvalue is below this.
-MIN_EIGENVALUE = 1e-10
 # Smaller eigenvalues are raised to this share of the largest.
 RAISED_EIGENVALUE = 1e-6
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from steropes.studies.cohort_diagnostics.yearly_incidence import NOBODY
 from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
@@ -19,7 +20,6 @@ PERIOD = ["cohort_id", "series_type", "calendar_interval", "period_begin", "peri
 # Numbers of a period that are sums of those of its parts.
 ADDITIVE = ("records_start", "subjects_start_in", "records_end", "subjects_end_in")
 FIRST_YEAR = 1980  # R leaves out earlier periods.
-NOBODY = -1  # Stands for an unknown age or sex, whose strata are left out.
 INTERVALS = {"m": 1, "q": 3, "y": 12}  # Months of each interval; "c" is the whole time.
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-__all__ = ["cohort_findings"]
+__all__ = ["PEOPLE", "cohort_findings"]
 
 # A concept dominates the index events with this share of their records.
 DOMINANT = 0.9

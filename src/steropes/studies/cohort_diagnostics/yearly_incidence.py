@@ -13,7 +13,7 @@ from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
-__all__ = ["STRATA", "yearly_incidence"]
+__all__ = ["NOBODY", "STRATA", "yearly_incidence"]
 
 STRATA = ["calendar_year", "age_group", "gender_id"]
 SETS = (

@@ -44,7 +44,7 @@ from steropes.studies.database.irregular_rows import (
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.settings.concept_ids import ConceptId
 
-__all__ = ["FeatureRules", "Features", "extract_features"]
+__all__ = ["AGE", "FeatureRules", "Features", "extract_features"]
 
 AGE = 2  # The analysis of the age in years.
 # The table that the statements of an analysis fill, and the query that reads it.

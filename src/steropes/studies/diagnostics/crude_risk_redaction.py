@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from steropes.studies.covariates.window_summaries import NO_WINDOW
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_results
 
 __all__ = ["HIDDEN_RISK", "hidden_questions", "without_hidden_risks"]
 
 Tables = Mapping[str, pd.DataFrame]
 HIDDEN_RISK = "not shown: an estimate of its cohort and outcome is hidden"
-NO_WINDOW = -1  # The window of covariates of the index date.
 KEY = ["database_id", "cohort_id", "outcome_id"]
 # Columns of incidence rates that count outcomes, or follow from such a count. The person-days lack
 # the days after outcomes.

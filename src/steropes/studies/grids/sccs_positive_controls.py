@@ -20,10 +20,9 @@ from steropes.studies.sccs.specification.case_series_grid_settings import (
     SeriesQuestion,
 )
 from steropes.studies.sccs.specification.case_series_settings import CaseRules
+from steropes.studies.specifications.positive_controls import FIRST
 
 __all__ = ["add_to_exposed_time"]
-
-FIRST = 1 << 32  # Ids from here on cannot occur in a cohort table with 32-bit ids.
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -8,12 +8,12 @@ import pandas as pd
 from steropes.designs.surveillance import TreeScan
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.disclosure.disclosive_digit_rounding import smd_unit, to_digits, to_unit
+from steropes.studies.release.grid_release import RARE
 
 __all__ = ["released_cuts", "released_diagnostics", "released_people"]
 
 # Significant digits of expected cases and of ratios.
 DIGITS = 2
-RARE = 0.05  # The assumed share of people with a covariate.
 
 
 def released_cuts(

@@ -36,7 +36,7 @@ from steropes.studies.release.grid_effects import GridEffects, released_grid_eff
 from steropes.studies.result_files.table_layouts import TABLES
 from steropes.studies.results.calibrated_results import calibrated_tables
 
-__all__ = ["release_grid"]
+__all__ = ["RARE", "release_grid"]
 
 Tables = Mapping[str, pd.DataFrame]
 PRECISION = "precision_diagnostic"

@@ -20,7 +20,7 @@ from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.prediction.prediction_models import PredictionResult
 from steropes.studies.release.prediction_people import CV, TEST, TRAIN, EvaluatedPeople
 
-__all__ = ["CASES", "GROUPS", "PEOPLE", "PredictionCounts", "prediction_counts"]
+__all__ = ["ANALYSIS_IDS", "CASES", "GROUPS", "PEOPLE", "PredictionCounts", "prediction_counts"]
 
 PEOPLE, CASES = "person_count_at_risk", "person_count_with_outcome"
 GROUPS = ("", "with_no_outcome_", "with_outcome_")

@@ -43,6 +43,7 @@ from steropes.studies.release.series_counts import (
 from steropes.studies.release.series_over_time import binned, released_trend, without_ends
 from steropes.studies.release.series_weeks import released_weeks
 from steropes.studies.result_files.sccs_results_schema import TABLES
+from steropes.studies.sccs.results.sccs_result_tables import PROBE_ID
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 
 __all__ = [
@@ -59,7 +60,6 @@ SPANS = {
     "sccs_age_spanning": "cover_before_after_subjects",
     "sccs_calendar_time_spanning": "cover_before_after_subjects",
 }
-PROBE_ID = 99
 SMALLEST_P = 0.001  # Pages show smaller ones as "< 0.001".
 Row = dict[Any, Any]
 Counts = dict[Key, CovariateCounts]

@@ -26,6 +26,7 @@ from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.inclusion_counts import withheld_statistics
 from steropes.studies.disclosure.person_time import released_means, released_sums
+from steropes.studies.release.prediction_counts import ANALYSIS_IDS
 
 __all__ = [
     "beside_everybody",
@@ -61,7 +62,6 @@ CHALLENGES = {
     "rechallenge_fail": "rechallenge_attempt",
 }
 PERCENTILES = {"p_10": 0.1, "p_25": 0.25, "median": 0.5, "p_75": 0.75, "p_90": 0.9}
-ANALYSIS_IDS = 1000  # The last digits of a covariate's id are its analysis.
 Tables = dict[str, pd.DataFrame]
 
 

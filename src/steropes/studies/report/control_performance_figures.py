@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from steropes.data.diagnostic_limits import LEAST_CONTROLS
 from steropes.data.number_formatting import number
 from steropes.designs.controls.empirical_calibration import (
-    LEAST_CONTROLS,
     fit_systematic_error,
 )
 from steropes.designs.controls.error_comparison import compare_errors

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from steropes.designs.controls.empirical_calibration import LEAST_CONTROLS, fit_systematic_error
+from steropes.data.diagnostic_limits import LEAST_CONTROLS
+from steropes.designs.controls.empirical_calibration import fit_systematic_error
 from steropes.designs.controls.systematic_error_model import (
     ErrorModel,
     calibrate_interval,

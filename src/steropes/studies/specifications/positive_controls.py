@@ -26,7 +26,7 @@ from steropes.studies.comparative.grid_questions_and_analyses import (
 from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.results.tables_shared_by_outcomes import comparison_id
 
-__all__ = ["PositiveControls", "WithPositives", "add_positive_controls"]
+__all__ = ["FIRST", "PositiveControls", "WithPositives", "add_positive_controls"]
 
 FIRST = 1 << 32  # beyond the ids that a cohort table of 32 bits can have
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES, Analysis
 from steropes.studies.covariates.covariate_names import LENGTHS
-from steropes.studies.covariates.feature_extraction import extract_features
+from steropes.studies.covariates.feature_extraction import AGE, extract_features
 from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase
@@ -30,7 +30,6 @@ __all__ = [
     "target_entries",
 ]
 
-AGE = 2  # The analysis of ages in years.
 ENTRIES, TARGET = "baseline_entries", "Target"
 TABLES = (
     "c_settings", "c_cohort_details", "c_cohort_counts", "c_analysis_ref", "c_covariate_ref",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
+from steropes.studies.cohort_diagnostics.cohort_findings import PEOPLE
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK
 from steropes.studies.formatting.released_numbers import title_case
@@ -19,7 +20,6 @@ __all__ = ["cohort_views"]
 GROUP = "Cohort diagnostics"
 # Cohorts of a database that are compared with each other; of more, the largest ones.
 MOST_COHORTS = 8
-PEOPLE = 1  # The mode of inclusion statistics that counts people.
 OF_COHORT = (*ids("cohort_id"), *texts(database="Database", cohort="Cohort"))
 More = Callable[[NamedTables, pd.DataFrame], pd.DataFrame]
 

@@ -26,6 +26,7 @@ from steropes.studies.sccs.specification.case_series_settings import CaseSeriesS
 __all__ = [
     "ESTIMATE",
     "FORMER_VERDICTS",
+    "PROBE_ID",
     "covariate_ids",
     "exact_tables",
     "weekly_eras",
