@@ -7,6 +7,7 @@ from steropes.designs.bias_analysis.biases import (
     UnmeasuredConfounder,
 )
 from steropes.designs.bias_analysis.corrected_estimates import BiasAnalysis, bias_analysis
+from steropes.designs.bias_analysis.reclassified_records import reclassify_records
 from steropes.designs.bias_analysis.tipping_points import e_values, tipping_point
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "UnmeasuredConfounder",
     "bias_analysis",
     "e_values",
+    "reclassify_records",
     "tipping_point",
     "trapezoid",
 ]
