@@ -9,8 +9,8 @@ from scipy import sparse
 
 from steropes import CoxRegression, Laplace, LogisticRegression, PoissonRegression, Surv, fit_many
 from steropes.design import as_design
-from steropes.fit import mean_curvature, outcome_batches
-from steropes.fit.mean_curvature import MeanCurvature, systematic_sample
+from steropes.fit import outcome_batches
+from steropes.fit.outcome_batches import MeanCurvature, systematic_sample
 from steropes.likelihoods.multi_outcome_likelihood import MultiOutcomeLikelihood
 from steropes.models.fitting.row_arguments import FitInputs
 from steropes.solve.data_term import WorkingColumns
@@ -85,7 +85,7 @@ def test_a_working_copy_that_is_wrong_shows_in_each_outcome(monkeypatch, rng):
 @pytest.mark.host  # devices use all rows, since they cannot skip some at low cost
 @pytest.mark.parametrize("family", [LogisticRegression, CoxRegression])
 def test_a_hessian_of_few_rows_changes_no_optimum(family, monkeypatch, rng):
-    tune(monkeypatch, mean_curvature, "OUTCOMES", rows_per_column=5)
+    tune(monkeypatch, outcome_batches, "OUTCOMES", rows_per_column=5)
     sampled = []
     real = systematic_sample
 
@@ -93,7 +93,7 @@ def test_a_hessian_of_few_rows_changes_no_optimum(family, monkeypatch, rng):
         sampled.append(m)
         return real(v, m)
 
-    monkeypatch.setattr(mean_curvature, "systematic_sample", counted)
+    monkeypatch.setattr(outcome_batches, "systematic_sample", counted)
     X, given = drawn(rng, family)
     table = fit_many(family(prior=Laplace(0.02)), sparse.csc_array(X), given).set_index("outcome")
     assert sampled
@@ -128,7 +128,7 @@ def test_a_loose_tolerance_is_kept_in_each_outcome(rng):
 def test_columns_that_join_a_sampled_hessian_are_as_if_they_had_been_there(
     family, monkeypatch, rng
 ):
-    tune(monkeypatch, mean_curvature, "OUTCOMES", rows_per_column=2)
+    tune(monkeypatch, outcome_batches, "OUTCOMES", rows_per_column=2)
     X, given = drawn(rng, family)
     model = family()
     model._names = [f"x{j}" for j in range(32)]

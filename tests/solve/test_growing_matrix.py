@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.quasi_newton.growable_matrix import GrowingMatrix
+from steropes.solve.quasi_newton.shared_hessian import GrowingMatrix
 
 
 def symmetric(rng, k, dtype):
