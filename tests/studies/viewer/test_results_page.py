@@ -14,8 +14,10 @@ from tests.studies.viewer.small_archives import FORMULA, HOSTILE, small_archive
 
 from steropes.errors import DataError
 from steropes.studies.cli.command_line import run
+from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.viewer.page_data import FLOAT, LENGTH, encoded, view_record
-from steropes.studies.viewer.results_page import SCRIPTS, write_results_page
+from steropes.studies.viewer.result_sources import read_sources
+from steropes.studies.viewer.results_page import SCRIPTS, results_views, write_results_page
 from steropes.studies.viewer.view_definition import View, checks, column, ids, texts
 
 
@@ -161,3 +163,29 @@ def test_a_site_with_stricter_rules_suppresses_more(tmp_path):
     assert steps == {"numbers": [-10, -10]}
     with pytest.raises(DataError, match="rules must be one of"):
         write_results_page([path], tmp_path / "p.html", disclosure="lax")
+
+
+def test_comparisons_of_whole_cohorts_come_before_those_of_subsets(tmp_path):
+    where = {"database_id": "north", "analysis_id": 1, "outcome_id": 3}
+    pairs = {11: (1001, 2), 12: (1, 2), 13: (1, 2001)}
+    tables = {
+        "CohortMethodModule/cm_result": [
+            {**where, "target_comparator_id": i, "rr": 1.5, "ci_95_lb": 1.2, "ci_95_ub": 1.9}
+            for i in pairs
+        ],
+        "CohortMethodModule/cm_target_comparator": [
+            {"target_comparator_id": i, "target_id": t, "comparator_id": c}
+            for i, (t, c) in pairs.items()
+        ],
+        "CohortGeneratorModule/cg_cohort_definition": [
+            {"cohort_definition_id": i, "cohort_name": f"cohort {i}", "is_subset": int(i > 1000)}
+            for i in (1, 2, 1001, 2001)
+        ],
+    }
+    for name, rows in tables.items():
+        path = tmp_path / "site" / f"{name}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame(rows).to_csv(path, index=False)
+    views = results_views(read_sources([tmp_path / "site"]), DisclosureRules(), unblind=True)
+    [estimates] = [view for view in views if view.name == "estimates"]
+    assert estimates.table["target_comparator_id"].tolist() == [12, 11, 13]

@@ -4,6 +4,7 @@ import csv
 import time
 from urllib.parse import quote
 
+import pandas as pd
 import pytest
 from tests.studies.viewer.small_archives import FORMULA, HOSTILE, small_archive
 
@@ -288,3 +289,67 @@ def test_a_link_opens_the_fold_of_a_static_page_and_printing_opens_all(browser, 
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert browser.execute_script(shown)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.parametrize("view", ["estimates", "synthesis"])
+def test_estimates_and_status_are_visible_at_1400_pixels_and_first_at_390(viewer, view):
+    """Metrics of a phone are emulated, because windows have a least width."""
+    place = """
+        const table = document.querySelector("#table").getBoundingClientRect();
+        return [...document.querySelectorAll(".tabulator-col[tabulator-field]")].map((x) => {
+            const { left, right } = x.getBoundingClientRect();
+            const seen = left >= table.left - 1 && right <= table.right + 1;
+            return [x.getAttribute("tabulator-field"), seen];
+        })"""
+    important = ["rr", "ci_95_lb", "ci_95_ub"]
+    viewer.open(f"view={view}&all=1")
+    visible = dict(viewer.browser.execute_script(place))
+    assert all(visible[name] for name in important)
+    assert visible.get("status", True)
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    viewer.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        viewer.open(f"view={view}&all=1")
+        columns = viewer.browser.execute_script(place)
+    finally:
+        viewer.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert [name for name, _ in columns[:3]] == important
+    assert all(seen for _, seen in columns[:3])
+
+
+def test_charts_of_cohort_diagnostics_are_drawn(browser, tmp_path):
+    folder = tmp_path / "site" / "CohortDiagnosticsModule"
+    folder.mkdir(parents=True)
+    where = {"database_id": "north"}
+    cohorts = [{"cohort_id": i, "cohort_name": f"cohort {i}"} for i in (1, 2)]
+    rates = [
+        {**where, "cohort_id": i, "calendar_year": year, "cohort_count": 10 + year % 7,
+         "person_years": 1000.0, "incidence_rate": 10 + year % 7 + i}
+        for i in (1, 2) for year in range(2001, 2009)
+    ]  # fmt: skip
+    shares = [
+        {**where, "cohort_id": i, "time_id": 1, "covariate_id": 1000 * k + 201, "sum_value": 20 * k,
+         "mean": k / 10 * (i / 2), "sd": 0.1}
+        for i in (1, 2) for k in range(1, 10)
+    ]  # fmt: skip
+    names = [{"covariate_id": 1000 * k + 201, "covariate_name": f"condition {k}",
+              "analysis_id": 201, "concept_id": k} for k in range(1, 10)]  # fmt: skip
+    for name, rows in (
+        ("cd_cohort", cohorts), ("cd_incidence_rate", rates),
+        ("cd_temporal_covariate_value", shares), ("cd_temporal_covariate_ref", names),
+        ("cd_temporal_time_ref", [{"time_id": 1, "start_day": -365, "end_day": -1}]),
+    ):  # fmt: skip
+        pd.DataFrame(rows).to_csv(folder / f"{name}.csv", index=False)
+    path = write_results_page([folder.parent], tmp_path / "page.html")
+    viewer = Viewer(browser, path.as_uri())
+    viewer.errors()
+    for view, label, marks in (
+        ("cohort-incidence", "Incidence by year", 16),
+        ("cohort-comparison", "Shares of 9 covariates in two cohorts", 9),
+    ):
+        viewer.open(f"view={view}")
+        viewer.wait(lambda: browser.find_elements("css selector", "#chart svg[aria-label]"))
+        charts = browser.find_elements("css selector", "#chart svg[aria-label]")
+        [chart] = [c for c in charts if c.get_attribute("aria-label") == label]
+        assert len(chart.find_elements("css selector", "circle")) == marks
+    assert viewer.errors() == []

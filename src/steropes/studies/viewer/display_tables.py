@@ -59,7 +59,8 @@ class NamedTables:
     def named(self, table: str | pd.DataFrame) -> pd.DataFrame:
         """Return a table with the names of its databases, cohorts, exposures and analyses.
 
-        Rows of outcomes of interest come before those of controls.
+        Rows of outcomes of interest come before those of controls, and those of whole cohorts
+        before those of their subsets.
         """
         found = self.tables[table] if isinstance(table, str) else table
         found = found.copy()
@@ -83,8 +84,17 @@ class NamedTables:
         ):
             if place in found:
                 found[title] = _mapped(found[place], name)
-        order = np.argsort(self._of_controls(found, design), kind="stable")
+        order = np.lexsort((self._of_subsets(found), self._of_controls(found, design)))
         return found.iloc[order].reset_index(drop=True)
+
+    def _of_subsets(self, found: pd.DataFrame) -> NDArray:
+        """Mark the rows of comparisons of subsets of cohorts."""
+        defined = self.tables.get("cg_cohort_definition")
+        if defined is None or "is_subset" not in defined:
+            return np.zeros(len(found), bool)
+        subsets = defined.loc[defined["is_subset"] == 1, "cohort_definition_id"]
+        of = [found[name].isin(subsets) for name in ("target_id", "comparator_id") if name in found]
+        return np.any(of, axis=0) if of else np.zeros(len(found), bool)
 
     def _of_controls(self, found: pd.DataFrame, design: str) -> NDArray:
         """Mark the rows of controls, whose true ratio is known."""

@@ -37,7 +37,7 @@ def view_record(view: View) -> dict[str, Any]:
         "group": view.group,
         "intro": view.intro,
         "chart": view.chart,
-        "columns": [[c.name, c.title, c.kind] for c in view.columns],
+        "columns": [[c.name, c.title, c.kind, int(c.important)] for c in view.columns],
         "rows": len(data),
         "data": {name: _column(data[name], kinds.get(name)) for name in data.columns},
     }

@@ -156,7 +156,7 @@ def results_page(views: Sequence[View], rules: DisclosureRules, *, unblind: bool
 def _listed(record: dict[str, Any]) -> dict[str, Any]:
     """Return the entry of a view in the navigation, with the columns by which others link to it."""
     entry = {k: record[k] for k in ("name", "title", "group", "rows")}
-    ids = [name for name, _, kind in record["columns"] if kind == "id" or name == "database"]
+    ids = [name for name, _, kind, _ in record["columns"] if kind == "id" or name == "database"]
     return {**entry, "ids": ids}
 
 

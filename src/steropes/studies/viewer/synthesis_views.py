@@ -24,7 +24,14 @@ from steropes.studies.diagnostics.failing_diagnostics import FAILED, failing
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kinds
-from steropes.studies.viewer.view_columns import CALIBRATED, COUNTS, EFFECT, shown_of
+from steropes.studies.viewer.view_columns import (
+    CALIBRATED,
+    COUNTS,
+    EFFECT,
+    ESTIMATE,
+    STATUS,
+    shown_of,
+)
 from steropes.studies.viewer.view_definition import (
     VERDICT,
     Column,
@@ -44,12 +51,12 @@ NEEDED = ("cm_result", "cm_diagnostics_summary", "cm_likelihood_profile")
 SERIES_NEEDED = ("sccs_result", "sccs_diagnostics_summary", "sccs_exposures_outcome_set")
 SYNTHESIS = (
     column("databases", "Databases", "whole"),
-    *EFFECT[:3],
+    *ESTIMATE,
+    *STATUS,
     column("i_squared", "I²", "share"),
     column("tau", "τ"),
     column("pi_95_lb", "Lower prediction"),
     column("pi_95_ub", "Upper prediction"),
-    *texts("text", status="Status"),
     *texts("long", kind="Kind of ratio", note="Note"),
     column("log_rr", "Log ratio"),
     column("se_log_rr", "Standard error"),

@@ -8,13 +8,14 @@ import pandas as pd
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.failing_diagnostics import FAILED, with_names
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.viewer.view_definition import column, ids, texts
+from steropes.studies.viewer.view_definition import column, ids, important, texts
 
 __all__ = [
     "CALIBRATED",
     "COMPARISON",
     "COUNTS",
     "EFFECT",
+    "ESTIMATE",
     "FURTHER",
     "GROUP",
     "PERMISSIONS",
@@ -22,6 +23,7 @@ __all__ = [
     "QUESTION",
     "RESULT_IDS",
     "SHARED_IDS",
+    "STATUS",
     "role_of",
     "shown_of",
     "with_permissions",
@@ -35,12 +37,13 @@ COMPARISON = texts(
 QUESTION = (*COMPARISON[:3], *texts(outcome="Outcome"), COMPARISON[3])
 RESULT_IDS = ids("target_comparator_id", "outcome_id", "analysis_id")
 SHARED_IDS = ids("target_comparator_id", "analysis_id")
-EFFECT = (
+ESTIMATE = important((
     column("rr", "Ratio", "ratio"),
     column("ci_95_lb", "Lower", "ratio"),
     column("ci_95_ub", "Upper", "ratio"),
-    column("p", "p", "p"),
-)
+))  # fmt: skip
+EFFECT = (*ESTIMATE, column("p", "p", "p"))
+STATUS = important(texts("text", status="Status"))
 CALIBRATED = (
     column("calibrated_rr", "Calibrated", "ratio"),
     column("calibrated_ci_95_lb", "Lower, calibrated", "ratio"),

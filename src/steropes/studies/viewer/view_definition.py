@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pandas as pd
 
-__all__ = ["Column", "Kind", "View", "checks", "column", "ids", "texts"]
+__all__ = ["Column", "Kind", "View", "checks", "column", "ids", "important", "texts"]
 
 Kind = Literal[
     "text", "choice", "id", "count", "whole", "number", "bounded", "ratio", "p", "difference",
@@ -32,11 +32,14 @@ class Column:
         rows can be chosen above the table; "id" identifies rows and is not shown; a suppressed
         "count" or "bounded" number is the negative of a limit that it is below; "check" is a number
         with a verdict in a column of its own; "long" is a text that only the details of a row show.
+    important : bool
+        Whether the column is visible without scrolling, and comes first on narrow screens.
     """
 
     name: str
     title: str
     kind: Kind = "text"
+    important: bool = False
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -81,6 +84,11 @@ class View:
 def column(name: str, title: str, kind: Kind = "number") -> Column:
     """Return a column of numbers, unless another kind is given."""
     return Column(name, title, kind)
+
+
+def important(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Mark columns that are visible without scrolling."""
+    return tuple(replace(c, important=True) for c in columns)
 
 
 def ids(*names: str) -> tuple[Column, ...]:

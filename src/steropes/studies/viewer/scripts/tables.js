@@ -25,13 +25,36 @@ const Tables = (() => {
     return (a, b) => String(a ?? "").localeCompare(String(b ?? ""), "en", { numeric: true });
   }
 
-  // Make a column of a table with so many columns: texts are wider where there are few columns, and no
-  // word of a heading is cut.
-  function column({ name, title, kind, digits }, _, { length }) {
-    const numeric = Values.NUMERIC.has(kind);
+  const NARROW = window.matchMedia("(max-width: 60rem)");
+
+  // Return the least width of a column, in which no word of its heading is cut.
+  function leastWidth({ title, kind }) {
     const longest = Math.max(...title.split(" ").map((word) => word.length));
-    const minWidth = Math.max(numeric ? 84 : 96, 34 + 8.5 * longest);
-    const maxWidth = Math.max(minWidth, kind === "check" ? 190 : numeric ? 150 : 300, numeric ? 0 : 2400 / length);
+    return Math.max(Values.NUMERIC.has(kind) ? 84 : 96, 34 + 8.5 * longest);
+  }
+
+  // Return the columns in the order of a screen: important ones come first on narrow ones.
+  function ordered(columns) {
+    if (!NARROW.matches) return columns;
+    return [...columns.filter((c) => c.important), ...columns.filter((c) => !c.important)];
+  }
+
+  // Return the largest width of texts, so that important columns after them are visible without scrolling.
+  function mostOfTexts(columns, width) {
+    const last = columns.findLastIndex((c) => c.important);
+    const until = columns.slice(0, last + 1);
+    const texts = until.filter((c) => !Values.NUMERIC.has(c.kind));
+    if (NARROW.matches || !texts.length) return Infinity;
+    const others = until.filter((c) => !texts.includes(c)).reduce((sum, c) => sum + leastWidth(c), 0);
+    return (width - others) / texts.length;
+  }
+
+  // Make a column of a table with so many columns: texts are wider where there are few columns.
+  function column(described, length, mostOfText) {
+    const { name, title, kind, digits } = described;
+    const numeric = Values.NUMERIC.has(kind), minWidth = leastWidth(described);
+    const most = kind === "check" ? 190 : numeric ? 150 : Math.min(Math.max(300, 2400 / length), mostOfText);
+    const maxWidth = Math.max(minWidth, most);
     return {
       title, field: name, hozAlign: numeric ? "right" : "left", headerHozAlign: numeric ? "right" : "left",
       headerSort: true, sorter: compare(kind), minWidth, maxWidth,
@@ -58,7 +81,9 @@ const Tables = (() => {
 
   // Make the table of a record in an element.
   function make(element, record, rows, sort) {
-    const columns = record.shown.map(column);
+    const inOrder = ordered(record.shown), most = mostOfTexts(inOrder, element.clientWidth);
+    const last = inOrder.findLastIndex((c) => c.important);
+    const columns = inOrder.map((c, i) => column(c, inOrder.length, i <= last ? most : Infinity));
     return new Tabulator(element, {
       data: rows, columns, index: "_id", maxHeight: "50vh", layout: "fitDataFill",
       placeholder: "No rows match.", selectableRows: 1,

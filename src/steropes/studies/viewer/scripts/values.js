@@ -24,7 +24,7 @@ const Values = (() => {
     const whole = await new Response(stream).arrayBuffer();
     const start = 4 + new DataView(whole).getUint32(0, true);
     const record = JSON.parse(new TextDecoder().decode(new Uint8Array(whole, 4, start - 4)));
-    record.columns = record.columns.map(([name, title, kind]) => ({ name, title, kind }));
+    record.columns = record.columns.map(([name, title, kind, important]) => ({ name, title, kind, important: important === 1 }));
     for (const column of Object.values(record.data)) {
       column.packed = new TYPES[column.type](whole, start + column.offset, record.rows);
       column.missing = { "<i1": -128, "<i2": -32768, "<i4": -2147483648 }[column.type] ?? NaN;
