@@ -242,8 +242,10 @@ def test_arguments_of_separate_fits_are_refused(
         steropes.fit_many(model, X, outcomes, shared_prior=True)
     with pytest.raises(DataError, match="store"):
         steropes.fit_many(model, X, outcomes, store=tmp_path)
-    with pytest.raises(DataError, match="variance must be a positive number"):
+    with pytest.raises(DataError, match="JointNormal's variance must be a positive number"):
         steropes.fit_many(LogisticRegression(prior=JointNormal(variance=0)), X, outcomes)
+    with pytest.raises(DataError, match="JointNormal's mean_variance must be a positive"):
+        steropes.fit_many(LogisticRegression(prior=JointNormal(mean_variance=0)), X, outcomes)
 
 
 def test_rare_outcomes_gain_from_frequent_ones_with_related_effects() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import ClassVar, Self
 
 import numpy as np
@@ -134,7 +135,8 @@ class JointLaplace(JointPrior):
         GroupLaplace
             The prior of the coefficients.
         """
-        return GroupLaplace([int(j) for j in source], self.variance, exclude)
+        variance = positive_number("JointLaplace", "variance", self.variance)
+        return GroupLaplace([int(j) for j in source], variance, exclude)
 
 
 @dataclass(frozen=True)
@@ -250,4 +252,7 @@ class JointNormal(JointPrior):
         Hierarchical
             The prior of the coefficients.
         """
+        positive_number("JointNormal", "variance", self.variance)
+        if isinstance(self.mean_variance, Real):  # Several values are tried by cross-validation.
+            positive_number("JointNormal", "mean_variance", self.mean_variance)
         return Hierarchical([int(j) for j in source], self.variance, self.mean_variance, exclude)

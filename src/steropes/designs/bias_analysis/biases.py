@@ -17,6 +17,7 @@ from steropes.designs.bias_analysis.bias_parameters import (
     draw_together,
     is_fixed,
 )
+from steropes.designs.values.argument_checks import check_real
 from steropes.errors import DataError
 
 __all__ = ["Bias", "Misclassification", "SelectionBias", "UnmeasuredConfounder"]
@@ -327,5 +328,4 @@ def _pair(name: str, given: Parameter) -> tuple[Parameter, Parameter]:
 
 def _check_correlation(correlation: float) -> None:
     """Refuse a correlation that cannot be drawn."""
-    if not 0 <= correlation <= 1:
-        raise DataError(f"correlation must be a number from 0 to 1, not {correlation!r}.")
+    check_real("correlation", correlation, lambda x: 0 <= x <= 1, "a number from 0 to 1")

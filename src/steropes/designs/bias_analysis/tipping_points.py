@@ -81,9 +81,13 @@ def tipping_point(
         raise DataError(f"reaches must be 'limit' or 'estimate', not {reaches!r}.")
     if not null > 0:
         raise DataError(f"null must be a positive ratio, not {null!r}.")
-    low, high = map(float, between)
-    if not (math.isfinite(low) and math.isfinite(high) and low != high):
+    if not callable(bias):
+        raise DataError("bias must be a function that returns a bias for a value of a parameter.")
+    given = np.asarray(between)
+    ends = given.astype(float) if given.dtype.kind in "iuf" and given.shape == (2,) else [np.nan]
+    if not np.isfinite(ends).all() or ends[0] == ends[1]:
         raise DataError(f"between must be two different numbers, not {between!r}.")
+    low, high = map(float, ends)
 
     def corrected(value: float) -> pd.DataFrame:
         found = bias_analysis(estimate, bias(value), counts=counts, measure=measure, level=level)

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from steropes.data.input_types import TableLike
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.group_means import compare_means
@@ -20,6 +21,7 @@ from steropes.designs.propensity.propensity_weights import propensity_weights
 from steropes.designs.values.estimands import check_estimand
 from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.designs.values.normal_quantile import Z
+from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.priors import Laplace
@@ -31,7 +33,7 @@ __all__ = ["compare_selections"]
 def compare_selections(
     selections: Mapping[str, Any],
     treatment: ArrayLike,
-    controls: pd.DataFrame,
+    controls: TableLike,
     *,
     estimand: str = "ate",
     model: Any = None,
@@ -112,9 +114,10 @@ def compare_selections(
     [True, True, False]
     """
     target = require_arms(treatment)
-    if not isinstance(controls, pd.DataFrame) or len(controls) != len(target):
-        raise DataError("controls must be a data frame with a row for each value of treatment.")
-    if not selections or not controls.shape[1]:
+    table = read_columns(controls, None, "controls")
+    if len(table) != len(target):
+        raise DataError("controls must have a row for each value of treatment.")
+    if not selections or not table.shape[1]:
         raise DataError("selections and controls need one entry or more.")
     if model is None:
         model = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
@@ -123,9 +126,9 @@ def compare_selections(
     rows, estimates = [], []
     for name, given in selections.items():
         parts = (
-            {each: given(each) for each in controls.columns}
+            {each: given(each) for each in table.columns}
             if callable(given)
-            else dict.fromkeys(controls.columns, given)
+            else dict.fromkeys(table.columns, given)
         )
         facts, own = [], []
         weighted: _Weighted | None = None
@@ -133,19 +136,19 @@ def compare_selections(
             if weighted is None or callable(given):
                 weighted = _weigh(part, target, step)
                 facts.append(_facts(weighted, audited, target))
-            own.append(_estimate(controls[control], target, weighted.weights))
+            own.append(_estimate(table[control], target, weighted.weights))
         found = pd.DataFrame(own, columns=["log_rr", "se"]).assign(
-            selection=name, control=list(controls.columns)
+            selection=name, control=list(table.columns)
         )
         rows.append({"selection": name, **_errors(found), **pd.DataFrame(facts).mean()})
         estimates.append(found)
-    table = pd.DataFrame(rows)
+    made = pd.DataFrame(rows)
     first = ["selection", "columns"]
-    table = table[[*first, *table.columns.difference(first, sort=False)]]
-    table.attrs["estimates"] = pd.concat(estimates, ignore_index=True)[
+    made = made[[*first, *made.columns.difference(first, sort=False)]]
+    made.attrs["estimates"] = pd.concat(estimates, ignore_index=True)[
         ["selection", "control", "log_rr", "se"]
     ]
-    return table
+    return made
 
 
 @dataclass(frozen=True)
