@@ -9,7 +9,11 @@ import pandas as pd
 
 from steropes.designs.case_only import CaseOnlyResult
 from steropes.designs.case_series_from_tables.case_series_result import CaseSeriesResult
-from steropes.studies.disclosure.disclosive_digit_rounding import significant
+from steropes.studies.disclosure.disclosive_digit_rounding import (
+    Effect,
+    effect_step,
+    significant,
+)
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 
@@ -20,6 +24,7 @@ COUNTS = (
     "events_at_risk", "events_before", "events",
 )  # fmt: skip
 NUMBERS = ("ratio", "lower", "upper", "p")
+ROUNDED = "counts are rounded, because few sets have the same exposures"
 # Rules of the people with whom cases are compared.
 CONTROLS = ("controls", "future cases")
 
@@ -31,7 +36,9 @@ def released_ratios(
 
     A ratio with its limits tells the counts that it is made of. If one of them is small, the ratio
     and all counts of the exposure are withheld, and so are those of the exposures in the same
-    model. Numbers have three digits, because more would tell how exposures occur together.
+    model. Numbers have three digits, because more would tell how exposures occur together. If few
+    sets have the same number of exposed windows or people, or the same exposures, counts are
+    rounded to multiples of the smallest count, and ratios and limits to steps that hide as many.
 
     Parameters
     ----------
@@ -42,6 +49,7 @@ def released_ratios(
     closed = [any(rules.small(n) for n in row) for row in _cells(result, table)]
     if isinstance(result, CaseSeriesResult) or result.sets is not None:
         closed = [any(closed)] * len(closed)
+    rounds = any(rules.small(n) for n in _joint_cells(result, table))
     lines = []
     for (name, line), hidden in zip(table.iterrows(), closed, strict=True):
         counts = {c: line[c] for c in COUNTS if c in table}
@@ -49,9 +57,10 @@ def released_ratios(
         if hidden:
             counts = dict.fromkeys(counts, "")
         else:
-            counts = {c: "" if pd.isna(n) else str(rules.count(int(n))) for c, n in counts.items()}
-            numbers = _numbers(line, rules)
-        note = WITHHELD if hidden else str(line.get("note", ""))
+            count = rules.coarse if rounds else rules.count
+            counts = {c: "" if pd.isna(n) else str(count(int(n))) for c, n in counts.items()}
+            numbers = _numbers(line, _step(line, rules) if rounds else 0.0, rules)
+        note = WITHHELD if hidden else ROUNDED if rounds else str(line.get("note", ""))
         lines.append({"covariate": name, "kind": line["kind"], **numbers, **counts, "note": note})
     return pd.DataFrame(lines)
 
@@ -86,12 +95,23 @@ def released_attrition(
     return pd.DataFrame({"rule": table["rule"], "events": [*cases, *controls]})
 
 
-def _numbers(line: pd.Series, rules: DisclosureRules) -> dict[str, float]:
+def _step(line: pd.Series, rules: DisclosureRules) -> float:
+    """Return the step of a log ratio whose counts are rounded."""
+    counts = [int(line[c]) for c in COUNTS if c in line and not pd.isna(line[c])]
+    return effect_step(float(line["se"]), rules.least, events=counts)
+
+
+def _numbers(line: pd.Series, step: float, rules: DisclosureRules) -> dict[str, float]:
     """Return a ratio with its limits and p-value, with few digits."""
     if rules.open:
         return {name: float(line[name]) for name in NUMBERS}
-    found = {name: significant(float(line[name])) for name in NUMBERS}
-    return {**found, "p": significant(found["p"], 2)}
+    if not step:
+        found = {name: significant(float(line[name])) for name in NUMBERS}
+        return {**found, "p": significant(found["p"], 2)}
+    logs = np.log([float(line[name]) for name in ("ratio", "lower", "upper")])
+    effect = Effect(*map(float, logs)).rounded(step)
+    values = [significant(float(np.exp(x))) for x in (effect.log_rr, effect.lower, effect.upper)]
+    return dict(zip(NUMBERS, (*values, effect.p), strict=True))
 
 
 def _rows(result: CaseOnlyResult | CaseSeriesResult) -> pd.DataFrame:
@@ -115,18 +135,38 @@ def _cells(result: CaseOnlyResult | CaseSeriesResult, table: pd.DataFrame) -> li
         )
         others = np.abs(people - after - before)  # Exposed people without an event.
         return list(zip(people, after, before, others, strict=True))
-    sets = result.sets
-    control = sets["control"] if "control" in sets else pd.Series(0, sets.index)
+    sets, control = result.sets, _controls(result.sets)
     n = sets.groupby(control)["set"].nunique().tolist()
-    if "kind" in table and table["kind"].isin(["exposure", "covariate"]).all():
-        exposures = table.index[table["kind"] == "exposure"]
-    else:
-        exposures = table.index.unique()
     found = {
         name: (*n, *_patterns(sets["set"], sets["case"].eq(1), sets[name].eq(1), control))
-        for name in exposures
+        for name in _exposures(table)
     }
     return [found.get(name, tuple(n)) for name in table.index]
+
+
+def _joint_cells(result: CaseOnlyResult | CaseSeriesResult, table: pd.DataFrame) -> list[int]:
+    """Count sets with the same size, the same exposures of the case, and as many of the others."""
+    if isinstance(result, CaseSeriesResult) or result.sets is None:
+        return []
+    sets, names = result.sets, _exposures(table)
+    exposed = sets[names].eq(1)
+    of = [_controls(sets), sets["set"]]
+    cases = exposed[sets["case"].eq(1)].groupby([part[sets["case"].eq(1)] for part in of]).sum()
+    everybody = exposed.groupby(of).sum().join(exposed.groupby(of).size().rename("size"))
+    joint = everybody.join(cases, rsuffix=" of cases").reset_index(level=1, drop=True)
+    return [int(n) for n in joint.set_index(list(joint.columns), append=True).index.value_counts()]
+
+
+def _controls(sets: pd.DataFrame) -> pd.Series:
+    """Return which sets are those of controls."""
+    return sets["control"] if "control" in sets else pd.Series(0, sets.index)
+
+
+def _exposures(table: pd.DataFrame) -> list[str]:
+    """Return the names of the exposures among the rows of estimates."""
+    if table["kind"].isin(["exposure", "covariate"]).all():
+        return list(table.index[table["kind"] == "exposure"])
+    return list(table.index.unique())
 
 
 def _patterns(

@@ -1,0 +1,228 @@
+"""Attacks on released tables of case-only designs, target trials and scans by integer programs.
+
+The attacker knows the design, the rules of release, and how many windows or people are compared.
+"""
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+from tests.studies.count_attacks import ANY, coarse_range
+from tests.studies.release_attacker import Unknowns, cell_range
+
+from steropes.designs.case_only import case_crossover, case_time_control
+from steropes.designs.surveillance import tree_scan_people
+from steropes.errors import DataError, SeparationError
+from steropes.studies.case_only import CaseOnlyStudy, OmopCaseOnly
+from steropes.studies.case_only.released_ratios import _step
+from steropes.studies.cohorts import CohortSources, ConceptSet
+from steropes.studies.monitoring.tree_scan_release import released_cuts, released_people
+
+SOURCES = CohortSources(drugs={1: ConceptSet((1,))}, conditions={3: ConceptSet((3,))})
+Z = 1.959963984540054
+
+
+def found(x, hidden, exact):
+    """Count hidden numbers of few people, those with one possible value and those with two."""
+    counted = Counter()
+    for name in hidden:
+        low, high = x.range_of(name)
+        if high - low < 2 or not low <= exact[name] <= high:
+            low, high = x.range_of(name, presolve=False)
+        assert low <= exact[name] <= high, (name, low, exact[name], high)
+        counted["suppressed"] += 1
+        counted["exact"] += low == high
+        counted["two"] += high - low == 1
+    return counted
+
+
+# -- case–crossover and case–time–control ----------------------------------------------------------
+
+
+def windows_of(rng, n, references):
+    """The exposure of each window of people: the last one is before the event."""
+    share = rng.uniform(0.05, 0.5, 2)
+    window = rng.random(n) < share[0]
+    others = rng.random((n, references)) < share[1]
+    return np.column_stack([others, window])
+
+
+def drug_table(ids, exposed):
+    """Exposures on one day of each exposed window."""
+    rows, cols = np.nonzero(exposed)
+    last = exposed.shape[1] - 1
+    return pd.DataFrame({"id": ids[rows], "start": 300 - 60 * (last - cols)})
+
+
+def crossover(rng, controls=False):
+    """A case–crossover or case–time–control of 20 to 150 people, and its windows by group."""
+    references = int(rng.integers(1, 4)) if not controls else 1
+    while True:
+        sizes = [int(rng.integers(20, 150)) for _ in range(1 + controls)]
+        exposed = [windows_of(rng, n, references) for n in sizes]
+        ids = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+        late = [np.arange(n) < rng.integers(0, n // 4 + 1) for n in sizes]
+        start = np.concatenate([np.where(own, 290, 0) for own in late])
+        people = pd.DataFrame({"id": np.concatenate(ids), "start": start, "end": 400})
+        drugs = pd.concat([drug_table(*pair) for pair in zip(ids, exposed, strict=True)])
+        events = [pd.DataFrame({"id": own, "day": 300}) for own in ids]
+        days = [-60 * (k + 1) for k in range(references)]
+        try:
+            if controls:
+                result = case_time_control(*events, drugs, people, references=days)
+            else:
+                result = case_crossover(events[0], drugs, people, references=days)
+        except (DataError, SeparationError):
+            continue
+        kept = [e[~own] for e, own in zip(exposed, late, strict=True)]
+        return result, kept
+
+
+def attack_crossover(result, exposed, rules):
+    """Search for small numbers of sets by the exposure of their windows."""
+    design = "case-time-control" if len(exposed) > 1 else "case-crossover"
+    release = CaseOnlyStudy(OmopCaseOnly(SOURCES, (1,), 3, design), result, rules).release
+    table, attrition = release["case_only_estimates"], release["case_only_attrition"]
+    rows = attrition.set_index("rule")["events"]
+    total = Counter()
+    for g, own in enumerate(exposed):
+        kind = ("cases", "controls")[g]
+        line = table[table["kind"] == kind].iloc[0].to_dict()
+        if "rounded" in line["note"]:
+            exact_line = result.estimates[result.estimates["kind"] == kind].iloc[0]
+            line["step"] = _step(exact_line, rules)
+        of = rows[[str(r).startswith("controls") == bool(g) for r in rows.index]]
+        total += attack_group(own, line, of.iloc[-1], rules, bool(g))
+    return total
+
+
+def attack_group(exposed, line, sets, rules, control):
+    """Search the sets of cases or of controls."""
+    m = exposed.shape[1] - 1
+    x, least = Unknowns(), rules.least
+    case, k = exposed[:, -1], exposed[:, :-1].sum(axis=1)
+    cells = [(c, j) for c in (0, 1) for j in range(m + 1)]
+    exact = {cell: int(((case == cell[0]) & (k == cell[1])).sum()) for cell in cells}
+    for cell in cells:
+        x.add(cell, 0, 1000)
+    sums = {
+        "exposed_cases": [(1, (1, j)) for j in range(m + 1)],
+        "exposed_references": [(j, (c, j)) for c, j in cells],
+        "discordant_sets": [(1, (c, j)) for c, j in cells if 0 < c + j < m + 1],
+    }
+    text = str(sets)
+    if text.startswith("<"):
+        low, high = (0, int(text[1:]) - 1)
+    elif control:
+        low, high = coarse_range(int(text), rules)
+    else:
+        low, high = int(text) - 2, int(text) + (3 if rules.rounds else 2)
+    x.say([(1, cell) for cell in cells], low, high)
+    coarse = {}
+    for c, j in cells:
+        coarse.setdefault((c, 0 if j == 0 else 2 if j == m else 1), []).append((c, j))
+    shown = bool(line["exposed_cases"])
+    if shown:
+        for name, terms in sums.items():
+            cell = cell_of(line[name])
+            rounded = "rounded" in line["note"]
+            of = coarse_range(cell, rules) if rounded else cell_range(cell, least, rules.rounds)
+            x.say(terms, *of)
+        for key, own in coarse.items():  # Cells are zero or many.
+            x.add(("many", key), 0, 1)
+            x.say([*((1, c) for c in own), (-least, ("many", key))], 0, np.inf)
+            x.say([*((1, c) for c in own), (-1000, ("many", key))], -np.inf, 0)
+        say_ratio(x, line, m)
+    small = [cell for cell in cells if 0 < exact[cell] < least]
+    return found(x, small, exact)
+
+
+def cell_of(text):
+    """Read a released count."""
+    return text if str(text).startswith("<") else int(text)
+
+
+def rounded_range(value, step=0.0):
+    """The numbers that three significant digits, or a step of the logarithm, stand for."""
+    if step:
+        return value * np.exp(-0.505 * step), value * np.exp(0.505 * step)
+    half = 0.5001 * 10.0 ** (np.floor(np.log10(value)) - 2)
+    return value - half, value + half
+
+
+def say_ratio(x, line, m):
+    """State that the score is zero within the digits of the ratio, and the information fits.
+
+    Of a rounded ratio the attacker is told the step.
+    """
+    step = line.get("step", 0.0)
+    low, high = rounded_range(float(line["ratio"]), step)
+
+    def share(s, r):
+        return s * r / (s * r + m + 1 - s)
+
+    members = {s: [(1, s - 1)] * (s > 0) + [(0, s)] * (s <= m) for s in range(1, m + 1)}
+    cases = [(1.0, (1, s - 1)) for s in range(1, m + 1)]
+    for r, bounds in ((low, (0, np.inf)), (high, (-np.inf, 0))):
+        expected = [(-share(s, r), cell) for s, own in members.items() for cell in own]
+        x.say([*cases, *expected], *bounds)
+    ends = [rounded_range(float(line[name]), step) for name in ("lower", "upper")]
+    width = [max(np.log(ends[1][0] / ends[0][1]), 1e-6), np.log(ends[1][1] / ends[0][0])]
+    most, least = ((2 * Z / w) ** 2 for w in width)
+    spread = {s: sorted(share(s, r) * (1 - share(s, r)) for r in (low, high)) for s in members}
+    for s, (small, _) in spread.items():  # The largest value may be within the range.
+        if share(s, low) < 0.5 < share(s, high):
+            spread[s] = [small, 0.25]
+    for side, bounds in ((1, (least, np.inf)), (0, (-np.inf, most))):
+        x.say([(spread[s][side], c) for s, own in members.items() for c in own], *bounds)
+
+
+# -- scans -----------------------------------------------------------------------------------------
+
+TREE = pd.DataFrame({"node": ["a", "b", "c", "x", "top"], "parent": ["x", "x", "top", "top", None]})
+BELOW = {"a": "a", "b": "b", "c": "c", "x": "ab", "top": "abc"}
+
+
+def attack_scan(rng, rules):
+    """Search for small numbers of people of each arm with a condition in a scan of pairs."""
+    pairs = int(rng.integers(15, 150))
+    risks = rng.uniform(0, 0.3, (2, 3))
+    has = [rng.random((pairs, 3)) < own for own in risks]
+    person, column = np.nonzero(np.vstack(has))
+    if not len(person):
+        return Counter()
+    records = pd.DataFrame(
+        {"person": person, "node": np.array(list("abc"))[column],
+         "exposed": (person < pairs).astype(int)}
+    )  # fmt: skip
+    scan = tree_scan_people(records, TREE, probability=0.5, replicates=9)
+    table = released_cuts(scan, disclosure=rules).set_index("node")
+    people = released_people(pd.DataFrame({"rule": ["matched"], "target": [pairs]}), rules)
+    x, exact, hidden = Unknowns(), {}, []
+    masks = range(8)
+    for arm, own in enumerate(has):
+        at = own @ np.array([1, 2, 4])
+        for mask in masks:
+            x.add((arm, mask), 0, 1000)
+        low, high = coarse_range(int(people["target"].iloc[0].lstrip("<")), rules)
+        x.say([(1, (arm, mask)) for mask in masks], low, high)
+        for node, leaves in BELOW.items():
+            bits = sum(1 << "abc".index(leaf) for leaf in leaves)
+            inside = [mask for mask in masks if mask & bits]
+            name = (arm, node)
+            exact[name] = int(np.isin(at, inside).sum())
+            x.add(name, 0, 1000)
+            x.say([(1, name), *((-1, (arm, mask)) for mask in inside)], 0, 0)
+            low, high, known = 0, rules.least - 1, False
+            if node in table.index:
+                cases, events = (int(table.loc[node, c]) for c in ("cases", "events"))
+                cell = cases if arm == 0 else (events - cases if events >= 0 else -rules.least)
+                low, high = coarse_range(cell, rules)
+                known = cell >= 0
+            elif arm:
+                high = ANY
+            x.say([(1, name)], low, high)
+            if not known and 0 < exact[name] < rules.least:
+                hidden.append(name)
+    x.say([(1, (0, mask)) for mask in masks] + [(-1, (1, mask)) for mask in masks], 0, 0)
+    return found(x, hidden, exact)
