@@ -18,7 +18,7 @@ from ...data.plottable_result_tables import ResultTable, present_coefficients
 from ...design import Design, as_design
 from ...errors import DataError, SeparationError
 from ...fit import Problem
-from ...fit.fit_checkpoints import Packing, ResultFolder
+from ...fit.fit_checkpoints import ResultFolder
 from ...fit.multi_fit_constants import REPLICATES
 from ...fit.outcome_batches import OutcomeFit, fit_outcomes
 from ...fit.parallel_tasks import has_parallel_backend, run_tasks
@@ -43,6 +43,7 @@ from .outcome_inputs import (
     refuse_twice,
 )
 from .shared_prior import choose_shared_prior
+from .summaries_of_many_outcomes import PACKING, OutcomeSummary, tidy_table
 
 __all__ = ["fit_many"]
 
@@ -176,7 +177,7 @@ def fit_many(
     elif shared_prior:
         table = _with_shared_prior(model, design, own, level, store)
     else:
-        table = _tidy(_fit_all(model, design, own, level, store), design.names)
+        table = tidy_table(_fit_all(model, design, own, level, store), design.names)
     table = present_coefficients(table, model._ratio, level, labels=("outcome", "coefficient"))
     return _named(table, own)
 
@@ -203,11 +204,11 @@ def _together(
     note = ""
     if not joint.converged:
         note = f"Stopped with a KKT violation of {joint.optimality:.2g}, above tol. "
-    parts: dict[str, Part] = {
+    parts: dict[str, OutcomeSummary] = {
         name: (table, joint.converged and table is not None, f"{note}{joint.notes[name]}".strip())
         for name, table in joint.tables.items()
     }
-    table = _tidy(parts, design.names)
+    table = tidy_table(parts, design.names)
     if model.cv is not None:
         table.insert(len(table.columns) - 2, "variance", joint.model.variance_)
         results = pd.DataFrame(joint.model.cv_results_)
@@ -223,7 +224,7 @@ def _fit_all(
     own: Mapping[str, FitArguments],
     level: float,
     store: str | Path | None,
-) -> dict[str, Part]:
+) -> dict[str, OutcomeSummary]:
     """Fit all outcomes, on this machine or by a joblib backend."""
     here = isinstance(design, ShardedDesign) or not has_parallel_backend()
     if store is not None or not here:
@@ -235,7 +236,7 @@ def _fit_all(
         model = clone(estimator) if here else clone(estimator).set_params(n_jobs=1)
         common_to_all = model, design, level
         folder = None if store is None else ResultFolder(store, PACKING)
-        parts: dict[str, Part] = {}
+        parts: dict[str, OutcomeSummary] = {}
         for done in run_tasks(_of_outcomes, common_to_all, tasks, folder, key, here):
             parts.update(done)
         return parts
@@ -258,7 +259,7 @@ def _with_shared_prior(
         if table is not None:
             more = f"Took no part in the choice of the variance: {reason} {note}".strip()
             parts[name] = table, converged, more
-    table = _tidy(parts, design.names)
+    table = tidy_table(parts, design.names)
     table.insert(len(table.columns) - 2, "variance", chosen.variance)
     table.attrs["cv_results"] = chosen.results.to_dict("list")
     return table
@@ -266,7 +267,7 @@ def _with_shared_prior(
 
 def _of_outcomes(
     common: tuple[PenalizedModel, Design | ShardedDesign, float], own: Mapping[str, FitArguments]
-) -> dict[str, Part]:
+) -> dict[str, OutcomeSummary]:
     """Fit some outcomes and summarise them."""
     estimator, design, level = common
     if not _can_batch(clone(estimator), design, len(own)):
@@ -301,39 +302,9 @@ def _can_batch(model: PenalizedModel, design: Design | ShardedDesign, count: int
     return count > 1 if lasso else bool(when == "always")
 
 
-Part = tuple[pd.DataFrame | None, bool, str]  # summary, whether converged, note
-
-
-def _pack(parts: dict[str, Part]) -> tuple[dict[str, np.ndarray], list[dict[str, object]]]:
-    """Convert summaries to arrays of numbers, and their names to JSON."""
-    arrays: dict[str, np.ndarray] = {}
-    facts = []
-    for number, (name, (table, converged, note)) in enumerate(parts.items()):
-        fact: dict[str, object] = {"name": name, "converged": converged, "note": note}
-        if table is not None:
-            arrays[str(number)] = table.to_numpy(np.float64)
-            fact |= {"columns": list(table.columns), "rows": list(table.index)}
-        facts.append(fact)
-    return arrays, facts
-
-
-def _unpack(arrays: Mapping[str, np.ndarray], facts: list[dict[str, object]]) -> dict[str, Part]:
-    """Convert the results of `_pack` back to summaries."""
-    parts: dict[str, Part] = {}
-    for number, fact in enumerate(facts):
-        table = None
-        if "columns" in fact:
-            table = pd.DataFrame(arrays[str(number)], fact["rows"], fact["columns"])
-        parts[str(fact["name"])] = table, bool(fact["converged"]), str(fact["note"])
-    return parts
-
-
-PACKING = Packing(_pack, _unpack)
-
-
 def _one(
     estimator: PenalizedModel, design: Design | ShardedDesign, given: FitArguments, level: float
-) -> Part:
+) -> OutcomeSummary:
     """Fit one outcome by ``fit`` and summarise it."""
     model = clone(estimator)
     try:
@@ -349,9 +320,9 @@ def _fit_batch(
     design: Design | ShardedDesign,
     own: Mapping[str, FitArguments],
     level: float,
-) -> dict[str, Part]:
+) -> dict[str, OutcomeSummary]:
     """Fit outcomes as lanes of one batch, with the checks of single fits."""
-    parts: dict[str, Part] = {}
+    parts: dict[str, OutcomeSummary] = {}
     models: list[PenalizedModel] = []
     problems: list[Problem] = []
     names: list[str] = []
@@ -376,7 +347,7 @@ def _fit_batch(
         model = models[0]
         l1, l2 = problems[0].penalties(problems[0].prior)
 
-        def part(found: OutcomeFit) -> Part:
+        def part(found: OutcomeFit) -> OutcomeSummary:
             k = found.number
             return _finish(models[k], problems[k], found, l1, l2, level)
 
@@ -403,7 +374,7 @@ def _finish(
     l1: np.ndarray,
     l2: np.ndarray,
     level: float,
-) -> Part:
+) -> OutcomeSummary:
     """Store the fit of a lane in its model and summarise it.
 
     If its certificate is above the tolerance, the model continues the fit alone.
@@ -436,25 +407,3 @@ def _named(table: ResultTable, own: Mapping[str, FitArguments]) -> ResultTable:
     weights = [own[name]["sample_weight"] for name in fitted]
     kinds = {"robust" if w is not None and has_fractions(w) else "model" for w in weights}
     return name_errors(table, " and ".join(sorted(kinds)))
-
-
-def _tidy(parts: Mapping[str, Part], names: list[str]) -> pd.DataFrame:
-    """Concatenate the summaries of all outcomes."""
-    like = next((table for table, *_ in parts.values() if table is not None), None)
-    if like is None:
-        like = pd.DataFrame({"coef": np.nan}, names)
-    none = like.map(lambda _: np.nan)
-    tables = [none if table is None else table for table, *_ in parts.values()]
-    rows = [len(table) for table in tables]
-
-    def repeated(values: list) -> np.ndarray:
-        return np.repeat(np.array(values, object), rows)
-
-    out = {
-        "outcome": repeated(list(parts)),
-        "coefficient": np.concatenate([table.index.to_numpy() for table in tables]),
-    }
-    out |= {column: np.concatenate([t[column].to_numpy() for t in tables]) for column in like}
-    converged = np.repeat([converged for _, converged, _ in parts.values()], rows)
-    note = repeated([note for *_, note in parts.values()])
-    return pd.DataFrame({**out, "converged": converged, "note": note})
