@@ -1,5 +1,7 @@
 """Several dense blocks, whose columns are chosen in any order."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -63,3 +65,19 @@ def test_all_columns_of_a_block_are_not_copied():
     block = as_design(np.eye(3) + 1.0).blocks[0]
     assert block.taken(np.arange(3)) is block.values
     assert block.taken(np.arange(2)).base is block.values
+
+
+def test_columns_behind_an_intercept_are_stored_by_row_once(rng):
+    design = as_design(rng.normal(size=(50, 3)) + 5)
+    led = design.centered(led=True).with_intercept()
+    plain = design.centered().with_intercept()
+    backend, every = get_backend("cpu", 1), np.arange(4)
+    rows = led.by_rows(every, None, backend)
+    np.testing.assert_array_equal(rows.dense, plain.by_rows(every, None, backend).dense)
+    assert np.shares_memory(rows.dense, led.blocks[1].values)
+    assert not np.shares_memory(led.by_rows(every[:3], None, backend).dense, rows.dense)
+    order = np.arange(50)[::-1].copy()
+    np.testing.assert_array_equal(led.by_rows(every, order, backend).dense, rows.dense[::-1])
+    again = led.uncentered().by_rows(every, None, backend).dense
+    np.testing.assert_allclose(again, plain.uncentered().by_rows(every, None, backend).dense)
+    assert len(pickle.dumps(led)) < 1.2 * len(pickle.dumps(plain))

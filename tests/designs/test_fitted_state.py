@@ -3,11 +3,12 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
 from steropes import DataError
-from steropes.designs import EntropyBalancing, Matching, PropensityWeights
+from steropes.designs import EntropyBalancing, Matching, PropensityWeights, balance_table
 
 STEPS = [EntropyBalancing(tolerance=0.1), Matching(exact=["race"]), PropensityWeights(trim=0.05)]
 
@@ -45,3 +46,18 @@ def test_weights_do_not_depend_on_the_table_s_kind_or_the_labels_names(
     renamed = lalonde_covariates.replace({"race": {"black": "z", "hispan": "y", "white": "x"}})
     other = clone(fitted).fit(renamed, lalonde.treat)
     np.testing.assert_allclose(other.weights_, fitted.weights_, rtol=1e-6)
+
+
+def test_the_balance_is_that_of_the_fit_whatever_changes_before_it_is_asked_for(
+    fitted, lalonde, lalonde_covariates
+):
+    own = lalonde_covariates.copy()
+    expected = balance_table(own, lalonde.treat, fitted.weights_, estimand=fitted.estimand)
+    other = clone(fitted).fit(own, lalonde.treat)
+    own.loc[:, "age"] = 0.0
+    other.weights_[:] = 1.0
+    stored = pickle.loads(pickle.dumps(other))
+    for each in (other, stored):
+        pd.testing.assert_frame_equal(each.balance_, expected)
+    with pytest.raises(AttributeError, match="before fit"):
+        _ = clone(fitted).balance_

@@ -211,24 +211,41 @@ def _extent(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class DenseBlock:
-    """Dense columns, (x − center) / scale."""
+    """Dense columns, (x − center) / scale.
+
+    Attributes
+    ----------
+    led : (n, 1 + p) array, optional
+        A column of ones and the values, which are a view of it. Models with an intercept then need
+        no other copy of the columns by row.
+    """
 
     values: np.ndarray
     center: np.ndarray
     scale: np.ndarray
+    led: np.ndarray | None = None
 
     @classmethod
     def standardized(
-        cls, x: np.ndarray, center: bool, counted: np.ndarray | None = None, reuse: bool = False
+        cls,
+        x: np.ndarray,
+        center: bool,
+        counted: np.ndarray | None = None,
+        reuse: bool = False,
+        led: bool = False,
     ) -> DenseBlock:
         """Copy and scale the columns, and centre them if requested.
 
         The scale and centre are those of the rows ``counted`` (n,), bool. Extreme values in rows
         without weight would otherwise make all other values small and displace the centre. With
-        ``reuse`` the result takes the memory of x, an array of floats that nobody else needs.
+        ``reuse`` the result takes the memory of x, an array of floats that nobody else needs. With
+        ``led`` a column of ones is stored in front, in memory of its own.
         """
         x = np.asarray(x, dtype=np.float64)
-        z: np.ndarray = x if reuse else np.empty(x.shape)
+        whole = x if reuse and not led else np.empty((len(x), x.shape[1] + led))
+        if led:
+            whole[:, 0] = 1.0
+        z = whole[:, 1:] if led else whole
         largest = power_of_two(_extent(x))
         np.divide(x, largest, out=z)
         some = slice(None) if counted is None or not counted.any() else np.flatnonzero(counted)
@@ -245,7 +262,11 @@ class DenseBlock:
         rest = power_of_two(np.sqrt(square) if len(z) else np.ones(z.shape[1]))
         if (rest != 1.0).any():
             z /= rest
-        return cls(z, middle * largest, largest * rest)
+        return cls(z, middle * largest, largest * rest, whole if led else None)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Store the values once."""
+        return {**self.__dict__, "led": None}
 
     @property
     def n(self) -> int:

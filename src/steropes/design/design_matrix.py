@@ -239,20 +239,23 @@ class Design(PlainColumns, TextInHtml):
         blocks = [block.only(local) for block, local, _ in self.columns(kept)]
         return Design(blocks, [self.names[j] for j in kept])
 
-    def centered(self, counted: np.ndarray | None = None) -> Design:
+    def centered(self, counted: np.ndarray | None = None, led: bool = False) -> Design:
         """Return the same design with dense columns centred, for models that allow a shift.
 
         Parameters
         ----------
         counted : (n,) bool array, optional
             Rows from which centre and scale are computed. Default: all.
+        led : bool, default False
+            Whether dense columns, if they are one block, are stored with a column of ones for an
+            intercept.
 
         Returns
         -------
         Design
             A design with other ``center`` and ``scale``.
         """
-        return self._standardized(True, counted)
+        return self._standardized(True, counted, led)
 
     def scaled_by(self, counted: np.ndarray) -> Design:
         """Return the same design scaled by the size of its columns in some rows.
@@ -269,12 +272,15 @@ class Design(PlainColumns, TextInHtml):
         """
         return self._standardized(False, counted)
 
-    def _standardized(self, center: bool, counted: np.ndarray | None) -> Design:
+    def _standardized(
+        self, center: bool, counted: np.ndarray | None, led: bool = False
+    ) -> Design:
         """Scale columns by the rows ``counted`` and centre dense ones if requested."""
         blocks: list[Block] = []
+        led = led and sum(isinstance(b, DenseBlock) for b in self.blocks) == 1
         for b in self.blocks:
             if isinstance(b, DenseBlock):
-                z = DenseBlock.standardized(b.values, center, counted, reuse=self.fresh)
+                z = DenseBlock.standardized(b.values, center, counted, reuse=self.fresh, led=led)
                 b = replace(z, center=b.center + z.center * b.scale, scale=b.scale * z.scale)
             elif isinstance(b, SparseBlock) and counted is not None and counted.any():
                 b = b.scaled_by(counted)
@@ -317,7 +323,7 @@ class Design(PlainColumns, TextInHtml):
         if not self.center.any():
             return self
         blocks = [
-            replace(b, values=b.values + b.center / b.scale, center=np.zeros(b.p))
+            replace(b, values=b.values + b.center / b.scale, center=np.zeros(b.p), led=None)
             if isinstance(b, DenseBlock)
             else b
             for b in self.blocks

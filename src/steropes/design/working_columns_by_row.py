@@ -11,7 +11,7 @@ from scipy.linalg.blas import dgemm
 from ..backends.backend_interface import Backend, Lines
 from ..backends.cpu.sparse.sparse_lines import FEW
 from ..backends.reductions_of_tall_arrays import transposed_product
-from .column_storage import ConstantBlock, DenseBlock, SparseBlock
+from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock
 from .design_interfaces import ColumnStore
 from .storage_and_scaling_constants import STORAGE
 
@@ -55,9 +55,16 @@ class RowMatrix:
         # A device keeps its copy of the positions as long as they exist.
         self._position = None if backend.on_host else position
         sparse_at, dense_at, dense = [], [], []
-        for b, local, at in design.columns(self.chosen):
+        parts = list(design.columns(self.chosen))
+        led = _led(parts) if backend.on_host and order is None else None
+        if led is not None:
+            dense = [led]
+            dense_at = [at for b, _, at in parts if not isinstance(b, SparseBlock)]
+        for b, local, at in parts:
             if isinstance(b, SparseBlock):
                 sparse_at.append((b.taken(local), at))
+            elif led is not None:
+                continue
             elif isinstance(b, DenseBlock):
                 x = b.taken(local, backend)
                 dense.append(x if order is None else backend.xp.take(x, order, axis=0))
@@ -273,6 +280,17 @@ class RowMatrix:
         padded = self.backend.xp.zeros((len(Z), self.backend.lanes(k)))
         padded[:, :k] = Z
         return self.backend.scatter(lines, padded)[:, :k]
+
+
+def _led(parts: list[tuple[Block, np.ndarray, np.ndarray]]) -> np.ndarray | None:
+    """Return the intercept and all dense columns if one block has them by row already."""
+    dense = [(b, local) for b, local, _ in parts if not isinstance(b, SparseBlock)]
+    if len(dense) != 2 or not isinstance(dense[0][0], ConstantBlock):
+        return None
+    block, local = dense[1]
+    if not isinstance(block, DenseBlock) or not np.array_equal(local, np.arange(block.p)):
+        return None
+    return block.led
 
 
 def _positions(n: int, order: np.ndarray | None) -> np.ndarray:

@@ -135,18 +135,20 @@ def balance_table(
     columns = CovariateColumns.of(X)
     squares, products = check_flag("squares", squares), check_flag("products", products)
     target = require_arms(treatment) == 1
-    stages = {"before": shares_of_groups(before, target, columns.n, "before")}
-    if weights is not None:
-        stages["after"] = shares_of_groups(weights, target, columns.n)
+    given = {"before": before} if weights is None else {"before": before, "after": weights}
+    together = np.empty((columns.n, 3 * len(given)))
+    for k, (stage, own) in enumerate(given.items()):
+        label = "before" if stage == "before" else "weights"
+        together[:, 3 * k : 3 * k + 3] = shares_of_groups(own, target, columns.n, label)
     whose = denominator or SPREAD_OF_ESTIMAND.get(check_estimand(estimand), "pooled")
     if whose not in get_args(Denominator):
         raise DataError(
             f"denominator must be one of {', '.join(get_args(Denominator))}, not {whose!r}."
         )
-    table = _table_of(columns.chunks(), columns.names, columns.binary, stages, whose)
-    tables = [_with_factors(table, columns, stages)]
+    table = _table_of(columns.chunks(), columns.names, columns.binary, together, list(given), whose)
+    tables = [_with_factors(table, columns, list(given))]
     for chunks, names, binary in _derived(columns, squares, products):
-        tables.append(_table_of(iter(chunks), names, binary, stages, whose))
+        tables.append(_table_of(iter(chunks), names, binary, together, list(given), whose))
     table = pd.concat(tables, ignore_index=True)
     return present(table, "love_plot", captions=CAPTIONS)
 
@@ -228,24 +230,31 @@ def _table_of(
     chunks: Iterator[tuple[NDArray, Any]],
     names: list[str],
     binary: NDArray,
-    stages: dict[str, NDArray],
+    together: NDArray,
+    stages: list[str],
     whose: Denominator,
 ) -> pd.DataFrame:
-    """Compare columns that are given in chunks."""
+    """Compare columns that are given in chunks.
+
+    Parameters
+    ----------
+    together : ndarray, shape (n, 3 k)
+        Shares of people in the target, the comparator and both, at each of k stages.
+    """
     p = len(names)
-    gaps = np.zeros((p, len(stages)))
-    signed = np.column_stack([shares[:, 0] - shares[:, 1] for shares in stages.values()])
+    gaps = np.zeros((p, together.shape[1] // 3))
+    signed = together[:, 0::3] - together[:, 1::3]
 
     def with_gaps() -> Iterator[tuple[NDArray, Any]]:
         for at, x in chunks:  # Each chunk is read once.
             gaps[at] = _largest_gaps(x, binary[at], signed)
             yield at, x
 
-    together = Moments.of(with_gaps(), p, np.column_stack(list(stages.values())))
-    moments = {stage: together.take(slice(3 * k, 3 * k + 3)) for k, stage in enumerate(stages)}
-    spread = _denominator(moments["before"], binary, whose)
+    moments = Moments.of(with_gaps(), p, together)
+    of_stage = {stage: moments.take(slice(3 * k, 3 * k + 3)) for k, stage in enumerate(stages)}
+    spread = _denominator(of_stage["before"], binary, whose)
     made: dict[str, NDArray] = {}
-    for k, (stage, own) in enumerate(moments.items()):
+    for k, (stage, own) in enumerate(of_stage.items()):
         target, comparator = own.mean[:, 0], own.mean[:, 1]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = own.corrected[:, 0] / own.corrected[:, 1]
@@ -290,7 +299,7 @@ def _largest_gaps(x: Any, binary: NDArray, signed: NDArray) -> NDArray:
 
 
 def _with_factors(
-    table: pd.DataFrame, columns: CovariateColumns, stages: dict[str, NDArray]
+    table: pd.DataFrame, columns: CovariateColumns, stages: list[str]
 ) -> pd.DataFrame:
     """Insert a row for each column of labels before the rows of its levels."""
     if not columns.factors:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,8 @@ from steropes.designs.covariates.weighted_moments import Moments, sparse_chunks
 __all__ = ["CovariateColumns"]
 
 # Number of dense values that are copied at a time, but at least so many columns: rows are read from
-# memory in lines of eight numbers, so that single columns would read all others, too.
-VALUES_AT_ONCE, LINE = 1_000_000, 8
+# memory in lines of eight numbers, so that single columns would read seven others, too.
+VALUES_AT_ONCE, LINE = 1_000_000, 4
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,6 @@ class CovariateColumns:
         Number of people.
     factors : dict of str to int array
         Positions of the levels of each column of labels.
-    binary : (p,) bool array
-        Whether all values of a column are 0 or 1.
     """
 
     def __init__(self, X: Any) -> None:
@@ -89,7 +89,6 @@ class CovariateColumns:
                 self._parts.append(_Part(at, block.scale, block.data, block.indices, block.indptr))
             elif isinstance(block, DenseBlock):
                 self._parts.append(_Part(at, block.scale, block.values))
-        self.binary = self._find_binary()
 
     @classmethod
     def of(cls, X: Any) -> CovariateColumns:
@@ -100,6 +99,12 @@ class CovariateColumns:
     def p(self) -> int:
         """Number of columns."""
         return len(self.names)
+
+    def without_source(self) -> CovariateColumns:
+        """Return the same columns without X, which the user may change or no longer need."""
+        kept = copy.copy(self)
+        kept.source = None
+        return kept
 
     def chunks(self) -> Iterator[tuple[NDArray, Any]]:
         """Yield positions of columns with their values, as arrays or sparse arrays (n, m)."""
@@ -169,8 +174,9 @@ class CovariateColumns:
             out[:, at] = x.toarray() if sp.issparse(x) else x
         return out
 
-    def _find_binary(self) -> NDArray:
-        """Return which columns have no other values than 0 and 1."""
+    @cached_property
+    def binary(self) -> NDArray:
+        """Whether all values of a column are 0 or 1, (p,) bool."""
         binary = np.ones(self.p, dtype=bool)
         for part in self._parts:
             if part.rows is not None and not len(part.values):

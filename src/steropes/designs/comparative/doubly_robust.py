@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.data import refuse_other_order
 from steropes.data.plottable_result_tables import ResultTable
 from steropes.data.vector_checks import check_level, check_weights
-from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.doubly_robust_effect_table import (
     Repeats,
@@ -286,9 +285,9 @@ class DoublyRobust(DoublyRobustResults):
             self.weights_, target.astype(int), ["comparator", "target"]
         )
         self.overlap_ = overlap_table(scores, target, self.bound_, self.weights_)
-        self.balance_ = balance_table(
-            columns, target.astype(int), self.weights_, estimand=settings.estimand,
-            before=None if given.sample_weight is None else weights,
+        self._balance_later(
+            columns, target, self.weights_, settings.estimand,
+            None if given.sample_weight is None else weights,
         )  # fmt: skip
 
     def _nuisances(

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.doubly_robust_effect_table import (
@@ -25,7 +26,6 @@ from steropes.designs.doubly_robust.joint_intervals import joint_quantile
 from steropes.designs.doubly_robust.subgroup_effects import read_subgroups, subgroup_effects
 from steropes.designs.values.argument_checks import check_whole
 from steropes.errors import DataError, listed
-from steropes.models.fitting.sklearn_base import BaseEstimator
 from steropes.priors import Prior
 
 __all__ = ["DoublyRobustResults"]
@@ -34,7 +34,7 @@ __all__ = ["DoublyRobustResults"]
 BOUNDS = (0.0, 0.005, 0.01, 0.025, 0.05, 0.1)
 
 
-class DoublyRobustResults(BaseEstimator):
+class DoublyRobustResults(BalanceOnDemand):
     """Base class of `DoublyRobust` with the methods of a fit."""
 
     level: float

@@ -14,7 +14,7 @@ from steropes.data import refuse_other_order
 from steropes.data.survival_outcome import check_survival
 from steropes.data.vector_checks import check_level, check_weights
 from steropes.design import Design
-from steropes.designs.comparative.balance_table import balance_table
+from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.doubly_robust_effect_table import name_of_errors
 from steropes.designs.comparative.doubly_robust_inputs import (
@@ -51,12 +51,11 @@ from steropes.designs.values.estimands import check_estimand
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
 from steropes.models.estimators.pooled_logistic_regression import PooledLogisticRegression
-from steropes.models.fitting.sklearn_base import BaseEstimator
 
 __all__ = ["DoublyRobustSurvival"]
 
 
-class DoublyRobustSurvival(BaseEstimator):
+class DoublyRobustSurvival(BalanceOnDemand):
     """Doubly robust risks and restricted means by fixed times, also with competing events.
 
     Time is divided into intervals. Pooled logistic models of each group give the hazards of the
@@ -290,10 +289,9 @@ class DoublyRobustSurvival(BaseEstimator):
             self.weights_, target.astype(int), ["comparator", "target"]
         )
         self.overlap_ = overlap_table(scores, target, self.bound_, self.weights_)
-        self.balance_ = balance_table(
-            columns, target.astype(int), self.weights_, estimand=estimand,
-            before=None if sample_weight is None else weights,
-        )  # fmt: skip
+        self._balance_later(
+            columns, target, self.weights_, estimand, None if sample_weight is None else weights
+        )
 
     def effect_rows(self, level: float, method: str) -> list[EffectRow]:
         """Return the effects on the event 1 as `compare_groups` tabulates them.

@@ -13,8 +13,8 @@ from steropes.backends import host_backend
 from steropes.convergence_warning import NotConvergedWarning
 from steropes.data.vector_checks import check_weights
 from steropes.design import Design
+from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
 from steropes.designs.comparative.balance_table import (
-    balance_table,
     shares_of_groups,
     standard_deviations,
 )
@@ -29,7 +29,6 @@ from steropes.fit.entropy_balancing_fit import EntropyFit, balance_by_entropy, b
 from steropes.infer.bootstrap_draws import Draws
 from steropes.infer.errors_with_estimated_weights import influence_through_predictor
 from steropes.infer.inference_constants import BOOTSTRAP
-from steropes.models.fitting.sklearn_base import BaseEstimator
 
 __all__ = ["EntropyBalancing", "weights_of_draws"]
 
@@ -39,7 +38,7 @@ NAMED = 5
 AT_END = 1e-12
 
 
-class EntropyBalancing(BaseEstimator):
+class EntropyBalancing(BalanceOnDemand):
     """Weights that balance covariates, as close to equal weights as possible.
 
     Of all weights with which the means of the covariates equal those of the population of the
@@ -194,8 +193,8 @@ class EntropyBalancing(BaseEstimator):
         self.effective_sample_size_ = effective_sample_sizes(
             weights, target.astype(int), ("comparator", "target")
         )
-        self.balance_ = balance_table(
-            columns, treatment, weights, estimand=estimand, before=sample_weight
+        self._balance_later(
+            columns, target, weights, estimand, None if sample_weight is None else before
         )
 
     def _tolerances(self, columns: CovariateColumns) -> NDArray:

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.designs.comparative.balance_table import balance_table, shares_of_groups
+from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
+from steropes.designs.comparative.balance_table import shares_of_groups
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
 from steropes.designs.comparative.matching_distances_and_sets import (
@@ -35,7 +36,6 @@ from steropes.designs.values.estimands import check_estimand
 from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.errors import DataError, listed
 from steropes.models.estimators.logistic_regression import LogisticRegression
-from steropes.models.fitting.sklearn_base import BaseEstimator
 
 __all__ = ["Matching"]
 
@@ -52,7 +52,7 @@ USES: dict[str, tuple[str, ...]] = {
 }
 
 
-class Matching(BaseEstimator):
+class Matching(BalanceOnDemand):
     """Matched sets of two groups.
 
     Parameters
@@ -265,7 +265,7 @@ class Matching(BaseEstimator):
         self.effective_sample_size_ = effective_sample_sizes(
             self.weights_, target.astype(int), ("comparator", "target")
         )
-        self.balance_ = balance_table(columns, treatment, self.weights_, estimand=estimand)
+        self._balance_later(columns, target, self.weights_, estimand)
 
     @property
     def sets_(self) -> NDArray:

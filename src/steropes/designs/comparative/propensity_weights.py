@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data import check_classes
 from steropes.data.vector_checks import check_weights
+from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
@@ -31,7 +32,6 @@ from steropes.designs.values.input_checks import require_numbers
 from steropes.errors import DataError, listed
 from steropes.models.cumulative.cumulative_probability_model import CumulativeProbabilityModel
 from steropes.models.estimators.logistic_regression import LogisticRegression
-from steropes.models.fitting.sklearn_base import BaseEstimator
 from steropes.models.multinomial.multinomial_logistic_regression import (
     MultinomialLogisticRegression,
 )
@@ -39,7 +39,7 @@ from steropes.models.multinomial.multinomial_logistic_regression import (
 __all__ = ["PropensityWeights", "weights_of_scores"]
 
 
-class PropensityWeights(BaseEstimator):
+class PropensityWeights(BalanceOnDemand):
     """Weights by propensity scores for several populations, and for two or more groups.
 
     A person in group a with the scores e_k has the weight h(e) / e_a (Li and Li 2019), where h is
@@ -208,14 +208,11 @@ class PropensityWeights(BaseEstimator):
         self.n_features_in_ = design.p
         names = ["comparator", "target"] if len(classes) == 2 else [str(c) for c in classes]
         self.effective_sample_size_ = effective_sample_sizes(self.weights_, arm, names)
-        self.balance_ = _balance(
-            columns,
-            arm,
-            classes,
-            self.weights_,
-            estimand,
-            None if sample_weight is None else before,
-        )
+        given = None if sample_weight is None else before
+        if len(classes) == 2:
+            self._balance_later(columns, arm, self.weights_, estimand, given)
+        else:
+            self._balance = _balance_of_pairs(columns, arm, classes, self.weights_, given)
 
     def _check_settings(self, estimand: AnyEstimand, groups: int) -> None:
         """Refuse settings that are no values of their kind, or have no effect."""
@@ -371,13 +368,10 @@ def _given_scores(score: ArrayLike, n: int, groups: int) -> NDArray:
     return given
 
 
-def _balance(
-    X: CovariateColumns, arm: NDArray, classes: NDArray, weights: NDArray, estimand: str,
-    before: NDArray | None,
-) -> pd.DataFrame:  # fmt: skip
-    """Return the balance of two groups, or of each pair of several."""
-    if len(classes) == 2:
-        return balance_table(X, arm, weights, estimand=estimand, before=before)
+def _balance_of_pairs(
+    X: CovariateColumns, arm: NDArray, classes: NDArray, weights: NDArray, before: NDArray | None
+) -> pd.DataFrame:
+    """Return the balance of each pair of several groups."""
     tables = []
     own = np.ones(len(arm)) if before is None else before
     for k, j in combinations(range(len(classes)), 2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TypeVar
 
 from steropes.models.fitting.sklearn_base import BaseEstimator
@@ -14,6 +13,6 @@ Step = TypeVar("Step", bound=BaseEstimator)
 
 def unfitted_copy(step: Step) -> Step:
     """Return a copy with the settings alone, so that an error leaves the previous fit intact."""
-    draft = copy.copy(step)
+    draft = object.__new__(type(step))
     draft.__dict__ = dict(step.get_params(deep=False))
     return draft

@@ -85,11 +85,15 @@ def moments_of(x: Any, shares: NDArray) -> tuple[NDArray, NDArray]:
         rounding = 1e-14 * mean**2
     else:  # Deviations from the plain mean keep digits that large values would lose.
         middle = x.mean(axis=0)
-        x = x - middle
-        shift = x.T @ shares
+        shift, variance = np.empty((2, x.shape[1], shares.shape[1]))
+        step = max(1, VALUES_AT_ONCE // max(len(x), 1))
+        for a in range(0, x.shape[1], step):
+            some = slice(a, a + step)
+            z = x[:, some] - middle[some]
+            shift[some] = z.T @ shares
+            np.multiply(z, z, out=z)
+            variance[some] = z.T @ shares - shift[some] ** 2
         mean = middle[:, None] + shift
-        np.multiply(x, x, out=x)
-        variance = x.T @ shares - shift**2
         rounding = 1e-28 * mean**2 + 1e-14 * shift**2
     return mean, np.where(variance > rounding, variance, 0.0)
 

@@ -438,7 +438,10 @@ def _center_and_add_intercept(
     """Centre the columns if that leaves the model unchanged, and add an intercept."""
     counted = None if weights.all() else weights > 0
     if intercept or likelihood.shift_invariant:
-        design = design.centered(counted)
+        if isinstance(design, Design) and intercept and likelihood.backend.on_host:
+            design = design.centered(counted, led=True)
+        else:
+            design = design.centered(counted)
     elif counted is not None:
         design = design.scaled_by(counted)
     return design.with_intercept() if intercept else design
