@@ -1,18 +1,22 @@
 """Coverage of the 95 % intervals of `compare_groups`, by estimand, method and measure.
 
-`python -m benchmarks.comparison_coverage [--n 500 --repeats 200 --minutes 60]`. Each repeat draws
-people with four confounders, of whom a third to a half are treated, and effects that differ between
-people, so that estimands differ. The truths are means over a million people of functions of both
-potential outcomes, weighted by h(e) of the estimand. The Monte Carlo limits of a coverage are those
-of Wilson.
+`python -m benchmarks.comparison_coverage [--n 500 --repeats 200 --minutes 60 --store FILE]`. Each
+repeat draws people with four confounders, of whom a third to a half are treated, and effects that
+differ between people, so that estimands differ. The truths are means over a million people of
+functions of both potential outcomes, weighted by h(e) of the estimand. Pairs with a calliper leave
+out target people, and "matching, of the matched" counts the same intervals against the mean effect
+in those who are left, given their covariates. The Monte Carlo limits of a coverage are those of
+Wilson. With a file, whose lines are repeats, a run continues where the last one ended.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -72,39 +76,45 @@ def people(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
 def truths() -> dict[tuple[str, str, str], float]:
     """Compute the effects in the population of each estimand."""
     everybody = people(1_000_000, np.random.default_rng(SEED))
-    e = everybody["score"]
-    h = {
+    found = {}
+    for estimand, weight in populations(everybody["score"]).items():
+        found |= effects_in(estimand, everybody, weight) | _ratios(estimand, everybody, weight)
+    return found
+
+
+def populations(e: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the weights of people in the populations of the estimands."""
+    return {
         "ATE": np.ones(len(e)), "ATT": e, "ATC": 1 - e, "ATO": e * (1 - e),
         "ATM": np.minimum(e, 1 - e), "entropy": -xlogy(e, e) - xlogy(1 - e, 1 - e),
     }  # fmt: skip
-    found = {}
-    for estimand, weight in h.items():
-        w = weight / weight.sum()
-        m, r = ([float(w @ everybody[f"{x}{t}"]) for t in (1, 0)] for x in ("mean", "risk"))
-        later = [float(w @ np.exp(-HORIZON * everybody[f"hazard{t}"])) for t in (1, 0)]
-        free = [
-            float(w @ (-np.expm1(-HORIZON * everybody[f"hazard{t}"]) / everybody[f"hazard{t}"]))
-            for t in (1, 0)
-        ]
-        odds = [x / (1 - x) for x in r]
-        found |= {
-            (estimand, "number", "mean difference"): m[0] - m[1],
-            (estimand, "event", "risk difference"): r[0] - r[1],
-            (estimand, "event", "risk ratio"): r[0] / r[1],
-            (estimand, "event", "odds ratio"): odds[0] / odds[1],
-            (estimand, "time", "risk difference"): later[1] - later[0],
-            (estimand, "time", "restricted mean difference"): free[0] - free[1],
-        } | _ratios(estimand, everybody, weight)
-    return found
+
+
+def effects_in(estimand: str, drawn: dict[str, np.ndarray], weight: np.ndarray) -> dict:
+    """Compute the effects in people given their covariates."""
+    w = weight / weight.sum()
+    m, r = ([float(w @ drawn[f"{x}{t}"]) for t in (1, 0)] for x in ("mean", "risk"))
+    hazard = [drawn[f"hazard{t}"] for t in (1, 0)]
+    later = [float(w @ np.exp(-HORIZON * h)) for h in hazard]
+    free = [float(w @ (-np.expm1(-HORIZON * h) / h)) for h in hazard]
+    odds = [x / (1 - x) for x in r]
+    return {
+        (estimand, "number", "mean difference"): m[0] - m[1],
+        (estimand, "event", "risk difference"): r[0] - r[1],
+        (estimand, "event", "risk ratio"): r[0] / r[1],
+        (estimand, "event", "odds ratio"): odds[0] / odds[1],
+        (estimand, "time", "risk difference"): later[1] - later[0],
+        (estimand, "time", "restricted mean difference"): free[0] - free[1],
+    }
 
 
 def _ratios(estimand: str, drawn: dict[str, np.ndarray], w: np.ndarray) -> dict:
     """Compute hazard and rate ratios of people who are given both treatments."""
-    some = slice(0, 200_000)
-    end = np.random.default_rng(SEED).uniform(2, 8, 200_000)
-    until = np.concatenate([np.minimum(drawn[f"time{t}"][some], end) for t in (1, 0)])
-    had = np.concatenate([drawn[f"time{t}"][some] <= end for t in (1, 0)])
-    target, weight = np.repeat([1, 0], 200_000), np.tile(w[some], 2)
+    n = len(w)
+    end = np.random.default_rng(SEED).uniform(2, 8, n)
+    until = np.concatenate([np.minimum(drawn[f"time{t}"], end) for t in (1, 0)])
+    had = np.concatenate([drawn[f"time{t}"] <= end for t in (1, 0)])
+    target, weight = np.repeat([1, 0], n), np.tile(w, 2)
     log_ratio = TwoGroupCox.of(until, had, target, weight, ties="breslow").maximum()
     rates = [weight[target == t] @ had[target == t] / (weight[target == t] @ until[target == t])
              for t in (1, 0)]  # fmt: skip
@@ -114,8 +124,8 @@ def _ratios(estimand: str, drawn: dict[str, np.ndarray], w: np.ndarray) -> dict:
     }
 
 
-def table_of(n: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Draw people with the outcomes of their treatment."""
+def table_of(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+    """Draw people with the outcomes of their treatment; return also what they were drawn with."""
     drawn = people(n, rng)
     treated = rng.random(n) < drawn["score"]
     censored = rng.uniform(2, 8, n)
@@ -126,11 +136,17 @@ def table_of(n: int, rng: np.random.Generator) -> pd.DataFrame:
     table["number"], table["event"] = own["number"], own["event"]
     table["time"] = np.minimum(own["time"], censored)
     table["ended"] = (own["time"] <= censored) * 1
-    return table
+    return table, drawn
 
 
-def compared(table: pd.DataFrame, estimand: str, kinds: list[str]) -> tuple[list, list]:
-    """Return the effects of each outcome, for which weights are estimated once, and refusals."""
+def compared(
+    table: pd.DataFrame, drawn: dict[str, np.ndarray], estimand: str, kinds: list[str]
+) -> tuple[list, list]:
+    """Return the effects of each outcome, for which weights are estimated once, and refusals.
+
+    An effect is [estimand, outcome, measure, method, estimate, error, lower, upper, truth], where
+    the truth is None if it is that of the estimand.
+    """
     tables = {kind: _people(table, kind) for kind in kinds}
     first = next(iter(tables.values()))
     rows, refused, code = [], [], check_estimand(estimand)
@@ -154,8 +170,19 @@ def compared(table: pd.DataFrame, estimand: str, kinds: list[str]) -> tuple[list
                     found = marginal_effects(own, shared, at, "efron", 0.95)
             except DataError:
                 refused.append((estimand, kind, name))
-            else:
-                rows += [(kind, row) for row in found if row.scale == "marginal"]
+                continue
+            every = [
+                [estimand, kind, row.measure, name, row.estimate, row.se, row.lower, row.upper]
+                for row in found if row.scale == "marginal"
+            ]  # fmt: skip
+            rows += [[*row, None] for row in every]
+            if name == "matching":
+                left = (shared.weights > 0) & (table["drug"].to_numpy() == 1)
+                own_truth = effects_in(estimand, drawn, left.astype(float))
+                for row in every:
+                    truth = own_truth.get((estimand, kind, row[2]))
+                    if truth is not None:
+                        rows.append([*row[:3], "matching, of the matched", *row[4:], truth])
     return rows, refused
 
 
@@ -178,35 +205,47 @@ def main() -> None:
     parser.add_argument("--outcomes", default=",".join(MEASURES))
     parser.add_argument("--estimands", default=",".join(METHODS))
     parser.add_argument("--minutes", type=float, default=60.0, help="stop earlier after these")
+    parser.add_argument("--store", type=Path, help="file of the repeats, which is continued")
     given = parser.parse_args()
     start = time.monotonic()
+    lines = []
+    if given.store and given.store.exists():
+        lines = [json.loads(line) for line in given.store.read_text().splitlines()]
+    for repeat in range(len(lines), given.repeats):
+        if time.monotonic() - start > 60 * given.minutes:
+            break
+        table, drawn = table_of(given.n, np.random.default_rng([SEED, given.n, repeat]))
+        line: dict[str, list] = {"rows": [], "refused": []}
+        for estimand in given.estimands.split(","):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                rows, failed = compared(table, drawn, estimand, given.outcomes.split(","))
+            line["rows"] += rows
+            line["refused"] += failed
+        lines.append(line)
+        if given.store:
+            with given.store.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+    report(given.n, lines)
+
+
+def report(n: int, lines: list[dict]) -> None:
+    """Print the coverage with limits, bias, and the mean error against the spread."""
     known = truths()
     hits: dict[tuple, list[bool]] = defaultdict(list)
     values: dict[tuple, list[tuple[float, float]]] = defaultdict(list)
     refused: dict[tuple, int] = defaultdict(int)
-    for repeat in range(given.repeats):
-        if time.monotonic() - start > 60 * given.minutes:
-            break
-        table = table_of(given.n, np.random.default_rng([SEED, given.n, repeat]))
-        for estimand in given.estimands.split(","):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                rows, failed = compared(table, estimand, given.outcomes.split(","))
-            for key in failed:
-                refused[key] += 1
-            for kind, row in rows:
-                truth = known.get((estimand, kind, row.measure))
-                if truth is None or not np.isfinite(row.se):
-                    continue
-                key = estimand, kind, row.measure, row.method
-                hits[key].append(row.lower <= truth <= row.upper)
-                ratio = np.log(row.estimate / truth) if row.measure.endswith("ratio") else None
-                values[key].append((row.estimate - truth if ratio is None else ratio, row.se))
-    report(given.n, hits, values, refused)
-
-
-def report(n: int, hits: dict, values: dict, refused: dict) -> None:
-    """Print the coverage with limits, bias, and the mean error against the spread."""
+    for line in lines:
+        for key in line["refused"]:
+            refused[tuple(key)] += 1
+        for estimand, kind, measure, method, estimate, se, lower, upper, own in line["rows"]:
+            truth = known.get((estimand, kind, measure)) if own is None else own
+            if truth is None or not np.isfinite(se):
+                continue
+            key = estimand, kind, measure, method
+            hits[key].append(lower <= truth <= upper)
+            ratio = np.log(estimate / truth) if measure.endswith("ratio") else None
+            values[key].append((estimate - truth if ratio is None else ratio, se))
     print(f"n = {n}")
     print("| estimand | outcome, measure | method | repeats | coverage (95 % limits) "
           "| bias | mean error / spread |")  # fmt: skip

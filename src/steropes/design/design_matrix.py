@@ -272,9 +272,7 @@ class Design(PlainColumns, TextInHtml):
         """
         return self._standardized(False, counted)
 
-    def _standardized(
-        self, center: bool, counted: np.ndarray | None, led: bool = False
-    ) -> Design:
+    def _standardized(self, center: bool, counted: np.ndarray | None, led: bool = False) -> Design:
         """Scale columns by the rows ``counted`` and centre dense ones if requested."""
         blocks: list[Block] = []
         led = led and sum(isinstance(b, DenseBlock) for b in self.blocks) == 1

@@ -96,15 +96,28 @@ class HazardInfluences(HazardErrors):
             variance[at] = ((self._along(d[at]) + self._of_steps(C)) ** 2).sum(axis=0)
         return np.sqrt(variance)
 
-    def joint_covariance(self, C: np.ndarray, B: np.ndarray) -> np.ndarray:
-        """See `HazardErrors.joint_covariance`."""
+    def joint_covariance(
+        self,
+        C: np.ndarray,
+        B: np.ndarray,
+        rows: np.ndarray | None = None,
+        own: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """See `HazardErrors.joint_covariance`.
+
+        ``own`` (n, T, K) is subtracted from the influences of the rows ``rows`` (n,) of the fit.
+        """
         (m, T, K), p = C.shape, len(B)
         covariance = np.empty((T, K, K))
         step = self._rows_at_a_time(K)
         for a in range(0, T, step):
             c, b = (x[:, a : a + step] for x in (C, B))
             influence = self._along(b.reshape(p, -1).T) + self._of_steps(c.reshape(m, -1))
-            at_time = influence.reshape(self.scores.size, -1, K).transpose(1, 2, 0)
+            by_unit = influence.reshape(self.scores.size, -1, K)
+            if rows is not None and own is not None:
+                unit = rows if self.unit is None else self.unit[rows]
+                np.subtract.at(by_unit, unit, own[:, a : a + step])
+            at_time = by_unit.transpose(1, 2, 0)
             covariance[a : a + step] = at_time @ at_time.swapaxes(1, 2)
         return covariance
 

@@ -31,8 +31,9 @@ __all__ = [
 ]
 
 # Maps coefficients on the hazard's steps (m, T, K) and on β (p, T, K) to the covariances of K
-# linear functions of both at each of T times, (T, K, K).
-JointCovariance = Callable[[np.ndarray, np.ndarray], np.ndarray]
+# linear functions of both at each of T times, (T, K, K). Of a sample it takes also the rows of the
+# fit (n,) and what their people themselves add to the functions (n, T, K).
+JointCovariance = Callable[..., np.ndarray]
 
 
 @dataclass
@@ -76,6 +77,7 @@ def standardized_averages(
     codes: np.ndarray,
     weight: np.ndarray,
     times: np.ndarray,
+    rows: np.ndarray | None = None,
 ) -> Averages:
     """Average survival curves over several populations with the same rows.
 
@@ -89,6 +91,9 @@ def standardized_averages(
         Weights ω, which add up to one.
     times : (T,) array
         Positive times.
+    rows : (n,) int array, optional
+        The rows of the fit that the people are, which makes them a sample like these. Default: the
+        people are given.
     """
     known = state.time[np.isin(state.stratum[state.run], codes) & (state.time < times.max())]
     grid = np.unique(np.concatenate([known, times]))
@@ -103,8 +108,17 @@ def standardized_averages(
     C = np.concatenate([p[3][:, k * T : (k + 1) * T] for k in (0, 1) for p in parts], axis=1)
     B = np.concatenate([p[4][:, k * T : (k + 1) * T] for k in (0, 1) for p in parts], axis=1)
     B = B - state.integrated(C).T
-    covariance = joint(*(x.reshape(len(x), -1, T).transpose(0, 2, 1) for x in (C, B)))
-    return Averages(survival, risk, area, covariance)
+    linear = [_at_times(x, T) for x in (C, B)]
+    if rows is None:
+        return Averages(survival, risk, area, joint(*linear))
+    own = np.concatenate([p[5][:, k * T : (k + 1) * T] for k in (0, 1) for p in parts], axis=1)
+    own = weight[:, None] * (own - weight @ own)
+    return Averages(survival, risk, area, joint(*linear, rows, _at_times(own, T)))
+
+
+def _at_times(x: np.ndarray, T: int) -> np.ndarray:
+    """Arrange functions in the order of populations and times, (m, K T), by time, (m, T, K)."""
+    return x.reshape(len(x), -1, T).transpose(0, 2, 1)
 
 
 def _linearize(
@@ -119,14 +133,15 @@ def _linearize(
     """Compute one population's curves and their linear dependence on hazard steps and β.
 
     Returns S̄, risk and area, (T,) each; the coefficients of S̄ and area on the hazard's steps,
-    (m, 2T); and Σ ω S e^η x Λ for both, (p, 2T). ``width`` (U, T) is the part of each interval of
-    ``grid`` that lies within each area.
+    (m, 2T); Σ ω S e^η x Λ for both, (p, 2T); and everybody's S and area, (n, 2T). ``width`` (U, T)
+    is the part of each interval of ``grid`` that lies within each area.
     """
     n, Q = people.eta.shape
     T, U = len(times), len(grid)
     place = np.searchsorted(grid, times)
     mean, risk, C = np.zeros(U), np.zeros(T), np.zeros((len(state.time), 2 * T))
     R = [np.zeros((n, 2 * T)) for _ in range(Q)]
+    own = np.zeros((n, 2 * T))
     for s in np.unique(codes):
         rows = np.flatnonzero(codes == s)
         runs = [int(r) for r in np.flatnonzero(state.stratum == s)]
@@ -145,17 +160,19 @@ def _linearize(
             mean[at] += weight[rows] @ S
             here = np.flatnonzero((place >= a) & (place < at.stop))
             risk[here] -= weight[rows] @ np.expm1(-H[:, place[here] - a])
+            own[np.ix_(rows, here)] = S[:, place[here] - a]
+            own[rows, T:] += S @ width[at]
             for r in runs:
-                own = weight[rows] * factor[r]
-                A[r][at] = own @ S
+                steps = weight[rows] * factor[r]
+                A[r][at] = steps @ S
                 S_hazard = S * hazard[r][at]
                 area = R[state.interval[r]]
-                area[rows, T:] += own[:, None] * (S_hazard @ width[at])
-                area[np.ix_(rows, here)] += own[:, None] * S_hazard[:, place[here] - a]
+                area[rows, T:] += steps[:, None] * (S_hazard @ width[at])
+                area[np.ix_(rows, here)] += steps[:, None] * S_hazard[:, place[here] - a]
         for r in runs:
             _fill_step_coefficients(state, r, A[r], times, place, grid, width, C)
     total = sum((people.total(R[q], q) for q in range(Q)), np.zeros(1))
-    return mean[place], risk, mean @ width, C, np.asarray(total)
+    return mean[place], risk, mean @ width, C, np.asarray(total), own
 
 
 def _fill_step_coefficients(

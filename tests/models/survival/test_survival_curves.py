@@ -9,6 +9,7 @@ from test_cox_against_r import CASES, fit
 from reference_numbers import data, numbers
 from steropes import CoxRegression, DataError, Laplace, Normal, Surv
 from steropes.infer.survival_standard_errors import log_log_limits
+from steropes.models.curves.cox_curves import standardized_survival_of_sample
 
 AT = {"lung weights": [50, 200, 600], "veteran strata": [10, 50, 150], "heart": [10, 50, 400]}
 COLUMNS = ["survival", "se", "lower", "upper"]
@@ -411,3 +412,35 @@ def test_groups_of_several_columns_are_not_those_of_the_first(by, rng):
     m = CoxRegression().fit(X, Surv(rng.exponential(1, 80), rng.random(80) < 0.6))
     with pytest.raises(DataError, match="by is the name or position of one column"):
         m.curves.standardized_survival(X, [0.5], by=by)
+
+
+def test_errors_of_a_sample_are_squares_of_derivatives_in_the_weights_of_people():
+    """Of the fit and of the average, which has the people of one group."""
+    rng = np.random.default_rng(4)
+    people = pd.DataFrame({"x": rng.normal(size=40), "drug": np.arange(40) % 2.0})
+    y = Surv(rng.exponential(np.exp(-people["x"] - 0.5 * people["drug"])), np.arange(40) % 4 > 0)
+    rows = np.flatnonzero(people["drug"] == 1)
+
+    def tables(w):
+        model = CoxRegression(ties="breslow").fit(people, y, sample_weight=w)
+        return model, model.curves.standardized_survival(
+            people.iloc[rows], [0.7], by="drug", sample_weight=w[rows], kind="robust"
+        )
+
+    def differences(found):
+        parts = (found.differences, found.restricted_mean_differences)
+        return np.array([part["difference"].item() for part in parts])
+
+    slopes = []
+    for i in range(40):
+        up, down = (np.where(np.arange(40) == i, np.exp(h), 1.0) for h in (1e-4, -1e-4))
+        slopes.append((differences(tables(up)[1]) - differences(tables(down)[1])) / 2e-4)
+    model, _ = tables(np.ones(40))
+    for cluster in (None, np.arange(40) // 4):
+        sums = np.array(slopes).reshape(-1, 1 if cluster is None else 4, 2).sum(axis=1)
+        found = standardized_survival_of_sample(
+            model, people.iloc[rows], rows, [0.7], "drug", cluster=cluster
+        )
+        both = found.differences, found.restricted_mean_differences
+        errors = [part["se"].item() for part in both]
+        np.testing.assert_allclose(errors, np.sqrt((sums**2).sum(axis=0)), rtol=1e-5)

@@ -33,7 +33,9 @@ __all__ = [
     "unadjusted",
 ]  # fmt: skip
 
-Method = Literal["matching", "strata", "weights", "entropy", "standardization", "aipw", "tmle"]
+Method = Literal[
+    "matching", "strata", "weights", "entropy", "standardization", "aipw", "tmle", "ipwra"
+]
 # Estimates that come from models of treatment and outcome, not from weights alone.
 BothModels: TypeAlias = DoublyRobust | DoublyRobustSurvival
 Step: TypeAlias = Matching | PropensityWeights | EntropyBalancing | BothModels
@@ -42,7 +44,7 @@ STANDARDIZATION = "standardization"
 # Populations over which outcome models are averaged.
 STANDARDIZED = ("ate", "att", "atu")
 # Named methods with a propensity model.
-SCORED = ("matching", "strata", "weights", "aipw", "tmle")
+SCORED = ("matching", "strata", "weights", "aipw", "tmle", "ipwra")
 # Intervals up to the horizon in which methods given by name have hazards.
 INTERVALS = 30
 NO_LATE_ENTRY = "late entry (entry=) is not available in doubly robust risks."
@@ -151,6 +153,9 @@ def _named(name: str, estimand: AnyEstimand, model: Any, horizon: float | None) 
         "entropy": lambda: EntropyBalancing(estimand=estimand),
         "aipw": lambda: _of_both_models("aipw", estimand, model, horizon),
         "tmle": lambda: _of_both_models("tmle", estimand, model, horizon),
+        "ipwra": lambda: DoublyRobust(
+            method="ipwra", estimand=estimand, treatment_model=model, folds=1, errors="stacked"
+        ),
     }
     if name not in made:
         raise _unknown_method(name)
@@ -286,7 +291,8 @@ def adjust_groups(
     if isinstance(step, Matching):
         return _clustered(table, _of_matching(method, step))
     if isinstance(step, BothModels):
-        return Adjustment(method, step.weights_, step, None, None, "influence function")
+        how = str(step.effects_["errors"].iloc[0])
+        return Adjustment(method, step.weights_, step, None, None, how)
     return _clustered(table, _of_weights(method, step))
 
 
@@ -308,8 +314,8 @@ def _fit_doubly_robust(table: ComparisonTable, step: DoublyRobust) -> None:
         raise DataError(NO_LATE_ENTRY)
     if table.outcome.event is not None:
         raise DataError(
-            "times to events need intervals: give DoublyRobustSurvival(interval=…) in adjust "
-            "instead of DoublyRobust."
+            "times to events need intervals: take 'aipw', 'tmle' or DoublyRobustSurvival("
+            "interval=…) in adjust."
         )
     if table.long and step.outcome_model is None:
         kind = LogisticRegression if table.outcome.kind == "binary" else LinearRegression

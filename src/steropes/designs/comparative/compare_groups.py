@@ -105,10 +105,11 @@ def compare_groups(
         Capitals do not matter, and "atu" is "atc".
     adjust : str, object or list of them, default "weights"
         "matching" (pairs), "strata", "weights", "entropy" (balancing), "standardization" (an
-        outcome model), "aipw" or "tmle" (both models, doubly robust), or unfitted `Matching`,
-        `PropensityWeights`, `EntropyBalancing`, `DoublyRobust` or `DoublyRobustSurvival` objects
-        with settings of their own. Times to events have hazards in 30 intervals up to the horizon
-        by name, or in those of the object; the horizon is then the end of one of them.
+        outcome model), "aipw", "tmle" or "ipwra" (both models, doubly robust; "ipwra" for numbers
+        only), or unfitted `Matching`, `PropensityWeights`, `EntropyBalancing`, `DoublyRobust` or
+        `DoublyRobustSurvival` objects with settings of their own. Times to events have hazards in
+        30 intervals up to the horizon by name, or in those of the object; the horizon is then the
+        end of one of them.
     target : label, optional
         Value of ``treatment`` that is the target group. Default 1, if the values are 0 and 1.
     id : str, optional

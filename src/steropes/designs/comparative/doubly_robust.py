@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from steropes.designs.comparative.doubly_robust_inputs import (
     Given,
     Outcome,
     check_settings,
+    check_weight_model,
     default_model,
     labels_of_folds,
     of_outcome,
@@ -30,12 +31,20 @@ from steropes.designs.comparative.doubly_robust_inputs import (
     read_means,
     read_outcomes,
     read_probabilities,
+    refuse_missing_outcome,
 )
 from steropes.designs.comparative.doubly_robust_results import DoublyRobustResults
 from steropes.designs.comparative.effect_table_rows import effects_table
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
+from steropes.designs.comparative.propensity_weights import PropensityWeights
+from steropes.designs.comparative.stacked_arm_means import Stacked, stacked_arm_means
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
-from steropes.designs.doubly_robust.counterfactual_means import Nuisances, People, truncation_bound
+from steropes.designs.doubly_robust.counterfactual_means import (
+    ArmMeans,
+    Nuisances,
+    People,
+    truncation_bound,
+)
 from steropes.designs.doubly_robust.nuisance_models import CrossFitting, folds_of_people
 from steropes.designs.doubly_robust.overlap import overlap_table
 from steropes.designs.propensity.propensity_weights import propensity_weights
@@ -56,8 +65,9 @@ class DoublyRobust(DoublyRobustResults):
 
     Parameters
     ----------
-    method : {"tmle", "aipw"}, default "tmle"
-        Targeted means, or augmented inverse probability weights.
+    method : {"tmle", "aipw", "ipwra"}, default "tmle"
+        Targeted means, augmented inverse probability weights, or outcome models that are fitted
+        with the weights, whose predictions are averaged ("ipwra", with stacked errors alone).
     estimand : {"ate", "att", "atc"}, default "ate"
         The effect in everybody, in the target group, or in the comparator.
     treatment_model, outcome_model, missingness_model : estimator, optional
@@ -77,6 +87,11 @@ class DoublyRobust(DoublyRobustResults):
     targeting : {"covariate", "weight"}, default "covariate"
         How "tmle" uses inverse probabilities: as the covariate of the logistic model, or as its
         weights, which vary less under poor overlap.
+    errors : {"influence", "stacked"}, default "influence"
+        Those of the influence function, or of the stacked estimating equations of score, outcome
+        models and means, which also hold if one of the models is wrong. Stacked errors are for
+        "aipw" and "ipwra" with ``folds=1``, models by maximum likelihood and observed outcomes;
+        scores have no bound then.
     level : float, default 0.95
         Confidence level.
     random_state : int, default 0
@@ -118,16 +133,19 @@ class DoublyRobust(DoublyRobustResults):
     -----
     Errors are those of the influence function. They are valid if both models converge fast enough,
     or both are parametric and right; if one is wrong the estimate is still consistent, but errors
-    may be too small or too large. A penalised outcome model alone is biased; the residuals repair
-    this to first order. The estimate assumes, as all adjustments do, that the covariates are all
-    that confounds the comparison and that everybody could have had either treatment.
+    may be too small or too large, unless they are stacked. A penalised outcome model alone is
+    biased; the residuals repair this to first order. The estimate assumes, as all adjustments do,
+    that the covariates are all that confounds the comparison and that everybody could have had
+    either treatment.
 
     References
     ----------
     Robins, Rotnitzky and Zhao (1994), JASA 89:846–866. van der Laan and Rubin (2006), International
     Journal of Biostatistics 2(1):11. Chernozhukov and others (2018), Econometrics Journal
     21:C1–C68 (cross-fitting, medians). Gruber, Phillips, Lee and van der Laan (2022), American
-    Journal of Epidemiology 191:1640–1651 (bound).
+    Journal of Epidemiology 191:1640–1651 (bound). Stefanski and Boos (2002), The
+    American Statistician 56:29–38 (stacked errors). Wooldridge (2007), Journal of Econometrics
+    141:1281–1301 ("ipwra").
 
     Examples
     --------
@@ -154,6 +172,7 @@ class DoublyRobust(DoublyRobustResults):
         repeats: int = 1,
         bound: float | None = None,
         targeting: str = "covariate",
+        errors: str = "influence",
         level: float = 0.95,
         random_state: int = 0,
     ) -> None:
@@ -166,6 +185,7 @@ class DoublyRobust(DoublyRobustResults):
         self.repeats = repeats
         self.bound = bound
         self.targeting = targeting
+        self.errors = errors
         self.level = level
         self.random_state = random_state
 
@@ -181,6 +201,7 @@ class DoublyRobust(DoublyRobustResults):
         fold: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        weight_model: PropensityWeights | None = None,
     ) -> Self:
         """Fit the models and estimate the effects.
 
@@ -206,6 +227,9 @@ class DoublyRobust(DoublyRobustResults):
             influences are summed before they are squared.
         sample_weight : array_like, shape (n,), optional
             Weights of people, such as those of a survey.
+        weight_model : PropensityWeights, optional
+            With stacked errors: fitted weights of the same people, whose model may have other
+            covariates, or a probit link. Default: those of ``treatment_model`` and X.
 
         Returns
         -------
@@ -226,7 +250,7 @@ class DoublyRobust(DoublyRobustResults):
         draft = unfitted_copy(self)
         draft._fit(
             X, treatment, read_outcomes(y),
-            Given(score, means, observed_probability, fold, clusters, sample_weight),
+            Given(score, means, observed_probability, fold, clusters, sample_weight, weight_model),
         )  # fmt: skip
         self.__dict__ = draft.__dict__
         return self
@@ -237,6 +261,7 @@ class DoublyRobust(DoublyRobustResults):
         """Set the fitted attributes."""
         self._settings = settings = check_settings(self)
         given.refuse_unused_models(self)
+        given.check_stacked(self)
         check_level(self.level)
         columns = CovariateColumns.of(X)
         n = columns.n
@@ -253,6 +278,7 @@ class DoublyRobust(DoublyRobustResults):
         if fold is None:
             labels = labels_of_folds(target, outcomes)
             fold = folds_of_people(labels, clusters, self.folds, self.repeats, self.random_state)
+        self._stacked: dict[str, ArmMeans] = {}
         self._crossed = fold is not None and (given.score is None or given.means is None)
         fits = CrossFitting(
             columns.source,
@@ -261,6 +287,8 @@ class DoublyRobust(DoublyRobustResults):
             fold,
             None if given.sample_weight is None else weights,
         )
+        if self.errors == "stacked":
+            return self._fit_stacked(columns, target, outcomes, weights, given)
         if given.score is None:
             scores, self.model_ = fits.score(default_model(self.treatment_model, binary=True))
         else:
@@ -280,13 +308,46 @@ class DoublyRobust(DoublyRobustResults):
         self.means_ = means if any(means) else means[""]
         bounded = np.clip(self.score_, self.bound_, 1 - self.bound_)
         plain = propensity_weights(bounded, target, settings.estimand, stabilized=False)
-        self.weights_ = plain * weights
+        self._describe(columns, target, scores, plain * weights, weights, given)
+
+    def _fit_stacked(
+        self, columns: CovariateColumns, target: NDArray, outcomes: dict[str, Outcome],
+        weights: NDArray, given: Given,
+    ) -> None:  # fmt: skip
+        """Set the fitted attributes with errors that include all models."""
+        estimand, method = self._settings.estimand, cast(Stacked, self._settings.method)
+        model = given.weight_model
+        if model is None:
+            model = PropensityWeights(estimand=estimand, model=self.treatment_model)
+            model.fit(columns, target.astype(int), sample_weight=given.sample_weight)
+        check_weight_model(model, estimand, target)
+        self.model_, self.bound_, self.n_features_in_ = model.model_, 0.0, columns.coded.p
+        self._repeats, self._stacked, means = {}, {}, {}
+        for name, outcome in outcomes.items():
+            label = f"outcome {name!r}" if name else "outcome"
+            refuse_missing_outcome(outcome, label)
+            people = People(target, outcome.filled, outcome.observed, weights)
+            unfitted = default_model(self.outcome_model, binary=outcome.binary)
+            self._stacked[name], means[name] = stacked_arm_means(
+                columns.coded, people, model, unfitted, estimand, method, f"model of the {label}"
+            )
+            self._repeats[name] = Repeats(people, [Nuisances(model.score_, means[name])])
+        self._publish_effects()
+        self.score_, self.means_ = model.score_.copy(), means if any(means) else means[""]
+        self._describe(columns, target, self.score_[:, None], model.weights_, weights, given)
+
+    def _describe(
+        self, columns: CovariateColumns, target: NDArray, scores: NDArray, own: NDArray,
+        weights: NDArray, given: Given,
+    ) -> None:  # fmt: skip
+        """Set the weights, and the tables about them."""
+        self.weights_ = own.copy()
         self.effective_sample_size_ = effective_sample_sizes(
             self.weights_, target.astype(int), ["comparator", "target"]
         )
         self.overlap_ = overlap_table(scores, target, self.bound_, self.weights_)
         self._balance_later(
-            columns, target, self.weights_, settings.estimand,
+            columns, target, self.weights_, self._settings.estimand,
             None if given.sample_weight is None else weights,
         )  # fmt: skip
 
@@ -335,7 +396,12 @@ class DoublyRobust(DoublyRobustResults):
         pseudo: dict[str, NDArray] = {}
         self._estimates = estimates = {}
         for name, repeats in self._repeats.items():
-            found = estimate_outcome(repeats, self._settings, self.bound_)
+            stacked = self._stacked.get(name)
+            found = (
+                estimate_outcome(repeats, self._settings, self.bound_)
+                if stacked is None
+                else [stacked]
+            )
             estimates[name] = with_covariances(found, self._clusters)
             for kept, parts in (
                 (influence, [x.influence for x in found]),

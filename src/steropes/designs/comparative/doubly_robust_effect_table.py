@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from steropes.designs.comparative.doubly_robust_inputs import Outcome, Settings
 from steropes.designs.comparative.effect_table_rows import EffectRow, contrasts
 from steropes.designs.doubly_robust.counterfactual_means import (
     ArmMeans,
+    Method,
     Nuisances,
     People,
     arm_means,
@@ -44,8 +46,8 @@ def estimate_outcome(repeats: Repeats, settings: Settings, bound: float) -> list
     """Estimate the means of both treatments in each repeat."""
     return [
         arm_means(
-            repeats.people, each.bounded(bound), settings.estimand, settings.method,
-            settings.targeting,
+            repeats.people, each.bounded(bound), settings.estimand,
+            cast(Method, settings.method), settings.targeting,
         )
         for each in repeats.nuisances
     ]  # fmt: skip
@@ -89,9 +91,11 @@ def rows_of_outcome(
     return rows
 
 
-def name_of_errors(crossed: bool, clusters: NDArray | None) -> str:
+def name_of_errors(crossed: bool, clusters: NDArray | None, stacked: bool = False) -> str:
     """Describe the sources of uncertainty that the errors include."""
     how = "influence function" + (", cross-fitted" if crossed else "")
+    if stacked:
+        how = "stacked equations (include score and outcome models)"
     return how + ("" if clusters is None else ", clustered")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from steropes.designs.comparative.group_means import cluster_codes
-from steropes.designs.doubly_robust.counterfactual_means import Method
+from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.doubly_robust.targeting import Targeting
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.errors import DataError, listed
@@ -21,17 +21,21 @@ from steropes.models.estimators.linear_regression import LinearRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression
 
 __all__ = [
-    "Given", "Outcome", "Settings", "check_folds", "check_settings", "default_model",
+    "Given", "Outcome", "Settings", "check_folds", "check_settings", "check_weight_model",
+    "default_model",
     "labels_of_folds", "of_outcome", "read_clusters", "read_folds", "read_means", "read_outcomes",
-    "read_probabilities",
+    "read_probabilities", "refuse_missing_outcome",
 ]  # fmt: skip
+
+
+AnyMethod = Literal["aipw", "tmle", "ipwra"]
 
 
 @dataclass(frozen=True)
 class Settings:
     """The checked settings of an estimate."""
 
-    method: Method
+    method: AnyMethod
     estimand: AnyEstimand
     targeting: Targeting
 
@@ -46,6 +50,7 @@ class Given:
     fold: ArrayLike | None
     clusters: ArrayLike | None
     sample_weight: ArrayLike | None
+    weight_model: PropensityWeights | None = None
 
     def refuse_unused_models(self, settings: Any) -> None:
         """Refuse models whose predictions are given."""
@@ -55,6 +60,24 @@ class Given:
         ):  # fmt: skip
             if getattr(self, argument) is not None and getattr(settings, model) is not None:
                 raise DataError(f"{model} has no effect with {argument}=; leave one of them out.")
+
+    def check_stacked(self, settings: Any) -> None:
+        """Refuse what stacked errors do not include, and a weight model without them."""
+        if settings.errors != "stacked":
+            if self.weight_model is not None:
+                raise DataError(
+                    "weight_model is for errors='stacked'; otherwise give score=, its score_."
+                )
+            return
+        given = ("score", "means", "observed_probability", "fold")
+        own = [name for name in given if getattr(self, name) is not None]
+        own += [x for x in ("bound", "missingness_model") if getattr(settings, x) is not None]
+        if self.weight_model is not None and settings.treatment_model is not None:
+            own.append("treatment_model")
+        if own:
+            raise DataError(
+                f"errors='stacked' has no {listed(own)}; leave it out, or take errors='influence'."
+            )
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,18 +129,48 @@ class Outcome:
 
 def check_settings(settings: Any) -> Settings:
     """Check the settings of a `DoublyRobust` object."""
-    for name, kind in (("method", Method), ("targeting", Targeting)):
+    for name, kind in (("method", AnyMethod), ("targeting", Targeting)):
         known, own = list(get_args(kind)), getattr(settings, name)
         if own not in known:
             raise DataError(f"{name} must be one of {listed(known)}, not {own!r}.")
-    if settings.method == "aipw" and settings.targeting != "covariate":
+    if settings.errors not in ("influence", "stacked"):
+        raise DataError(f"errors must be 'influence' or 'stacked', not {settings.errors!r}.")
+    stacked = settings.errors == "stacked"
+    if settings.method == "ipwra" and not stacked:
+        raise DataError("method='ipwra' has errors='stacked' and folds=1; set both.")
+    if stacked and (settings.method == "tmle" or settings.folds != 1):
+        raise DataError("errors='stacked' is for method='aipw' or 'ipwra' with folds=1.")
+    if settings.method != "tmle" and settings.targeting != "covariate":
         raise DataError("targeting is for method='tmle'; leave it out.")
     check_folds(settings)
     bound = settings.bound
     if bound is not None and not (isinstance(bound, Real) and 0 <= float(bound) < 0.5):
         raise DataError(f"bound must be at least 0 and below 0.5, not {bound!r}.")
     estimand = check_estimand(settings.estimand, ("ate", "att", "atu"))
-    return Settings(cast(Method, settings.method), estimand, cast(Targeting, settings.targeting))
+    return Settings(cast(AnyMethod, settings.method), estimand, cast(Targeting, settings.targeting))
+
+
+def check_weight_model(model: PropensityWeights, estimand: AnyEstimand, target: NDArray) -> None:
+    """Refuse weights of other people or another population, or whose errors are not known."""
+    if not isinstance(model, PropensityWeights) or not hasattr(model, "weights_"):
+        raise DataError("weight_model must be fitted PropensityWeights.")
+    if check_estimand(model.estimand) != estimand:
+        raise DataError(
+            f"weight_model has estimand={model.estimand!r}, and not {estimand!r}; give both the "
+            "same."
+        )
+    if model.trim or model.truncate is not None or model.stabilized:
+        raise DataError("weight_model must have no trim, truncate or stabilized.")
+    if model.weights_.shape != target.shape:
+        raise DataError(
+            f"weight_model has {len(model.weights_)} people and X {len(target)}; they must be the "
+            "same."
+        )
+    if model.estimation_left_out:
+        raise DataError(
+            f"Stacked errors need a score by maximum likelihood, but {model.estimation_left_out}; "
+            "take errors='influence'."
+        )
 
 
 def check_folds(settings: Any) -> None:
@@ -164,6 +217,16 @@ def _numbers(name: str, values: Any) -> NDArray:
         return np.asarray(pd.to_numeric(given).to_numpy(dtype=float, na_value=np.nan))
     except (TypeError, ValueError):
         raise DataError(f"{name} must be numbers; code it as 0 and 1, for example.") from None
+
+
+def refuse_missing_outcome(outcome: Outcome, label: str) -> None:
+    """Refuse an outcome that some people lack, which stacked errors do not include."""
+    if not outcome.observed.all():
+        raise DataError(
+            f"The {label} is missing in {int((~outcome.observed).sum()):,} rows, first in row "
+            f"{int((~outcome.observed).argmax())} (counted from 0). Leave them out, or take "
+            "errors='influence' with a missingness_model."
+        )
 
 
 def read_clusters(clusters: ArrayLike | None, n: int) -> NDArray | None:

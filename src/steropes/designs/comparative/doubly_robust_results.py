@@ -21,6 +21,7 @@ from steropes.designs.comparative.doubly_robust_effect_table import (
 )
 from steropes.designs.comparative.doubly_robust_inputs import Settings
 from steropes.designs.comparative.effect_table_rows import EffectRow
+from steropes.designs.doubly_robust.counterfactual_means import ArmMeans
 from steropes.designs.doubly_robust.heterogeneity_of_effects import effect_modification
 from steropes.designs.doubly_robust.joint_intervals import joint_quantile
 from steropes.designs.doubly_robust.subgroup_effects import read_subgroups, subgroup_effects
@@ -46,6 +47,7 @@ class DoublyRobustResults(BalanceOnDemand):
     _repeats: Mapping[str, Repeats]
     _clusters: NDArray | None
     _crossed: bool
+    _stacked: Mapping[str, ArmMeans]
     # Both means with their covariance, by outcome and repeat.
     _estimates: Mapping[str, list[tuple[NDArray, NDArray]]]
 
@@ -68,7 +70,7 @@ class DoublyRobustResults(BalanceOnDemand):
 
     def _rows_by_outcome(self, level: float, method: str) -> list[tuple[str, EffectRow]]:
         """Return the names of outcomes with their effects."""
-        how = name_of_errors(self._crossed, self._clusters)
+        how = name_of_errors(self._crossed, self._clusters, bool(self._stacked))
         return [
             (name, row)
             for name, repeats in self._repeats.items()
@@ -102,6 +104,8 @@ class DoublyRobustResults(BalanceOnDemand):
         [0.03, 0.28]
         """
         check_is_fitted(self)
+        if self._stacked:
+            raise DataError("truncation is for errors='influence', whose scores have a bound.")
         wrong = [x for x in bounds if not 0 <= x < 0.5]
         if wrong:
             raise DataError(f"bounds must be at least 0 and below 0.5; one is {wrong[0]!r}.")

@@ -20,6 +20,7 @@ from steropes.designs.comparative.group_statistics import GroupStatistics
 from steropes.designs.values.estimands import AnyEstimand
 from steropes.designs.values.normal_quantile import Z
 from steropes.errors import DataError, SeparationError, listed
+from steropes.models.curves.cox_curves import standardized_survival_of_sample
 from steropes.models.estimators.cox_regression import CoxRegression
 from steropes.models.estimators.linear_regression import LinearRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression
@@ -270,11 +271,11 @@ def _of_times(
     ]  # fmt: skip
     if horizon is None:
         return rows
-    inside = population_of(table.target == 1, estimand) > 0
-    curves = model.curves.standardized_survival(
-        people[inside], times=[horizon], by=name, kind="robust", cluster=table.clusters
+    rows_inside = np.flatnonzero(population_of(table.target == 1, estimand))
+    curves = standardized_survival_of_sample(
+        model, people.iloc[rows_inside], rows_inside, [horizon], name, cluster=table.clusters
     )
-    how = _clustered("robust, given the covariates", table)
+    how = _clustered(STACKED, table)
     survival = curves.survival["survival"].to_numpy()[::-1]
     means = curves.restricted_means["mean"].to_numpy()[::-1]
     assert curves.differences is not None

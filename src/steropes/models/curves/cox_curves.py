@@ -37,6 +37,7 @@ __all__ = [
     "concatenate_by_row",
     "curve_table",
     "standardized_survival",
+    "standardized_survival_of_sample",
     "survival",
 ]
 
@@ -326,6 +327,34 @@ def standardized_survival(
     state, errors, found = baseline_and_errors(model, kind, cluster)
     people = people_to_average(model, state, X, times, by, sample_weight, strata, offset)
     return standardize(state, people, errors.joint_covariance, level)._named(found, model)
+
+
+def standardized_survival_of_sample(
+    model: ProportionalHazardsModel,
+    X: MatrixLike,
+    rows: np.ndarray,
+    times: ArrayLike,
+    by: Grouping,
+    level: float = 0.95,
+    cluster: LabelsLike | None = None,
+) -> StandardizedSurvival:
+    """Average survival curves over people of the fit, with robust errors for the whole population.
+
+    The errors of `standardized_survival` are those for the people of X. Here they also count that
+    these people, like those of the fit, are a sample (stacked estimating equations).
+
+    Parameters
+    ----------
+    X : data frame, (n, p)
+        People of the fit.
+    rows : (n,) int array
+        Their rows in the fit.
+    times, by, level, cluster
+        As in `standardized_survival`.
+    """
+    state, errors, found = baseline_and_errors(model, "robust", cluster)
+    people = people_to_average(model, state, X, times, by, None, None, None)
+    return standardize(state, people, errors.joint_covariance, level, rows)._named(found, model)
 
 
 def curve_table(

@@ -187,16 +187,19 @@ class StandardizedIncidence(StandardizedTables):
 
 
 def standardize(
-    state: HazardWithVariance, people: PeopleToAverage, joint: JointCovariance, level: float
-) -> StandardizedSurvival:
+    state: HazardWithVariance, people: PeopleToAverage, joint: JointCovariance, level: float,
+    rows: np.ndarray | None = None,
+) -> StandardizedSurvival:  # fmt: skip
     """Average the survival curves of each group and compare the others with the first.
 
     Parameters
     ----------
     joint : callable
         Computes covariances of the averages, see `standardized_averages`.
+    rows : (n,) int array, optional
+        The rows of the fit that the people are, if they count as a sample.
     """
-    found, z = _averages(state, people, joint), critical_value(level)
+    found, z = _averages(state, people, joint, rows), critical_value(level)
     se = _errors(found)
     lower, upper = log_log_limits(found.survival, se[0], level)
     survival = {"survival": found.survival, "se": se[0], "lower": lower, "upper": upper}
@@ -229,12 +232,13 @@ def standardize_incidence(
 
 
 def _averages(
-    state: HazardWithVariance, people: PeopleToAverage, joint: JointCovariance
-) -> Averages:
+    state: HazardWithVariance, people: PeopleToAverage, joint: JointCovariance,
+    rows: np.ndarray | None = None,
+) -> Averages:  # fmt: skip
     """Average survival over the people of each group."""
     share = people.weight / people.weight.sum()
     groups = list(people.groups.values())
-    return standardized_averages(state, joint, groups, people.codes, share, people.known)
+    return standardized_averages(state, joint, groups, people.codes, share, people.known, rows)
 
 
 def _errors(found: Averages) -> np.ndarray:
