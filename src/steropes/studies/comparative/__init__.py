@@ -9,6 +9,7 @@ from steropes.studies._optional_packages import lazy_names
 if TYPE_CHECKING:  # the same names for editors and type checkers
     from .analysis_cache import Workbench
     from .analysis_result import AnalysisResult
+    from .confounder_selection_settings import SelectedConfounders
     from .grid_questions_and_analyses import BalanceFilter, Outcome, Question, StudyAnalysis
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "BalanceFilter",
     "Outcome",
     "Question",
+    "SelectedConfounders",
     "StudyAnalysis",
     "Workbench",
 ]
@@ -25,6 +27,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "analysis_cache": ["Workbench"],
+            "confounder_selection_settings": ["SelectedConfounders"],
             "grid_questions_and_analyses": [
                 "BalanceFilter",
                 "Outcome",

@@ -183,7 +183,8 @@ class Workbench(TextInHtml):
         a = analysis
         asked = (question.target, question.comparator, question.nesting, question.exclude)
         people = (a.cohorts, a.at_risk, a.population, a.nesting)
-        made = (people, a.features, a.propensity, self._uses_features(a))
+        selects = a.selection is not None
+        made = (people, a.features, a.propensity, self._uses_features(a), selects)
         model = a.outcome_model
         nuisances = model if model.family.doubly_robust else None
         done = (a.estimand, a.trim, a.truncate, a.match, a.stratify, model.weighted, nuisances)
@@ -272,7 +273,7 @@ class Workbench(TextInHtml):
         if analysis.propensity is not None and analysis.propensity.people == "all":
             population = everyone(comparison)
         features = self.features(question, analysis)
-        if analysis.propensity is None:
+        if analysis.propensity is None or analysis.selection is not None:
             return Shared(population, None, None, None, features)
         people = pd.DataFrame(population.people)
         try:

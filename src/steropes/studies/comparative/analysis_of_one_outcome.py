@@ -39,6 +39,7 @@ from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.cohorts.study_population import StudyPopulation, study_population
 from steropes.studies.comparative.adjustment import AdjustedPopulation, adjust, unadjusted
 from steropes.studies.comparative.analysis_result import AnalysisResult, Shared
+from steropes.studies.comparative.confounder_selection import scores_of_outcome
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
@@ -118,9 +119,18 @@ class Prepared:
         DataError
             Cohorts or settings that cannot be used.
         """
-        shared, analysis = self.shared, self.analysis
         if population is None:
             population = self.at_risk(outcome)
+        if self.analysis.selection is None:
+            return self._answered(outcome, population)
+        shared = scores_of_outcome(population, self.shared, self.analysis)
+        own = replace(self, shared=shared)
+        vars(own)["_covariates"] = self._covariates  # Those of all outcomes.
+        return own._answered(outcome, population)
+
+    def _answered(self, outcome: int, population: StudyPopulation) -> AnalysisResult:
+        """Answer the question for one outcome with the scores at hand."""
+        shared, analysis = self.shared, self.analysis
         if shared.scores is not None:
             population = _scored(population, shared)
         people = pd.DataFrame(population.people)

@@ -33,6 +33,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import PopulationRules
 from steropes.studies.cohorts.time_at_risk import Anchor, TimeAtRisk
+from steropes.studies.comparative.confounder_selection_settings import SelectedConfounders
 from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.settings.concept_ids import ConceptId
 
@@ -199,6 +200,9 @@ class StudyAnalysis(Settings):
         The covariates; none makes an analysis without.
     propensity : PropensityRules, optional
         The propensity model; none makes an analysis without one.
+    selection : SelectedConfounders, optional
+        Select the covariates of the propensity model for each outcome (hdPS), whose scores are then
+        its own. Default: all covariates, with scores that outcomes share.
     estimand : str, default "att"
         Of the weights: "att", "ate", "atu" or "ato".
     trim : Trim, optional
@@ -246,6 +250,7 @@ class StudyAnalysis(Settings):
     competing: Count | None = None
     unadjusted: YesNo = False
     balance_shown: BalanceFilter | None = None
+    selection: SelectedConfounders | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict each other."""
@@ -258,6 +263,8 @@ class StudyAnalysis(Settings):
             raise DataError(f"{where}: without a propensity model there is nothing to adjust by")
         if model.family.doubly_robust:
             self._require_doubly_robust()
+        if self.selection is not None:
+            self._require_selection()
         if self.truncate is not None and not model.weighted:
             raise DataError(
                 f"{where}: truncate limits weights, and the outcome model uses none; set "
@@ -294,6 +301,16 @@ class StudyAnalysis(Settings):
             )
         if self.estimand == "ato":
             raise DataError(f'{where} has the estimands "att", "atu" and "ate", not "ato"')
+
+    def _require_selection(self) -> None:
+        """Refuse rules that scores of selected covariates do not have."""
+        where = f"analysis {self.id}: selection of covariates for each outcome"
+        if self.propensity is None:
+            raise DataError(f"{where} needs a propensity model")
+        if self.propensity.people == "all":
+            raise DataError(f"{where} has scores of people at risk; leave people = 'all' out")
+        if self.outcome_model.family.doubly_robust:
+            raise DataError(f"{where} does not combine with doubly robust effects; leave one out")
 
     @property
     def adjusts(self) -> bool:

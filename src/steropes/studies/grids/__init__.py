@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 from steropes.studies._optional_packages import lazy_names
 
 if TYPE_CHECKING:  # the same names for editors and type checkers
-    from .control_results import analysis_performance
+    from .control_results import analysis_performance, compare_analyses
 
 __all__ = [
     "analysis_performance",
+    "compare_analyses",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "control_results": ["analysis_performance"],
+            "control_results": ["analysis_performance", "compare_analyses"],
         },
     )
