@@ -76,23 +76,25 @@ def binomial(rng: Generator, sequences: int, *, error: bool = False) -> Result:
     return _over(bound, events), bound.alpha, sequences
 
 
-def continuous(rng: Generator, sequences: int) -> Result:
+def continuous(rng: Generator, sequences: int, *, error: bool = False) -> Result:
     """Test at every event until ten are expected."""
-    bound = continuous_poisson_bound(10)
-    times = rng.exponential(size=(sequences, 60)).cumsum(axis=1)
-    c = np.arange(1, 61)
+    bound = continuous_poisson_bound(10, systematic_error=ERROR if error else None)
+    times = rng.exponential(size=(sequences, 90)).cumsum(axis=1)
+    times /= np.exp(_tilts(rng, sequences, error))
+    c = np.arange(1, 91)
     with np.errstate(divide="ignore"):
         ratio = np.where(times < c, times - c + c * np.log(c / times), 0)
     return float(((ratio >= bound.bound) & (times <= 10)).any(axis=1).mean()), ALPHA, sequences
 
 
-def conditional(rng: Generator, sequences: int) -> Result:
+def conditional(rng: Generator, sequences: int, *, error: bool = False) -> Result:
     """Test at each of 20 events against 20 historical ones."""
-    bound = conditional_poisson_bound(20, 20)
+    bound = conditional_poisson_bound(20, 20, systematic_error=ERROR if error else None)
     gaps = rng.exponential(size=(sequences, 20))
     # The historical period ends at a uniform moment between its last event and the next.
     history = gaps.sum(axis=1) + rng.random(sequences) * rng.exponential(size=sequences)
     times, k, v = rng.exponential(size=(sequences, 20)).cumsum(axis=1), np.arange(1, 21), 20
+    times = times / np.exp(_tilts(rng, sequences, error))
     own = history[:, None]
     total = (own + times) / (v + k)
     ratio = v * np.log(v * total / own) + k * np.log(k * total / times)
@@ -180,6 +182,8 @@ DESIGNS: dict[str, Callable[[Generator, int], Result]] = {
     "binomial with systematic error, calibrated": lambda rng, n: binomial(rng, n, error=True),
     "Poisson at every event": continuous,
     "conditional Poisson at every event": conditional,
+    "Poisson at every event, calibrated": lambda rng, n: continuous(rng, n, error=True),
+    "conditional Poisson, calibrated": lambda rng, n: conditional(rng, n, error=True),
     "estimates with systematic error, calibrated": estimates,
     "estimates, 20 events in each arm between looks": lambda rng, n: few_events(rng, n, events=20),
     "estimates, 3 events in each arm between looks": lambda rng, n: few_events(rng, n, events=3),
