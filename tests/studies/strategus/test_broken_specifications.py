@@ -141,3 +141,29 @@ def test_files_that_are_no_specification_are_refused(tmp_path, text):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match="specification\\.json"):
         read_specification_plan(path)
+
+
+@pytest.mark.parametrize(
+    ("definition", "reason"),
+    [
+        ("[]", "it must be an object with PrimaryCriteria"),
+        ('{"expression": 5}', "it must be an object with PrimaryCriteria"),
+        ("{}", "PrimaryCriteria is missing"),
+        (
+            '{"PrimaryCriteria": {"CriteriaList": [{"DrugEras": {}}]}}',
+            "'DrugEras' (PrimaryCriteria.CriteriaList[1]) is no kind of criterion. Did you mean "
+            "DrugEra?",
+        ),
+        (
+            '{"PrimaryCriteria": {}, "InclusionRules": [{"expression": {"CriteriaList": '
+            '[{"Criteria": {"Weather": {}}}]}}]}',
+            "'Weather' (InclusionRules[1].expression.CriteriaList[1].Criteria) is no kind of",
+        ),
+    ],
+)
+def test_definitions_of_no_cohort_are_found_before_the_run(definition, reason):
+    given = new_specification([81151])
+    given["sharedResources"][0]["cohortDefinitions"][2]["cohortDefinition"] = definition
+    [said] = [line for line in specification_plan(given).lines() if "cohort 3: does" in line]
+    assert said.startswith("  cohort 3: does not run: the definition of cohort 3 is not one that")
+    assert reason in said

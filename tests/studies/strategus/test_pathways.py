@@ -258,9 +258,8 @@ def test_settings_that_cannot_be_used(settings, message):
 
 
 def test_a_missing_event_stops_the_module_and_a_missing_target_does_not():
-    plan = pathway_plan(PATHWAYS["settings"], (), SharedCohorts.read([{"cohortDefinitions": [
-        {"cohortId": i, "cohortName": str(i), "cohortDefinition": "{}"} for i in (1, 1001, 2, 3)
-    ]}]))  # fmt: skip
+    defined = tuple(DefinedCohort(i, str(i), "{}") for i in (1, 1001, 2, 3))
+    plan = pathway_plan(PATHWAYS["settings"], (), SharedCohorts(defined))
     with pytest.raises(DataError, match="no entry events"):
         plan.without({2: "no entry events"})
     with pytest.raises(DataError, match="gone"):

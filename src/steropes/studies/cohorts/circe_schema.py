@@ -169,9 +169,12 @@ def check_definition(cohort: int, expression: object) -> None:
     DataError
         Names the attribute and its place.
     """
-    if not isinstance(expression, Mapping):
-        return
     prefix = f"the definition of cohort {cohort} is not one that ATLAS exports"
+    inner = expression.get("expression", expression) if isinstance(expression, Mapping) else None
+    if not isinstance(expression, Mapping) or not isinstance(inner, Mapping):
+        raise DataError(f"{prefix}: it must be an object with PrimaryCriteria")
+    if "PrimaryCriteria" not in inner:
+        raise DataError(f"{prefix}: PrimaryCriteria is missing")
     sets = [s.get("id") for s in _tables(expression.get("ConceptSets"))]
     for number, found in enumerate(sets, 1):
         if not isinstance(found, int) or isinstance(found, bool):
@@ -218,7 +221,10 @@ def _inner(kind: str, value: object, place: str, sets: set[object]) -> Iterator[
 def _criterion(table: Mapping[str, object], place: str, sets: set[object]) -> Iterator[str]:
     """Yield the problems of a criterion, a table named by its kind."""
     for kind, attributes in table.items():
-        if kind not in CRITERIA or not isinstance(attributes, Mapping):
+        if kind not in CRITERIA:
+            yield _unknown_kind(kind, place)
+            continue
+        if not isinstance(attributes, Mapping):
             continue  # The translation rejects it.
         for name, value in attributes.items():
             at = f"{place}.{kind}.{name}"
@@ -228,6 +234,16 @@ def _criterion(table: Mapping[str, object], place: str, sets: set[object]) -> It
                 yield f"{at} is not supported and would be ignored; leave it out"
             yield from _value_problems(kind, name, value, at, sets)
             yield from _inner(_shape(name, value), value, at, sets)
+
+
+def _unknown_kind(kind: str, place: str) -> str:
+    """Describe an unknown kind of criterion, with the closest known one."""
+    close = get_close_matches(kind, sorted(CRITERIA), 1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return (
+        f"{kind!r} ({place}) is no kind of criterion.{hint} Known kinds: "
+        f"{', '.join(sorted(CRITERIA))}"
+    )
 
 
 def _shape(name: str, value: object) -> str:
