@@ -39,8 +39,11 @@ def database_lines(
     """
     lines = ["Concepts"]
     with opened(database, schema, "UTC") as db:
-        for use, concepts in _used(plan):
-            gone = _absent(db, concepts)
+        uses = [*_used(plan)]
+        every = set().union(*(concepts for _, concepts in uses))
+        known = {*db.concept_names(sorted(every))} if every else set()
+        for use, concepts in uses:
+            gone = sorted(concepts - known)
             if gone:
                 first = ", ".join(map(str, gone[:LISTED])) + (", …" if len(gone) > LISTED else "")
                 lines.append(
@@ -82,12 +85,6 @@ def _unfilled(db: OmopDatabase, plan: SpecificationPlan) -> list[str]:
                 "entry events, so that nobody enters it"
             )
     return lines
-
-
-def _absent(db: OmopDatabase, concepts: set[int]) -> list[int]:
-    """Return the concepts that the vocabulary lacks."""
-    known = db.concept_names(sorted(concepts)) if concepts else {}
-    return sorted(concepts - {*known})
 
 
 def _used(plan: SpecificationPlan) -> Iterator[tuple[str, set[int]]]:
