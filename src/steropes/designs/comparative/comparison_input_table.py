@@ -153,6 +153,11 @@ def people_to_compare(
         cluster=cluster,
     )  # fmt: skip
     parts = _columns_of_outcome(outcome, time, event, entry)
+    for part, name in {**parts, **({} if id is None else {"id": id})}.items():
+        if name == treatment:
+            raise DataError(
+                f"{part} {name!r} is the treatment itself; name the column of the {part}."
+            )
     wide = _wide_names(covariates, treatment, parts, id)
     others = [name for name in (id, cluster) if name is not None]
     names = dict.fromkeys([treatment, *parts.values(), *(wide or ()), *others])
@@ -161,6 +166,7 @@ def people_to_compare(
         raise DataError("data has no rows.")
     code, groups = _groups(frame[treatment], treatment, target)
     found = _outcome(frame, parts)
+    _refuse_no_time(found, code, parts)
     ids = None if id is None else _ids(frame[id], id)
     described = None
     if wide is None:
@@ -305,7 +311,10 @@ def _outcome(frame: pd.DataFrame, parts: dict[str, str]) -> Outcome:
             raise DataError(f"{part} {name!r} must be numbers; code it as 0 and 1, for example.")
         if np.isinf(numbers).any():
             row = int(np.argmax(np.isinf(numbers)))
-            raise DataError(f"{part} {name!r} is infinite in row {row} (counted from 0).")
+            raise DataError(
+                f"{part} {name!r} is infinite in row {row} (counted from 0); correct the value or "
+                "leave the row out."
+            )
         columns[part] = numbers.copy()  # The result keeps them.
     if "outcome" in columns:
         y = columns["outcome"]
@@ -315,12 +324,13 @@ def _outcome(frame: pd.DataFrame, parts: dict[str, str]) -> Outcome:
         return Outcome("binary" if np.isin(known, (0, 1)).all() else "continuous", y)
     time, event, entry = columns["time"], columns["event"], columns.get("entry")
     start = np.zeros(len(time)) if entry is None else entry
-    if (time < 0).any():
-        row = int(np.argmax(time < 0))
-        raise DataError(
-            f"time {parts['time']!r} is negative in row {row} (counted from 0); count it from the "
-            "start of follow-up."
-        )
+    for part, own in (("time", time), ("entry", start)):
+        if (own < 0).any():
+            row = int(np.argmax(own < 0))
+            raise DataError(
+                f"{part} {parts[part]!r} is negative in row {row} (counted from 0); count it from "
+                "the start of follow-up."
+            )
     if entry is not None and (start >= time).any():
         row = int(np.argmax(start >= time))
         raise DataError(
@@ -337,6 +347,18 @@ def _outcome(frame: pd.DataFrame, parts: dict[str, str]) -> Outcome:
     if not (event == 1).any():
         raise DataError(f"event {parts['event']!r} has no 1, so nobody had the event.")
     return Outcome("time", time, event.astype(np.int64), entry)
+
+
+def _refuse_no_time(outcome: Outcome, code: NDArray, parts: dict[str, str]) -> None:
+    """Refuse groups whose people are not under observation for any time."""
+    if outcome.event is None:
+        return
+    for arm, group in ((1, "target"), (0, "comparator")):
+        if not (outcome.y[code == arm] > 0).any():
+            raise DataError(
+                f"time {parts['time']!r} is 0 for everybody of the {group}, so that nobody is at "
+                "risk; count it from the start of follow-up to its end."
+            )
 
 
 def _clusters(column: pd.Series, name: str, treatment: str) -> NDArray:
