@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.stats import multivariate_normal, norm, poisson
+from scipy.optimize import brentq
+from scipy.special import roots_legendre
+from scipy.stats import gamma, multivariate_normal, norm, poisson
 
 from steropes import DataError
 from steropes.designs.controls import SystematicError
@@ -17,6 +19,7 @@ from steropes.designs.surveillance import (
     calibrated_statistic,
     conditional_poisson_bound,
     continuous_poisson_bound,
+    continuous_sequential_bounds,
     estimate_bound,
     monitor_estimates,
     poisson_bound,
@@ -128,8 +131,29 @@ def test_conditional_bound_keeps_its_error(error):
 
 def test_sequentials_conditional_bound_has_another_historical_period():
     # Sequential 4.5.1: 3.149114773. Its last term takes the period to end with its last event.
+    counts, times = np.arange(2, 21), {}
+    t, w = roots_legendre(100)
+    x = gamma.ppf(1e-15, 20) * (1 - t) / 2 + gamma.isf(1e-15, 20) * (1 + t) / 2
+    mass = gamma.pdf(x, 20) * w
+    times["last event"] = x, mass / mass.sum()
+    times["any moment"] = continuous_sequential_bounds._historical_time(20, None)
+
+    def signals(bound, period):
+        x, weights = times[period]
+        ratio = np.array(
+            [continuous_sequential_bounds._time_ratio(int(k), 20, bound) for k in counts]
+        )
+        quiet, _ = continuous_sequential_bounds._no_signal(
+            ratio[:, None] * x, counts, np.ones(len(x))
+        )
+        return -np.diff(quiet @ weights, prepend=1.0)
+
+    def error(bound):
+        return signals(bound, "any moment")[:-1].sum() + signals(bound, "last event")[-1] - 0.05
+
+    assert brentq(error, 2.5, 4) == pytest.approx(3.149114773, abs=5e-8)
     found = conditional_poisson_bound(20, 20, min_events=2).bound
-    assert found == pytest.approx(3.149114773, abs=0.003)
+    assert found == pytest.approx(3.151335831, abs=5e-9)
 
 
 def test_a_calibrated_continuous_bound_keeps_its_error():
