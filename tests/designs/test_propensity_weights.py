@@ -28,7 +28,7 @@ from steropes.designs import (
 )
 from steropes.designs.propensity import propensity_weights
 from steropes.designs.propensity.estimated_propensity_weights import EstimatedWeights
-from steropes.designs.propensity.propensity_weights import set_weights
+from steropes.designs.propensity.weights_by_estimand import set_weights
 from steropes.studies.comparative import StudyAnalysis
 
 PROBIT = CumulativeProbabilityModel(link="probit")

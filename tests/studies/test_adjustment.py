@@ -13,8 +13,8 @@ from steropes.designs.propensity import (
     score_strata,
     trim,
 )
-from steropes.designs.propensity.propensity_weights import set_weights
 from steropes.designs.propensity.score_adjustment import ScoreAdjustment
+from steropes.designs.propensity.weights_by_estimand import set_weights
 from steropes.errors import DataError
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics

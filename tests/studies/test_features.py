@@ -11,7 +11,7 @@ from steropes.errors import DataError
 from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import CohortTable
 from steropes.studies.covariates import FeatureRules, extract_features
-from steropes.studies.covariates.covariate_columns import Columns
+from steropes.studies.covariates.sparse_covariate_columns import Columns
 
 TABLES = {
     "condition_era": "person_id BIGINT, condition_concept_id BIGINT, condition_era_start_date DATE,"

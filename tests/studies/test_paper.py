@@ -9,9 +9,9 @@ import pytest
 import steropes
 from steropes.data.paper_tables import latex_document, word_document
 from steropes.studies import DEMO, StudySettings, synthetic_database
-from steropes.studies.report.paper_tables import paper_table, paper_tables
 from steropes.studies.report.record_pe import AUTHORS, ITEMS, checklist, checklist_text
 from steropes.studies.report.study_report import methods_text
+from steropes.studies.report.study_tables_for_papers import paper_table, paper_tables
 from steropes.studies.specifications import ControlSet
 
 docx = pytest.importorskip("docx")

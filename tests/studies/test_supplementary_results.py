@@ -10,8 +10,8 @@ import pytest
 import steropes as st
 from steropes.designs import estimate_effect
 from steropes.designs.effects.outcome_summaries import follow_up
-from steropes.designs.propensity.propensity_weights import propensity_weights
 from steropes.designs.propensity.score_strata import Stratify, score_strata
+from steropes.designs.propensity.weights_by_estimand import propensity_weights
 from steropes.studies import StudySettings
 from steropes.studies.comparative.adjustment import adjust
 from steropes.studies.comparative.supplementary_results import e_values

@@ -21,7 +21,7 @@ from steropes.designs.case_only.matched_odds_ratios import (
     ratio_rows,
 )
 from steropes.designs.case_only.risk_set_samples import SamplingRules, sampled_sets, set_table
-from steropes.designs.case_only.risk_sets import SetRows
+from steropes.designs.case_only.risk_sets_of_cases import SetRows
 from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import (
     ColumnNames,
 )

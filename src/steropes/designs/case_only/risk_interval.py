@@ -10,8 +10,8 @@ from steropes.designs.case_series_from_tables.case_series_columns_and_fit import
     TimeTerms,
     fit_series,
 )
-from steropes.designs.case_series_from_tables.case_series_data import read_series
 from steropes.designs.case_series_from_tables.case_series_result import CaseSeriesResult, result_of
+from steropes.designs.case_series_from_tables.cases_from_tables import read_series
 from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import (
     ColumnNames,
 )

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.designs.case_only.index_days import Attrition, People, read_people
-from steropes.designs.case_only.risk_sets import (
+from steropes.designs.case_only.risk_sets_of_cases import (
     Cohort,
     SetRows,
     numbers_of,

@@ -12,7 +12,7 @@ from steropes.designs.case_series.event_timing import Exposures, monthly_rates, 
 from steropes.designs.case_series.interval_rows import PROBE
 from steropes.designs.case_series.rate_stability import fitted_effects, time_stability
 from steropes.designs.case_series_from_tables.case_series_columns_and_fit import FittedSeries
-from steropes.designs.case_series_from_tables.case_series_data import SeriesData
+from steropes.designs.case_series_from_tables.cases_from_tables import SeriesData
 from steropes.designs.case_series_from_tables.risk_period_days import PeriodSpans
 
 __all__ = ["series_diagnostics", "weeks_around_exposure"]

@@ -35,7 +35,7 @@ from steropes.designs.case_series_from_tables.age_and_calendar_groups import (
     calendar_groups,
     season_groups,
 )
-from steropes.designs.case_series_from_tables.case_series_data import SeriesData
+from steropes.designs.case_series_from_tables.cases_from_tables import SeriesData
 from steropes.designs.case_series_from_tables.risk_period_days import PeriodSpans, period_spans
 from steropes.designs.case_series_from_tables.risk_periods import RiskPeriod
 from steropes.errors import DataError

@@ -23,8 +23,8 @@ from steropes.designs.case_series_from_tables.case_series_checks import (
     weeks_around_exposure,
 )
 from steropes.designs.case_series_from_tables.case_series_columns_and_fit import FittedSeries
-from steropes.designs.case_series_from_tables.case_series_data import SeriesData
 from steropes.designs.case_series_from_tables.case_series_page import series_page
+from steropes.designs.case_series_from_tables.cases_from_tables import SeriesData
 from steropes.errors import DataError
 
 __all__ = ["CaseSeriesResult", "result_of"]

@@ -13,11 +13,11 @@ from sklearn.base import clone
 
 from steropes.data.input_types import TableLike
 from steropes.designs.comparative.balance_table import balance_table
-from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.comparative.covariate_moments import CovariateColumns
 from steropes.designs.comparative.group_means import compare_means
 from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.controls.empirical_calibration import fit_systematic_error
-from steropes.designs.propensity.propensity_weights import propensity_weights
+from steropes.designs.propensity.weights_by_estimand import propensity_weights
 from steropes.designs.values.estimands import check_estimand
 from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.designs.values.normal_quantile import Z

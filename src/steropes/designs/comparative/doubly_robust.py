@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.data import refuse_other_order
 from steropes.data.plottable_result_tables import ResultTable
 from steropes.data.vector_checks import check_level, check_weights
-from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.comparative.covariate_moments import CovariateColumns
 from steropes.designs.comparative.doubly_robust_effect_table import (
     Repeats,
     estimate_outcome,
@@ -47,7 +47,7 @@ from steropes.designs.doubly_robust.counterfactual_means import (
 )
 from steropes.designs.doubly_robust.nuisance_models import CrossFitting, folds_of_people
 from steropes.designs.doubly_robust.overlap import overlap_table
-from steropes.designs.propensity.propensity_weights import propensity_weights
+from steropes.designs.propensity.weights_by_estimand import propensity_weights
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
 

@@ -15,7 +15,7 @@ from steropes.data.survival_outcome import check_survival
 from steropes.data.vector_checks import check_level, check_weights
 from steropes.design import Design
 from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
-from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.comparative.covariate_moments import CovariateColumns
 from steropes.designs.comparative.doubly_robust_effect_table import name_of_errors
 from steropes.designs.comparative.doubly_robust_inputs import (
     check_folds,
@@ -46,7 +46,7 @@ from steropes.designs.doubly_robust.nuisance_models import (
     folds_of_people,
 )
 from steropes.designs.doubly_robust.overlap import overlap_table
-from steropes.designs.propensity.propensity_weights import propensity_weights
+from steropes.designs.propensity.weights_by_estimand import propensity_weights
 from steropes.designs.values.estimands import check_estimand
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError

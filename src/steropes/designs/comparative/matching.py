@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
 from steropes.designs.comparative.balance_table import shares_of_groups
-from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.comparative.covariate_moments import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
 from steropes.designs.comparative.matching_distances_and_sets import (
     Distance,
@@ -25,7 +25,7 @@ from steropes.designs.comparative.treatment_model import (
     refuse_model_beside_scores,
 )
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
-from steropes.designs.propensity.propensity_weights import Estimand
+from steropes.designs.propensity.weights_by_estimand import Estimand
 from steropes.designs.values.argument_checks import (
     check_flag,
     check_names,

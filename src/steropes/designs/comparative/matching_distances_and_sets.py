@@ -18,7 +18,7 @@ from steropes.designs.comparative.coarsened_exact_matching import (
     sets_of_cells,
     sturges,
 )
-from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.comparative.covariate_moments import CovariateColumns
 from steropes.designs.comparative.full_matching import full_matching
 from steropes.designs.comparative.nearest_matching import (
     Allowed,
@@ -26,9 +26,9 @@ from steropes.designs.comparative.nearest_matching import (
     closest_pairs,
     match_with_replacement,
 )
-from steropes.designs.propensity.propensity_weights import Estimand, set_weights
 from steropes.designs.propensity.score_matching import DIGITS, Match, OrderedScores
 from steropes.designs.propensity.tied_scores import tie_keys
+from steropes.designs.propensity.weights_by_estimand import Estimand, set_weights
 from steropes.designs.values.estimands import SPREAD_OF_ESTIMAND
 from steropes.errors import DataError, listed
 

@@ -15,7 +15,7 @@ from scipy.special import xlogy
 from steropes.data import refuse_other_order
 from steropes.design import Design
 from steropes.design.design_from_sparse_matrices import blocks_of_sparse
-from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.comparative.covariate_moments import CovariateColumns
 from steropes.designs.comparative.doubly_robust_inputs import Outcome, default_model, read_outcomes
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.doubly_robust.counterfactual_means import (
@@ -25,7 +25,7 @@ from steropes.designs.doubly_robust.counterfactual_means import (
 )
 from steropes.designs.doubly_robust.nuisance_models import CrossFitting, folds_of_people
 from steropes.designs.doubly_robust.targeting import targeted_means
-from steropes.designs.propensity.propensity_weights import propensity_weights
+from steropes.designs.propensity.weights_by_estimand import propensity_weights
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
 from steropes.models.estimators.logistic_regression import LogisticRegression

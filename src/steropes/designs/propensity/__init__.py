@@ -9,10 +9,10 @@ from steropes.designs.propensity.propensity_scores import (
     PropensityScores,
     fit_scores,
 )
-from steropes.designs.propensity.propensity_weights import propensity_weights
 from steropes.designs.propensity.score_matching import Match, match_scores, matched_weights
 from steropes.designs.propensity.score_strata import Stratify, score_strata
 from steropes.designs.propensity.score_trimming import Trim, trim
+from steropes.designs.propensity.weights_by_estimand import propensity_weights
 
 __all__ = [
     "Balance",

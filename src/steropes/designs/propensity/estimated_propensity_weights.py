@@ -13,7 +13,7 @@ from scipy.special import expit, softmax
 from steropes.data.html_representations import TextInHtml
 from steropes.designs.propensity.balancing_weights import log_weight_slopes
 from steropes.designs.propensity.probit_scores import ProbitScores
-from steropes.designs.propensity.propensity_weights import STABILISED, focal_arm, weights_of_arms
+from steropes.designs.propensity.weights_by_estimand import STABILISED, focal_arm, weights_of_arms
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
 from steropes.errors import DataError
 from steropes.fit import Problem

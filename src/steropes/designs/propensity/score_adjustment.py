@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.designs.propensity.propensity_weights import (
+from steropes.designs.propensity.score_matching import Match, match_scores, matched_weights
+from steropes.designs.propensity.score_strata import Stratify, score_strata
+from steropes.designs.propensity.score_trimming import Trim, trim
+from steropes.designs.propensity.weights_by_estimand import (
     Estimand,
     propensity_weights,
     set_weights,
 )
-from steropes.designs.propensity.score_matching import Match, match_scores, matched_weights
-from steropes.designs.propensity.score_strata import Stratify, score_strata
-from steropes.designs.propensity.score_trimming import Trim, trim
 
 __all__ = ["Adjusted", "ScoreAdjustment"]
 

@@ -29,8 +29,8 @@ from steropes.designs.effects.outcome_summaries import (
     informative_events,
 )
 from steropes.designs.propensity.covariate_balance import Balance, CovariateMoments, balance_of_rows
-from steropes.designs.propensity.propensity_weights import set_weights
 from steropes.designs.propensity.tied_scores import tied_share
+from steropes.designs.propensity.weights_by_estimand import set_weights
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_comparison import Comparison

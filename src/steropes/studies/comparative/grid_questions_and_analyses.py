@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.designs.propensity.propensity_scores import PropensityRules
-from steropes.designs.propensity.propensity_weights import Estimand, EstimandOfStudies
 from steropes.designs.propensity.score_adjustment import ScoreAdjustment
 from steropes.designs.propensity.score_matching import Match
 from steropes.designs.propensity.score_strata import Stratify
 from steropes.designs.propensity.score_trimming import Trim
+from steropes.designs.propensity.weights_by_estimand import Estimand, EstimandOfStudies
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import (
     Count,

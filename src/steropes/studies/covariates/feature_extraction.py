@@ -29,9 +29,9 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, whole_numbers
 from steropes.studies.covariates.concept_selection import ConceptSelection, place_selection
 from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES, DEFAULT, Analysis
-from steropes.studies.covariates.covariate_columns import Columns
 from steropes.studies.covariates.covariate_names import CUSTOM, covariate_table
 from steropes.studies.covariates.covariate_sql import Statements
+from steropes.studies.covariates.sparse_covariate_columns import Columns
 from steropes.studies.covariates.vocabulary_checks import check_vocabulary
 from steropes.studies.database.concept_descendants import Descendants
 from steropes.studies.database.data_quality_notes import DataNote, distinct

@@ -13,7 +13,7 @@ from steropes.studies.disclosure.complementary_suppression import (
     withheld_counts,
 )
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.disclosure.person_time import released_sums
+from steropes.studies.disclosure.sums_over_people import released_sums
 from steropes.studies.release.strategus_release import released_count
 
 __all__ = ["released_series"]

@@ -11,9 +11,9 @@ import pandas as pd
 
 from steropes.designs.values.arm_names import ARMS
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.disclosure.person_time import released_sums
 from steropes.studies.disclosure.released_table_rows import column
 from steropes.studies.disclosure.small_cell_suppression import Bound, small
+from steropes.studies.disclosure.sums_over_people import released_sums
 
 __all__ = ["GridCounts", "released_counts"]
 

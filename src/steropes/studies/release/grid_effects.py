@@ -23,8 +23,8 @@ from steropes.studies.disclosure.effect_suppression import (
     released_effects,
     secrecy_of,
 )
-from steropes.studies.disclosure.person_time import released_sums
 from steropes.studies.disclosure.released_table_rows import column, each_row
+from steropes.studies.disclosure.sums_over_people import released_sums
 from steropes.studies.release.grid_counts import KEY, GridCounts
 
 __all__ = ["GridEffects", "released_grid_effects"]

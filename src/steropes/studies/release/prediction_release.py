@@ -13,7 +13,7 @@ from steropes.designs.prediction_measures.prediction_calibration import STRATA, 
 from steropes.designs.prediction_measures.prediction_thresholds import classification_measures
 from steropes.studies.disclosure.disclosive_digit_rounding import significant, to_unit
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.disclosure.person_time import released_means
+from steropes.studies.disclosure.sums_over_people import released_means
 from steropes.studies.prediction.prediction_models import PredictionResult, standardized
 from steropes.studies.release.prediction_counts import (
     CASES,

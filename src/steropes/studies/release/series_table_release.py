@@ -22,9 +22,9 @@ from steropes.studies.disclosure.effect_suppression import (
     released_controls,
     released_truth,
 )
-from steropes.studies.disclosure.person_time import released_sums
 from steropes.studies.disclosure.released_table_rows import column, each_row, signed
 from steropes.studies.disclosure.small_cell_suppression import Bound
+from steropes.studies.disclosure.sums_over_people import released_sums
 from steropes.studies.release.joint_series_counts import (
     KEY,
     OUTCOMES,

@@ -30,7 +30,6 @@ from steropes.studies.formatting.released_numbers import (
 )
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.page_parts import KeyNumber, Rows
-from steropes.studies.report.paper_tables import paper_tables
 from steropes.studies.report.record_pe import checklist_text
 from steropes.studies.report.study_findings import checks, hidden
 from steropes.studies.report.study_json_and_csv import study_json, study_numbers, study_tables
@@ -48,6 +47,7 @@ from steropes.studies.report.study_page_tables import (
     risk_period,
     risk_rows,
 )
+from steropes.studies.report.study_tables_for_papers import paper_tables
 from steropes.studies.report.svg_canvas import by_section
 from steropes.studies.report.template_rendering import render
 from steropes.studies.specifications.study_specification import LARGEST_WEIGHT

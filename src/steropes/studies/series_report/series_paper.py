@@ -11,8 +11,8 @@ from steropes.studies._optional_packages import need
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.released_numbers import count, p_value, title_case
 from steropes.studies.release.exposure_blinding import hidden_covariates, public_estimates
-from steropes.studies.report.paper_tables import paper_table
 from steropes.studies.report.record_pe import checklist_table, filled
+from steropes.studies.report.study_tables_for_papers import paper_table
 from steropes.studies.sccs.results.sccs_diagnostics import findings_of
 from steropes.studies.series_report.estimate_text import ratio_text, shown_estimates
 from steropes.studies.series_report.methods_section import attrition_rows, methods
