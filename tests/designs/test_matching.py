@@ -33,28 +33,52 @@ def difference(matching, lalonde):
     return model.coef_[0], float(np.sqrt(V.iloc[-1, -1]))
 
 
+def standardised(matching, lalonde, covariates):
+    """Difference of means by a regression with all products, and its error clustered by set."""
+    used = matching.weights_ > 0
+    coded = pd.get_dummies(covariates, columns=["race"], drop_first=True, dtype=float)[used]
+    treated, w = lalonde.treat[used].astype(float), matching.weights_[used]
+    centred = coded - np.average(coded[treated == 1], axis=0, weights=w[treated == 1])
+    products = centred.mul(treated, axis=0).add_suffix(" × treat")
+    X = pd.concat([treated, centred, products], axis=1)
+    model = LinearRegression().fit(X, lalonde.re78[used], sample_weight=w)
+    V = model.vcov(kind="HC1", cluster=matching.sets_[used])
+    return model.coef_[0], float(np.sqrt(V.loc["treat", "treat"]))
+
+
 # MatchIt 4.7.2; the scores of lalonde have ties, on which these methods do not depend.
 @pytest.mark.parametrize(
-    ("settings", "numbers", "size", "estimate", "error"),
+    ("method", "numbers", "size", "plain", "adjusted"),
     [
-        ({"method": "coarsened"}, (65, 75), 41.28985, 1070.907326, 968.7736),
-        ({"method": "strata"}, (185, 429), 66.48551, 1359.487533, 701.4335),
+        ("coarsened", (65, 75), 41.28985, (1070.907326, 968.7736), (1290.03354, 751.2948)),
+        ("strata", (185, 429), 66.48551, (1359.487533, 701.4335), (1723.859683, 567.5183)),
     ],
 )
 def test_coarsened_exact_matching_and_strata(
-    fit, lalonde, settings, numbers, size, estimate, error
+    fit, lalonde, lalonde_covariates, method, numbers, size, plain, adjusted
 ):
-    matching = fit(**settings)
+    matching = fit(method=method)
     assert tuple(matching.matched_.values()) == numbers
     assert matching.effective_sample_size_["comparator"] == pytest.approx(size, abs=5e-6)
-    assert difference(matching, lalonde) == pytest.approx((estimate, error), rel=1e-7)
+    assert difference(matching, lalonde) == pytest.approx(plain, rel=1e-7)
+    found = standardised(matching, lalonde, lalonde_covariates)
+    assert found == pytest.approx(adjusted, rel=1e-7)
 
 
-def test_all_pairs_without_calliper(fit, lalonde):
+def test_all_pairs_without_calliper(fit, lalonde, lalonde_covariates):
     """Which men are left out does not depend on ties, but who is whose partner does."""
     matching = fit(caliper=0)
     assert matching.matched_ == {"target": 185, "comparator": 185}
     assert difference(matching, lalonde)[0] == pytest.approx(894.36748, abs=5e-6)
+    found = standardised(matching, lalonde, lalonde_covariates)
+    assert found[0] == pytest.approx(1121.17723, abs=5e-6)
+
+
+def test_the_propensity_model_is_that_of_r(fit):
+    matching = fit(method="strata")
+    assert -2 * matching.model_.log_likelihood_ == pytest.approx(487.843931310498, rel=1e-13)
+    logit = np.log(matching.score_ / (1 - matching.score_))
+    assert logit.std(ddof=1) == pytest.approx(1.80451196268774, rel=1e-8)
 
 
 def test_the_number_of_pairs_within_the_calliper(fit, lalonde):
