@@ -13,8 +13,10 @@ import typer
 from .case_series_comparison import CASE_SERIES
 from .cohort_method_comparison import COHORT_METHOD
 from .cyclops_comparison import CLASSES, compare_with_cyclops, counts_by_family
-from .r_programs import RAbsent, r_versions
-from .study_batches import compare_studies, read_results
+from .descriptive_comparison import DESCRIPTIVE
+from .estimates_comparison import answers_of_r, compare_estimates, draw_estimates
+from .r_programs import RAbsent, install_packages, r_versions
+from .study_batches import compare_studies, read_results, stored_study
 from .table_comparison import StudyComparison, summary_lines
 
 app = typer.Typer(
@@ -120,6 +122,65 @@ def case_series(
         ),
         results,
     )
+
+
+@app.command()
+def descriptive(
+    count: Count = 1,
+    seed_start: Seed = 1,
+    people: People = 400,
+    folder: Folder = None,
+    results: Results = None,
+) -> None:
+    """Compare cohorts, rates, characteristics and covariates with those of R's packages."""
+    _show_versions("CohortIncidence", "Characterization", "FeatureExtraction")
+    seeds = range(seed_start, seed_start + count)
+    _studies(compare_studies(DESCRIPTIVE, seeds, people, 4, folder, results), results)
+
+
+@app.command()
+def install(
+    mirrors: Annotated[Path, typer.Option(help="Folder of bare clones OWNER+NAME/repo.")],
+    library: Annotated[Path | None, typer.Option(help="R library to install into.")] = None,
+    fetch: Annotated[bool, typer.Option(help="Clone absent repositories from GitHub.")] = False,
+) -> None:
+    """Build R's packages from their public sources on Debian; present ones are left alone."""
+    try:
+        install_packages(mirrors, library, fetch)
+    except RAbsent as absent:
+        print(f"skipped: {absent}")
+
+
+@app.command()
+def estimates(count: Count = 20, seed_start: Seed = 0) -> None:
+    """Calibrate and combine estimates with EmpiricalCalibration and EvidenceSynthesis."""
+    _show_versions("EmpiricalCalibration", "EvidenceSynthesis")
+    _studies(compare_estimates(range(seed_start, seed_start + count)), None)
+
+
+@app.command("store-estimates")
+def store_estimates(
+    output: Annotated[Path, typer.Argument(help="JSON file.")], count: Count = 12
+) -> None:
+    """Store R's calibration and synthesis of the first drawn estimates."""
+    _show_versions("EmpiricalCalibration", "EvidenceSynthesis")
+    answers = answers_of_r([draw_estimates(seed) for seed in range(count)])
+    output.write_text(json.dumps(answers, indent=1) + "\n", encoding="utf-8")
+
+
+@app.command("store-studies")
+def store_studies(
+    output: Annotated[Path, typer.Argument(help="JSON file.")],
+    folder: Annotated[Path, typer.Option(help="Folder of compared studies of one kind.")],
+    people: People = 800,
+) -> None:
+    """Add the settings and R's smaller tables of compared studies to a file."""
+    known = json.loads(output.read_text(encoding="utf-8")) if output.exists() else []
+    for place in sorted(path.parent for path in folder.glob("*/specifications.json")):
+        specifications = json.loads((place / "specifications.json").read_text(encoding="utf-8"))
+        kind = CASE_SERIES if "sccsAnalysisList" in specifications else COHORT_METHOD
+        known.append(stored_study(kind, place, people))
+    output.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 
 
 def _studies(found: Iterable[StudyComparison], results: Path | None) -> None:

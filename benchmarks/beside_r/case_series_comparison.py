@@ -47,7 +47,9 @@ def draw_series(seed: int, analyses: int = 4) -> dict[str, Any]:
     if rng.random() < 0.25:
         question["nesting"] = NESTING
     drawn = [_draw_analysis(rng, k) for k in range(1, analyses + 1)]
-    drawn[0].pop("control", None)  # R fails if all analyses have control intervals
+    # R drops results without a probe at the end of observation, and fails if none are left.
+    drawn[0].pop("control", None)
+    drawn[0]["endOfObservationEraLength"] = max(30, drawn[0]["endOfObservationEraLength"])
     return {"questions": [question], "analyses": drawn}
 
 
@@ -205,6 +207,17 @@ REASONS = (
            "profiles of models with splines, whose iterations end at once",
            lambda a, row: abs(row["gradient"] - row["gradient_r"]) >= 1e-3
            and any(name.endswith("Knots") for name in a)),
+    Reason(r"sccs_(covariate_)?result\.", R_ERROR, "R's model was not fitted",
+           lambda a, row: row["rr_r"] != row["rr_r"] and 0 < row["rr"] != 1),
+    Reason(r"sccs_diagnostics_summary\.(event_\w+|time_stability_p)", R_ERROR,
+           "R's model was not fitted",
+           lambda a, row: row["event_observation_lb_r"] != row["event_observation_lb_r"]
+           and row["event_exposure_lb_r"] != row["event_exposure_lb_r"]
+           and row["event_exposure_ub_r"] != row["event_exposure_ub_r"]
+           and row["event_exposure_ub"] == row["event_exposure_ub"]),
+    Reason(r"sccs_diagnostics_summary\.event_observation_", R_ERROR,
+           "no events in a window: R's number is where its iterations ended",
+           lambda a, row: row["event_observation_lb"] == 0),
     Reason(r"sccs_covariate_result\.", CONVENTION, "R leaves out covariates without days",
            lambda a, row: row["rr"] == 1 and row["rr_r"] != row["rr_r"]),
     Reason(r"sccs_spline\.rr", CONVENTION, "R writes coefficients as ratios at the knots"),
@@ -280,4 +293,9 @@ CASE_SERIES = StudyKind(
     TABLES,
     REASONS,
     compare_by_r_rules,
-)
+    stored=(
+        "sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set", "sccs_attrition",
+        "sccs_result", "sccs_covariate_result", "sccs_diagnostics_summary",
+        "sccs_likelihood_profile",
+    ),
+)  # fmt: skip

@@ -73,10 +73,19 @@ REASONS = (
            R_ERROR, "balance after trimming alone is weighted", _trimmed),
     Reason(r"cm_covariate_balance\.rows", CONVENTION,
            "no balance of outcomes without estimates here"),
+    Reason(r"cm_diagnostics_summary\.(max_sdm|balance_diagnostic|unblind)", CONVENTION,
+           "no balance of outcomes without estimates here",
+           lambda a, row: row["max_sdm"] != row["max_sdm"]),
     Reason(r"cm_covariate\.rows", CONVENTION, "no covariates of crude analyses here",
            lambda a, row: "propensity" not in a),
     Reason(r"cm_(attrition|result|\w*covariate_balance|diagnostics_summary|follow_up_dist)\.",
            CONVENTION, "the order of people with equal scores", lambda a, row: "match" in a),
 )  # fmt: skip
 
-COHORT_METHOD = StudyKind("CohortMethodModule", "cohort_method.R", draw_settings, TABLES, REASONS)
+COHORT_METHOD = StudyKind(
+    "CohortMethodModule", "cohort_method.R", draw_settings, TABLES, REASONS,
+    stored=(
+        "cm_attrition", "cm_follow_up_dist", "cm_result", "cm_propensity_model",
+        "cm_diagnostics_summary",
+    ),
+)  # fmt: skip

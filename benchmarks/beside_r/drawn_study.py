@@ -16,7 +16,10 @@ from benchmarks.omop import HARMED, PAIRS, RISKS, SEASONAL, UNHARMED, make_datab
 from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import circe_cohorts
 
-__all__ = ["cohort_definitions", "draw_settings", "strategus_specification", "write_databases"]
+__all__ = [
+    "cohort_definitions", "draw_settings", "shared_resources", "strategus_specification",
+    "write_databases",
+]  # fmt: skip
 
 TARGET, COMPARATOR = PAIRS[0][:2]
 OUTCOMES = (HARMED, UNHARMED)
@@ -52,6 +55,11 @@ MORE_TABLES = (
     "FROM condition_occurrence",
     "CREATE TABLE visit_occurrence (visit_occurrence_id BIGINT, person_id BIGINT, "
     "visit_concept_id INT, visit_start_date DATE, visit_end_date DATE)",
+    "CREATE TABLE concept_relationship (concept_id_1 INT, concept_id_2 INT, "
+    "relationship_id VARCHAR, valid_start_date DATE, valid_end_date DATE, invalid_reason VARCHAR)",
+    "CREATE TABLE device_exposure (device_exposure_id BIGINT, person_id BIGINT, "
+    "device_concept_id INT, device_exposure_start_date DATE, device_exposure_end_date DATE, "
+    "visit_occurrence_id BIGINT)",
 )
 
 
@@ -236,9 +244,8 @@ def _draw_analysis(rng: np.random.Generator, number: int) -> dict[str, Any]:
     return analysis
 
 
-def strategus_specification(folder: Path, module: str) -> dict[str, Any]:
-    """Return R's settings of a module as a specification of Strategus, with all cohorts."""
-    settings = json.loads((folder / "specifications.json").read_text(encoding="utf-8"))
+def shared_resources() -> dict[str, Any]:
+    """Return the part of a specification of Strategus with all cohorts."""
     return {
         "sharedResources": [
             {
@@ -249,6 +256,15 @@ def strategus_specification(folder: Path, module: str) -> dict[str, Any]:
                 "attr_class": ["CohortDefinitionSharedResources", "SharedResources"],
             }
         ],
+        "attr_class": "StudySpecifications",
+    }
+
+
+def strategus_specification(folder: Path, module: str) -> dict[str, Any]:
+    """Return R's settings of a module as a specification of Strategus, with all cohorts."""
+    settings = json.loads((folder / "specifications.json").read_text(encoding="utf-8"))
+    return {
+        **shared_resources(),
         "moduleSpecifications": [
             {
                 "module": module,
@@ -256,5 +272,4 @@ def strategus_specification(folder: Path, module: str) -> dict[str, Any]:
                 "attr_class": [f"{module}Specifications", "ModuleSpecifications"],
             }
         ],
-        "attr_class": "StudySpecifications",
     }

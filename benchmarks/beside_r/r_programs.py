@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-__all__ = ["RAbsent", "r_versions", "run_r"]
+__all__ = ["RAbsent", "install_packages", "r_versions", "run_r"]
 
 HERE = Path(__file__).parent
 
@@ -44,6 +44,38 @@ def r_versions(*packages: str) -> dict[str, str]:
             "the environment variable R_LIBS"
         )
     return found
+
+
+def install_packages(mirrors: Path, library: Path | None = None, fetch: bool = False) -> None:
+    """Build the packages of OHDSI from clones of their repositories, on Debian.
+
+    Parameters
+    ----------
+    mirrors : Path
+        Folder with a bare clone ``OWNER+NAME/repo`` of each repository.
+    library : Path, optional
+        R library to install into. Default: the first of R's own.
+    fetch : bool
+        Whether absent clones are made from GitHub.
+
+    Raises
+    ------
+    RAbsent
+        If the clones or the programs that build them are absent, or a package does not build.
+    """
+    absent = [name for name in ("bash", "git", "apt-get") if shutil.which(name) is None]
+    if absent:
+        raise RAbsent(f"R's packages cannot be built: there is no {' and no '.join(absent)}")
+    if not (fetch or any(mirrors.glob("*+*/repo"))):
+        raise RAbsent(f"{mirrors} has no clones OWNER+NAME/repo; make them, or add --fetch")
+    arguments = [str(mirrors), *([] if library is None else [str(library)])]
+    done = subprocess.run(
+        ["bash", str(HERE / "install.sh"), *arguments],
+        check=False,
+        env={**os.environ, **({"FETCH": "1"} if fetch else {})},
+    )
+    if done.returncode:
+        raise RAbsent("R's packages could not be built; the lines above have the reason")
 
 
 def run_r(script: str, *arguments: str | Path, timeout: float | None = None) -> str:

@@ -7,18 +7,20 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from steropes.studies.strategus.specification_run import run_specification
 from steropes.studies.strategus_plans.specification_plan import read_specification_plan
 
-from .drawn_study import strategus_specification, write_databases
+from .drawn_study import shared_resources, strategus_specification, write_databases
 from .r_programs import run_r
 from .table_comparison import Reason, StudyComparison, Table, compare_tables
 
-__all__ = ["StudyKind", "compare_studies", "read_results"]
+__all__ = ["StudyKind", "compare_stored", "compare_studies", "read_results", "stored_study"]
+
+LARGEST_STORED = 60_000  # bytes of a table
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,11 @@ class StudyKind:
         Why cells may differ; the first that concerns a cell is counted.
     further : callable, optional
         Adds the comparison of a folder's numbers that tables alone do not allow.
+    stored : sequence of str
+        Tables of which small ones are stored as test data.
+    specify : callable, optional
+        Returns the specification of a folder, given its shared resources. Default: the settings
+        that R's script writes, for the one module.
     """
 
     module: str
@@ -47,6 +54,8 @@ class StudyKind:
     tables: Mapping[str, Table]
     reasons: Sequence[Reason]
     further: Callable[[Path, StudyComparison], None] | None = None
+    specify: Callable[[Path, dict[str, Any]], dict[str, Any]] | None = None
+    stored: Sequence[str] = ()
 
 
 def compare_studies(
@@ -129,7 +138,10 @@ def _compare(kind: StudyKind, folder: Path, out: StudyComparison) -> None:
     out.seconds["R"] = said["seconds"]
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     specification = folder / "study.json"
-    made = strategus_specification(folder, kind.module)
+    if kind.specify is None:
+        made = strategus_specification(folder, kind.module)
+    else:
+        made = kind.specify(folder, shared_resources())
     specification.write_text(json.dumps(made), encoding="utf-8")
     started = time.perf_counter()
     with warnings.catch_warnings():
@@ -149,3 +161,27 @@ def _compare(kind: StudyKind, folder: Path, out: StudyComparison) -> None:
     compare_tables(out, kind.tables, kind.reasons, by_id, folder / "here", folder / "r")
     if kind.further is not None:
         kind.further(folder, out)
+
+
+def stored_study(kind: StudyKind, folder: Path, people: int) -> dict[str, Any]:
+    """Return the settings and R's smaller tables of a folder, to be compared without R."""
+    names = ["settings.json", "specifications.json", "r.json"]
+    tables = sorted((folder / "r").glob("*.csv"))
+    small = [t for t in tables if t.stem in kind.stored and t.stat().st_size < LARGEST_STORED]
+    files = {n: (folder / n).read_text(encoding="utf-8") for n in names}
+    files |= {f"r/{t.name}": t.read_text(encoding="utf-8") for t in small}
+    return {"module": kind.module, "seed": int(folder.name), "people": people, "files": files}
+
+
+def compare_stored(kind: StudyKind, stored: Mapping[str, Any], folder: Path) -> StudyComparison:
+    """Run a stored study here, and compare it with R's stored tables."""
+    place = folder / str(stored["seed"])
+    write_databases(place, stored["people"], stored["seed"])
+    for name, text in stored["files"].items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(text, encoding="utf-8")
+    found = StudyComparison(stored["seed"])
+    given = stored["files"]
+    tables = {name: table for name, table in kind.tables.items() if f"r/{name}.csv" in given}
+    _compare(replace(kind, tables=tables), place, found)
+    return found

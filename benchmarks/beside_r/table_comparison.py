@@ -210,7 +210,8 @@ def equal_cells(ours: pd.Series[Any], theirs: pd.Series[Any], close: float) -> n
     a, b = (pd.to_numeric(c, errors="coerce").to_numpy(float) for c in (ours, theirs))
     with np.errstate(invalid="ignore"):
         numbers = (a == b) | (np.abs(a - b) <= close * np.maximum(1.0, np.abs(b)))
-    missing = ours.isna().to_numpy() & theirs.isna().to_numpy()
+    absent = theirs.isna() | (theirs.astype(str).str.strip() == "NA")
+    missing = ours.isna().to_numpy() & absent.to_numpy()
     return numbers | missing | (ours.astype(str) == theirs.astype(str)).to_numpy()
 
 

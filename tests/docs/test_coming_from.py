@@ -1,5 +1,6 @@
 """Every row of a page "coming from" that names two calls is run, and the numbers agree."""
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -10,6 +11,13 @@ from tests.docs import lifelines_rows, scikit_learn_rows
 
 import steropes
 import steropes.models
+from steropes.designs import Match, OutcomeModel, PropensityRules, Stratify, Trim
+from steropes.studies.cohorts import ComparisonRules, TimeAtRisk
+from steropes.studies.comparative import StudyAnalysis
+from steropes.studies.diagnostics import DiagnosticThresholds
+from steropes.studies.sccs import CaseRules, ExposureWindow
+from steropes.studies.sccs.specification.case_series_settings import CaseSeriesSettings, Spline
+from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
 
 DOCS = Path(__file__).parents[2] / "docs"
 ORM = DOCS.parent / "tests" / "models" / "cumulative" / "data" / "rms_orm.json"
@@ -106,3 +114,33 @@ def test_calls_for_users_of_r_exist(page):
              for c in re.findall(r"(?<!np\.)\b([A-Za-z_]+)\(", code)]  # fmt: skip
     assert len(calls) > 5
     assert set(calls) - known == set()
+
+
+SETTINGS = {
+    c.__name__: c
+    for c in (
+        Match, OutcomeModel, PropensityRules, Stratify, Trim, ComparisonRules, TimeAtRisk,
+        StudyAnalysis, DiagnosticThresholds, CaseRules, ExposureWindow, CaseSeriesSettings, Spline,
+        Thresholds,
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("page", "package"),
+    [
+        ("coming_from_cohort_method", "CohortMethod"),
+        ("coming_from_sccs", "SelfControlledCaseSeries"),
+    ],
+)
+def test_defaults_are_those_of_the_packages(page, package):
+    """R's are stored by ``Rscript benchmarks/beside_r/defaults.R tests/docs/r_defaults.json``."""
+    stored = json.loads((Path(__file__).parent / "r_defaults.json").read_text("utf-8"))[package]
+    text = (DOCS / f"{page}.md").read_text("utf-8")
+    assert f"{package} {stored['version']}" in text
+    lines = re.findall(r"^\| (\w+)\((\w+)\) \| `(.+)` \| `(\w+)\.(\w+)` \| `(.+)` \|$", text, re.M)
+    assert len(lines) > 35
+    for function, argument, of_r, name, field, here in lines:
+        assert re.sub(r"\s+", " ", stored[function][argument]) == of_r
+        default = inspect.signature(SETTINGS[name]).parameters[field].default
+        assert repr(default) == here, f"{name}.{field}"

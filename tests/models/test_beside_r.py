@@ -1,6 +1,8 @@
-"""Estimates against those of R's Cyclops 3.7.0.
+"""Estimates against those of R's Cyclops 3.7.0, and of R's packages of studies.
 
-They are stored by ``python -m benchmarks.beside_r store tests/models/cyclops_results.json``.
+``python -m benchmarks.beside_r`` stores them: ``store tests/models/cyclops_results.json``,
+``store-estimates tests/models/r_estimates.json`` and, of folders of earlier comparisons,
+``store-studies tests/models/r_studies.json --folder FOLDER``.
 """
 
 import json
@@ -8,14 +10,23 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from benchmarks.beside_r.case_series_comparison import CASE_SERIES, draw_series
+from benchmarks.beside_r.cohort_method_comparison import COHORT_METHOD
 from benchmarks.beside_r.cyclops_comparison import compare_with_cyclops
 from benchmarks.beside_r.cyclops_problems import CONDITIONAL, cyclops_problem, folds_of
 from benchmarks.beside_r.drawn_study import draw_settings
-from benchmarks.beside_r.r_programs import RAbsent, r_versions
+from benchmarks.beside_r.estimates_comparison import compare_estimates
+from benchmarks.beside_r.r_programs import RAbsent, install_packages, r_versions
+from benchmarks.beside_r.study_batches import compare_stored
+from benchmarks.beside_r.table_comparison import StudyComparison, Table, compare_frames
 from benchmarks.random_problems.inputs import arguments, coefficients, estimator
 
-STORED = json.loads((Path(__file__).parent / "cyclops_results.json").read_text(encoding="utf-8"))
+HERE = Path(__file__).parent
+STORED = json.loads((HERE / "cyclops_results.json").read_text(encoding="utf-8"))
+STUDIES = json.loads((HERE / "r_studies.json").read_text(encoding="utf-8"))
+KINDS = {kind.module: kind for kind in (CASE_SERIES, COHORT_METHOD)}
 
 
 @pytest.mark.parametrize(
@@ -51,10 +62,45 @@ def test_settings_of_a_study_are_drawn_from_the_seed():
     assert draw_settings(3) != draw_settings(4)
 
 
+def test_settings_of_a_case_series_are_drawn_from_the_seed():
+    assert draw_series(3) == draw_series(3)
+    assert draw_series(3) != draw_series(4)
+
+
+def test_calibration_and_synthesis_agree_with_r():
+    answers = json.loads((HERE / "r_estimates.json").read_text(encoding="utf-8"))
+    for found in compare_estimates(range(len(answers)), answers):
+        assert not found.differ, found.examples
+        assert found.compared.total() == 19
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stored", STUDIES, ids=lambda s: f"{s['module']}-{s['seed']}")
+def test_tables_of_studies_differ_from_r_by_listed_reasons_alone(stored, tmp_path):
+    found = compare_stored(KINDS[stored["module"]], stored, tmp_path)
+    assert found.failed == ""
+    assert not found.differ, found.examples
+
+
+def test_a_cell_that_differs_without_a_reason_is_reported():
+    found = StudyComparison(1)
+    ours = pd.DataFrame({"key": [1, 2, 3], "value": [1.0, 2.0, float("nan")]})
+    theirs = pd.DataFrame({"key": [1, 2, 4], "value": [1.0, 2.1, 5.0]})
+    compare_frames(found, "table", Table(["key"]), (), {}, ours, theirs)
+    assert found.differ == {"table.value": 1, "table.rows": 2}
+    assert found.verdict == "DIFFERENT"
+    assert StudyComparison.from_json(found.as_json()) == found
+
+
 def test_without_r_the_message_says_what_is_missing(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RAbsent, match="R is not installed"):
         r_versions("Cyclops")
+
+
+def test_packages_are_not_built_without_clones(tmp_path):
+    with pytest.raises(RAbsent, match=r"no clones|there is no"):
+        install_packages(tmp_path)
 
 
 def test_no_problem_differs_from_cyclops():

@@ -361,7 +361,7 @@ def _diagnostics(
         p = d.verdicts["time stability"].p
         rows.add(table, "time_stability_p", p, line["time_stability_p"])
         for ours, theirs in VERDICTS.items():
-            why = NO_EVENT if ours == "pre-exposure" else ""
+            why = NO_EVENT if ours in ("pre-exposure", "end of observation") else ""
             rows.add(table, theirs, d.verdicts[ours].verdict, line[theirs], 0.0, why)
         rows.add(table, "unblind", int(d.unblind), line["unblind"], 0.0)
         both = "unblind_for_evidence_synthesis"
