@@ -4,19 +4,23 @@ The attacker knows the design, the rules of release, and how many windows or peo
 """
 
 from collections import Counter
+from datetime import date
 
 import numpy as np
 import pandas as pd
 from tests.studies.count_attacks import ANY, coarse_range
 from tests.studies.release_attacker import Unknowns, cell_range
 
-from steropes.designs.case_only import case_crossover, case_time_control
+from steropes.designs.case_only import case_crossover, case_time_control, nested_case_control
 from steropes.designs.surveillance import tree_scan_people
 from steropes.errors import DataError, SeparationError
 from steropes.studies.case_only import CaseOnlyStudy, OmopCaseOnly
 from steropes.studies.case_only.released_ratios import _step
 from steropes.studies.cohorts import CohortSources, ConceptSet
 from steropes.studies.monitoring.tree_scan_release import released_cuts, released_people
+from steropes.studies.target_trials import OmopTrial
+from steropes.studies.target_trials.emulated_trial import fit_trial
+from steropes.studies.target_trials.released_trial import released_trial, trial_people
 
 SOURCES = CohortSources(drugs={1: ConceptSet((1,))}, conditions={3: ConceptSet((3,))})
 Z = 1.959963984540054
@@ -99,6 +103,7 @@ def attack_crossover(result, exposed, rules):
 def attack_group(exposed, line, sets, rules, control):
     """Search the sets of cases or of controls."""
     m = exposed.shape[1] - 1
+    others = "exposed_controls" if "exposed_controls" in line else "exposed_references"
     x, least = Unknowns(), rules.least
     case, k = exposed[:, -1], exposed[:, :-1].sum(axis=1)
     cells = [(c, j) for c in (0, 1) for j in range(m + 1)]
@@ -107,7 +112,7 @@ def attack_group(exposed, line, sets, rules, control):
         x.add(cell, 0, 1000)
     sums = {
         "exposed_cases": [(1, (1, j)) for j in range(m + 1)],
-        "exposed_references": [(j, (c, j)) for c, j in cells],
+        others: [(j, (c, j)) for c, j in cells],
         "discordant_sets": [(1, (c, j)) for c, j in cells if 0 < c + j < m + 1],
     }
     text = str(sets)
@@ -175,6 +180,102 @@ def say_ratio(x, line, m):
             spread[s] = [small, 0.25]
     for side, bounds in ((1, (least, np.inf)), (0, (-np.inf, most))):
         x.say([(spread[s][side], c) for s, own in members.items() for c in own], *bounds)
+
+
+# -- nested case–control ---------------------------------------------------------------------------
+
+
+def nested(rng):
+    """A nested case–control of 20 to 100 cases with one to four controls each, and its sets."""
+    m = int(rng.integers(1, 5))
+    while True:
+        cases = int(rng.integers(20, 100))
+        people = pd.DataFrame({"id": range(400), "start": 0, "end": 2000})
+        events = pd.DataFrame({"id": range(cases), "day": 500 + np.arange(cases)})
+        has = rng.random(400) < rng.uniform(0.05, 0.5)
+        has[:cases] |= rng.random(cases) < rng.uniform(0, 0.3)
+        drugs = pd.DataFrame({"id": np.flatnonzero(has), "start": 300, "end": 1999})
+        try:
+            result = nested_case_control(events, drugs, people, controls_per_case=m)
+        except (DataError, SeparationError):
+            continue
+        rows = result.sets.sort_values(["set", "case"])
+        return result, rows["exposed"].to_numpy(int).reshape(-1, m + 1)
+
+
+def attack_nested(result, exposed, rules):
+    """Search for small numbers of sets by the exposure of the case and of the controls."""
+    question = OmopCaseOnly(SOURCES, (1,), 3, "nested-case-control")
+    release = CaseOnlyStudy(question, result, rules).release
+    line = release["case_only_estimates"].iloc[0].to_dict()
+    if "rounded" in line["note"]:
+        line["step"] = _step(result.estimates.iloc[0], rules)
+    sets = release["case_only_attrition"]["events"].iloc[-1]
+    return attack_group(exposed, line, sets, rules, False)
+
+
+# -- target trials -----------------------------------------------------------------------------
+
+
+class Names:
+    """Names of cohorts."""
+
+    def name(self, cohort):
+        return f"cohort {cohort}"
+
+
+def person_periods(rng):
+    """Person-time of 60 to 300 people in six periods, who may start treatment in any."""
+    rows = []
+    start, risk = rng.uniform(0.05, 0.3), rng.uniform(0.01, 0.12)
+    for person in range(int(rng.integers(60, 300))):
+        treated, begun = 0, False
+        for period in range(6):
+            eligible = not begun
+            treated = int(begun or rng.random() < start)
+            begun = bool(treated)
+            ill = int(rng.random() < risk)
+            lost = int(not ill and rng.random() < 0.1)
+            rows.append((person, period, treated, ill, lost, int(eligible)))
+            if ill or lost:
+                break
+    names = ["person_id", "period", "treated", "outcome", "censored", "eligible"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def attack_trial(rng, rules):
+    """Search for few people of an arm with the outcome, or whose follow-up ends in a period."""
+    trial = OmopTrial(SOURCES, 1, 3, date(2010, 1, 1), date(2010, 6, 29))
+    while True:
+        table = person_periods(rng)
+        try:
+            result = fit_trial(table, trial, Names())
+        except (DataError, SeparationError):
+            continue
+        break
+    people = trial_people(table, trial)
+    tables = released_trial(result, people, trial, rules)
+    arms = tables["target_trial_people"].set_index("strategy")
+    weights = tables["target_trial_weights"].set_index("time")
+    last = int(people.at_risk["time"].max())
+    x, exact, hidden = Unknowns(), {}, []
+    for arm in arms.index:
+        own = people.at_risk[people.at_risk["strategy"] == arm].set_index("time")["people"]
+        terms = [(1, (arm, k)) for k in range(1, last + 1)]
+        for k in range(1, last + 1):
+            exact[arm, k] = int(own.get(k, 0) - own.get(k + 1, 0))
+            x.add((arm, k), 0, 1000)
+        exact[arm, "events"] = int(people.arms.set_index("strategy").loc[arm, "events"])
+        cells = {name: cell_of(arms.loc[arm, name]) for name in arms.columns}
+        x.say(terms, *cell_range(cells["people"], rules.least, rules.rounds))
+        x.add((arm, "events"), *cell_range(cells["people_with_outcome"], rules.least, rules.rounds))
+        x.say([*terms, (-1, (arm, "events"))], 0, np.inf)
+        for k in weights.index:
+            at = weights.loc[k, f"at_risk_{arm.replace(' ', '_')}"]
+            x.say(terms[k - 1 :], *coarse_range(int(at), rules))
+        hidden += [n for n in [(arm, k) for k in range(1, last + 1)] + [(arm, "events")]
+                   if 0 < exact[n] < rules.least]  # fmt: skip
+    return found(x, hidden, exact)
 
 
 # -- scans -----------------------------------------------------------------------------------------

@@ -4,7 +4,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from tests.studies.design_attacks import attack_crossover, attack_scan, crossover
+from tests.studies.design_attacks import (
+    attack_crossover,
+    attack_nested,
+    attack_scan,
+    attack_trial,
+    crossover,
+    nested,
+)
 from tests.studies.release_attacker import LEAST, RULES
 
 from steropes.studies.case_only.released_ratios import released_ratios
@@ -13,6 +20,8 @@ from steropes.studies.disclosure import DisclosureRules
 ATTACKS = {
     "case-crossover": lambda rng, rules: attack_crossover(*crossover(rng), rules),
     "case-time-control": lambda rng, rules: attack_crossover(*crossover(rng, True), rules),
+    "nested case-control": lambda rng, rules: attack_nested(*nested(rng), rules),
+    "target trial": attack_trial,
     "scan": attack_scan,
 }
 

@@ -56,8 +56,10 @@ class OmopCaseOnly(Settings):
         from the risk sets of cases.
     nesting : int, optional
         Id of a cohort, such as an indication: observation begins with its first entry.
-    study_start, study_end : date, optional
-        Observation is cut to these days.
+    study_start : date, optional
+        First day of observation; earlier ones are cut off.
+    study_end : date, optional
+        Last day of observation; later ones are cut off.
     sexes : tuple of int, default ()
         Gender concepts to keep; empty keeps all.
     window : (int, int), default (-30, 0)

@@ -54,10 +54,14 @@ class OmopTreeScan(Settings):
         a record of the same condition.
     nesting : int, optional
         Id of a cohort, such as an indication, that people must be in at the start.
-    study_start, study_end : date, optional
-        Keep those who start between these dates.
-    min_age, max_age : int, optional
-        Limits of completed years of age at the start.
+    study_start : date, optional
+        Keep those who start on this day or later.
+    study_end : date, optional
+        Keep those who start on this day or before.
+    min_age : int, optional
+        Smallest completed age in years at the start.
+    max_age : int, optional
+        Largest completed age in years at the start.
     sexes : tuple of int, default ()
         Gender concepts to keep; empty keeps all.
     adjust : {"match", "score"}, default "match"

@@ -42,8 +42,10 @@ class OmopTrial(Settings):
     outcome : int
         Id of the outcome's cohort. Follow-up ends with its first entry, and nobody with an earlier
         one is eligible.
-    study_start, study_end : date
-        The first day of the first trial, and the last day of follow-up.
+    study_start : date
+        The first day of the first trial.
+    study_end : date
+        The last day of follow-up.
     period_days : int, default 30
         Length of a period. The last one is complete.
     washout_days : int, default 365
