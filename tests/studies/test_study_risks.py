@@ -32,7 +32,7 @@ def study(tmp_path_factory):
         if k < 60:
             day = 3 if k < 4 else 50 if k > 55 else int(rng.integers(8, 30))
             omop.condition(person, 3, day)
-    settings = StudySettings(1, 2, 3, risk_times=(7, 30, 60), **ASKED)
+    settings = StudySettings(1, 2, 3, risk_times=(7, 30, 60), selected_confounders=1, **ASKED)
     return comparative_study(omop.write(), settings)
 
 
@@ -66,6 +66,14 @@ def test_risks_of_few_outcomes_are_withheld_and_those_before_few_are_rounded(stu
     table = pd.read_csv(tmp_path / "release" / "tables" / "risks.csv")
     assert table["risk_ratio"].isna().tolist() == [True, False, False]
     assert "doubly robust (TMLE)" in (tmp_path / "release" / "report.html").read_text()
+
+
+def test_selected_confounders_have_an_adjustment_of_their_own(study):
+    line = study.release.adjustments[-1]
+    assert line["analysis"] == "matched by selected covariates (hdPS)"
+    assert line["lower"] < line["hr"] < line["upper"]
+    # There is one code, so that both models have the same covariates.
+    assert line["hr"] == pytest.approx(study.release.hazard_ratios[-1]["hr"], rel=0.05)
 
 
 def test_the_terminal_shows_the_risks(study, capsys):

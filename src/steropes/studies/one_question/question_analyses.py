@@ -166,10 +166,10 @@ class QuestionAnalyses:
         results = {main.id: prepared.answer(OUTCOME, at_risk)}
         alternatives: dict[int, Tables] = {}
         for analysis in others:
-            if analysis.outcome_model.family.doubly_robust:
-                risks = bench.prepared(question, analysis).answer(OUTCOME, at_risk)
-                of_risks = outcome_tables(risks, spec.database_id, with_balance=False)
-                alternatives[analysis.id] = of_risks
+            if analysis.outcome_model.family.doubly_robust or analysis.selection is not None:
+                own = bench.prepared(question, analysis).answer(OUTCOME, at_risk)
+                of_own = outcome_tables(own, spec.database_id, with_balance=False)
+                alternatives[analysis.id] = of_own
                 continue
             result = _alternative(prepared, analysis).answer(OUTCOME, at_risk)
             if analysis.id in (MATCHED, CRUDE):

@@ -86,6 +86,9 @@ class StudySettings(Settings):
         `PropensityRules`.
     seed : int, default 1
         Seed of the folds and of the choice among people with equal scores.
+    selected_confounders : int, optional
+        Also match by scores of this many covariates that could confound the outcome most (hdPS);
+        see `SelectedConfounders`.
     risk_times : tuple of int
         Days at risk by which the risks under both drugs are estimated, doubly robust, if everybody
         at risk had taken each of them.
@@ -135,6 +138,7 @@ class StudySettings(Settings):
     caliper: Positive = Match.caliper
     folds: Folds = PropensityRules.folds
     seed: Count = 1
+    selected_confounders: Annotated[int, Whole(1)] | None = None
     risk_times: Listed[RiskDays] = ()
     risk_model: Literal["tmle", "aipw"] = "tmle"
     tie_orders: Annotated[int, Whole(0, 10_000)] = 20

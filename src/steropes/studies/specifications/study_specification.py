@@ -14,6 +14,7 @@ from steropes.designs.propensity.score_strata import Stratify
 from steropes.studies.cohorts.cohort_builders import ConceptSet, Indication
 from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.cohort_sources import CohortSources
+from steropes.studies.comparative.confounder_selection_settings import SelectedConfounders
 from steropes.studies.comparative.grid_questions_and_analyses import (
     Outcome,
     Question,
@@ -41,13 +42,15 @@ __all__ = [
 TARGET, COMPARATOR, OUTCOME = 1, 2, 3  # ids of the cohorts
 ROLES = ("target", "comparator", "outcome")  # in the order of these ids
 MAIN, MATCHED, CRUDE = 1, 2, 3  # ids of the analyses
-# The other ways to adjust by the same scores, by the ids of their analyses.
+SELECTED = 9  # id of the analysis with scores of its own
+# The other ways to adjust, by the ids of their analyses.
 ALTERNATIVES = {
     4: "matched 1 to 10 at most, weighted",
     5: "within five strata of the score",
     6: "weighted as the target",
     7: "weighted as everybody",
     8: "weighted by overlap",
+    SELECTED: "matched by selected covariates (hdPS)",
 }
 FIRST_RISK = 101  # id of the analysis of the first of the times of risks
 LARGEST_WEIGHT = 10.0
@@ -157,6 +160,7 @@ def _analyses(s: StudySettings, covariates: tuple[int, ...]) -> tuple[StudyAnaly
         StudyAnalysis(6, ALTERNATIVES[6], estimand="att", **by_weight),
         StudyAnalysis(7, ALTERNATIVES[7], estimand="ate", **by_weight),
         StudyAnalysis(8, ALTERNATIVES[8], estimand="ato", **by_weight),
+        *_selected(s, StudyAnalysis(SELECTED, match=pairs, outcome_model=within, **scored)),
         *(
             StudyAnalysis(
                 number,
@@ -168,3 +172,11 @@ def _analyses(s: StudySettings, covariates: tuple[int, ...]) -> tuple[StudyAnaly
             for number, day in risk_analyses(s).items()
         ),
     )
+
+
+def _selected(s: StudySettings, matched: StudyAnalysis) -> tuple[StudyAnalysis, ...]:
+    """Return the analysis by selected covariates, if it is asked for."""
+    if s.selected_confounders is None:
+        return ()
+    chosen = SelectedConfounders(s.selected_confounders)
+    return (replace(matched, description=ALTERNATIVES[SELECTED], selection=chosen),)
