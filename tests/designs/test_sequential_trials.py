@@ -171,6 +171,59 @@ def test_risks_are_averages_of_predictions_with_errors_by_the_delta_method(shuff
     assert last["se"] == pytest.approx(np.sqrt(g @ V @ g), rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("effect", "truncate", "degree"),
+    [("per-protocol", None, 1), ("as-treated", None, 0), ("per-protocol", 0.9, 0)],
+)
+def test_stacked_errors_are_derivatives_in_the_weights_of_people(months, effect, truncate, degree):
+    """Influences of people equal changes of all models when the person counts a little more."""
+    settings = SequenceSettings(
+        effect, WEIGHTS["treatment_weights"], WEIGHTS["censoring_weights"], "numerator", truncate,
+        None, "logistic", None, None, 2, 2, degree, "all", 0, 0.95, 0, ("age",), "stacked",
+    )  # fmt: skip
+    rows = read_person_time(
+        months, **ROLES, eligible="eligible", censored="censored", covariates=["age", "x"],
+        measured={},
+    )  # fmt: skip
+    trials = start_trials(rows, effect, None, None)
+    first = settings.weights(rows, trials)
+
+    def fit(people):
+        own = people[rows.person]
+        w = settings.weights(rows, trials, own)  # Limits of truncation are those of everybody.
+        w = replace(w, lower=first.lower, upper=first.upper)
+        return coefficients(Estimates(settings, trials, w).fit(own))
+
+    estimates = Estimates(settings, trials, first)
+    model = estimates.fit()
+    influences = estimates.influences(model)
+    one = int(influences["treatment"].abs().to_numpy().argmax())
+    up, down = (fit(1 + h * (np.arange(rows.people) == one)) for h in (0.01, -0.01))
+    wanted = (up - down) / 0.02
+    np.testing.assert_allclose(influences.iloc[one], wanted, rtol=2e-3, atol=1e-4)
+    known = model.vcov("robust", estimates.clusters)
+    stacked = influences.T @ influences
+    assert stacked.loc["treatment", "treatment"] != pytest.approx(
+        known.loc["treatment", "treatment"], rel=1e-3
+    )
+
+
+def test_stacked_errors_are_in_the_tables(months):
+    settings = {**ROLES, "eligible": "eligible", "covariates": ["age"], **WEIGHTS}
+    found = sequential_trials(months, **settings, effect="per-protocol", errors="stacked")
+    assert found.effects["errors"][0] == "clustered by person, with the models of the weights"
+    for change, words in (
+        ({"errors": "known"}, "errors must be"),
+        ({"bootstrap": 5}, "two ways to errors"),
+        ({"model": "cox"}, "logistic models by maximum likelihood"),
+    ):
+        kwargs = {**settings, "effect": "per-protocol", "errors": "stacked", **change}
+        with pytest.raises(DataError, match=words):
+            sequential_trials(months, **kwargs)
+    with pytest.raises(DataError, match="there are no weights"):
+        sequential_trials(months, **ROLES, errors="stacked")
+
+
 def test_averages_over_a_grid_are_those_over_rows(monkeypatch):
     """Many rows whose hazards differ by one number, also with an effect that changes with time."""
     rng = np.random.default_rng(0)

@@ -7,7 +7,10 @@ import pytest
 from designs.conftest import PUBLISHED
 from designs.test_sequential_trials import ROLES, simulate
 from steropes import CoxRegression, DataError, LogisticRegression, SeparationError, Surv
+from steropes.designs.target_trials.person_time import read_person_time
+from steropes.designs.target_trials.sequential_trial_estimates import coefficients
 from steropes.designs.time_varying import iterated_g_computation, marginal_structural_model
+from steropes.designs.time_varying.marginal_structural_model import _Analysis
 from steropes.models.estimators.fractional_logistic_regression import FractionalLogisticRegression
 
 
@@ -153,6 +156,30 @@ def test_marginal_structural_model_is_a_weighted_regression(months):
     assert found.weights["largest"].max() == pytest.approx(w.max(), rel=1e-7)
     assert found.weights["at_risk"].sum() == len(months)
     assert "intention to treat) is not estimated" in repr(found)
+
+
+def test_stacked_errors_are_derivatives_in_the_weights_of_people(months):
+    roles = {**ROLES, "baseline": ["age"], "confounders": ["x"], "censored": "censored"}
+    found = marginal_structural_model(months, **roles, errors="stacked")
+    rows = read_person_time(
+        months, **ROLES, eligible=None, censored="censored",
+        covariates=["age", "x"], measured={},
+    )  # fmt: skip
+    analysis = _Analysis(rows, ("age",), ("x",), True, False, "logistic", True, None, "logistic", 2)
+    w = analysis.weights()
+    model = analysis.fit(w)
+    influences = analysis.influences(model, w)
+    one = int(influences["treatment"].abs().to_numpy().argmax())
+    coef = []
+    for h in (0.01, -0.01):
+        own = (1 + h * (np.arange(rows.people) == one))[rows.person]
+        coef.append(coefficients(analysis.fit(own * analysis.weights(own))))
+    wanted = (coef[0] - coef[1]) / 0.02
+    np.testing.assert_allclose(influences.iloc[one], wanted, rtol=2e-3, atol=1e-4)
+    se = np.sqrt((influences["treatment"] ** 2).sum())
+    assert found.effects["se"][0] == pytest.approx(se, rel=1e-9)
+    with pytest.raises(DataError, match="logistic models by maximum likelihood"):
+        marginal_structural_model(months, **roles, errors="stacked", model="cox")
 
 
 def test_weights_of_a_first_treatment_come_from_cox_models(months):

@@ -31,10 +31,16 @@ from steropes.designs.target_trials.marginal_risks import (
     contrast_table,
     risk_table,
 )
+from steropes.designs.target_trials.person_time import PersonTime
 from steropes.designs.target_trials.sequential_trial_rows import (
     TrialSequence,
     person_trial_rows,
     weights_by_interval,
+)
+from steropes.designs.target_trials.stacked_errors import (
+    WeightedIntervals,
+    stacked_influences,
+    weights_of_intervals,
 )
 from steropes.designs.target_trials.trial_description_text import (
     Analysis,
@@ -42,6 +48,7 @@ from steropes.designs.target_trials.trial_description_text import (
     estimand_words,
 )
 from steropes.designs.target_trials.trial_protocol import TargetTrial, protocol_table
+from steropes.designs.target_trials.weights_over_time import ProbabilityModel, Ratio
 from steropes.errors import DataError, SeparationError
 from steropes.models.estimators.cox_regression import CoxRegression
 from steropes.models.estimators.pooled_logistic_regression import PooledLogisticRegression
@@ -67,6 +74,11 @@ class Settings(Analysis, Protocol):
     def level(self) -> float: ...
     @property
     def random_state(self) -> int: ...
+    @property
+    def errors(self) -> str: ...
+    def probabilities(
+        self, rows: PersonTime, trials: TrialSequence
+    ) -> Iterator[tuple[ProbabilityModel, Ratio]]: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -209,6 +221,27 @@ class Estimates:
         which = spells_of(self.trials, self.settings.effect == "as-treated").which
         return self.trials.person[which]
 
+    def influences(self, model: Any) -> pd.DataFrame:
+        """Compute people's influence on the coefficients, also through weights, (people, q)."""
+        trials, rows = self.trials, self.trials.rows
+        found = spells_of(trials, self.settings.effect == "as-treated")
+        start = trials.start[found.which]
+        assert self.weights is not None  # as checked with the settings
+        intervals = WeightedIntervals(
+            self.columns(found.which, found.treatment), found.entry, found.stop, found.event,
+            rows.person[start], start, start, weights_of_intervals(self.weights.rows(found.which)),
+        )  # fmt: skip
+        parts = (
+            part
+            for of, columns in self.settings.probabilities(rows, trials)
+            for part in of.fitted(rows.data, columns)
+        )
+        bread = model.vcov("model")
+        influences = stacked_influences(
+            intervals, self.hazard_model, coefficients(model), bread.to_numpy(), parts, rows.person
+        )
+        return pd.DataFrame(influences, columns=bread.columns)
+
     def risks(self, coef: NDArray, slopes: bool = True) -> tuple[NDArray, NDArray]:
         """Compute risks of both strategies (2, K) and their derivatives (2, K, q)."""
         every = np.arange(len(self.trials.start))
@@ -257,7 +290,12 @@ def result_of(estimates: Estimates, refit: Refit, trial: TargetTrial | None) -> 
     settings, trials = estimates.settings, estimates.trials
     model = estimates.fit()
     pooled = settings.model == "logistic"
-    V = model.vcov("robust", estimates.clusters)
+    stacked = settings.errors == "stacked"
+    if stacked:
+        influences = estimates.influences(model)
+        V = influences.T @ influences
+    else:
+        V = model.vcov("robust", estimates.clusters)
     draws, failed = _draws(estimates, model, refit)
     weights = weights_by_interval(trials, estimates.weights)
     risks = contrasts = pd.DataFrame()
@@ -273,7 +311,7 @@ def result_of(estimates: Estimates, refit: Refit, trial: TargetTrial | None) -> 
     checks += [*_of_numerators(estimates), *of_draws(failed, settings.bootstrap)]
     return EmulatedTrial(
         effects=effect_table(
-            measure, values[chosen], V, drawn, settings.level, bool(settings.pairs)
+            measure, values[chosen], V, drawn, settings.level, bool(settings.pairs), stacked
         ),
         risks=risks, contrasts=contrasts, weights=weights,
         censoring=_censoring(trials), diagnostics=diagnostics_table([*checks, *of_optimum(model)]),
@@ -285,15 +323,16 @@ def result_of(estimates: Estimates, refit: Refit, trial: TargetTrial | None) -> 
 
 def effect_table(
     measure: str, coef: pd.Series, V: pd.DataFrame, drawn: pd.DataFrame | None, level: float,
-    weighted: bool,
+    weighted: bool, stacked: bool = False,
 ) -> ResultTable:  # fmt: skip
     """Make the table of exponentiated coefficients."""
+    known = ", with the models of the weights" if stacked else ", weights as known"
     q = float(norm.ppf(0.5 + level / 2))
     rows = []
     for name, value in coef.items():
         if drawn is None:
             se = float(np.sqrt(V.loc[name, name]))
-            how = "clustered by person" + (", weights as known" if weighted else "")
+            how = "clustered by person" + (known if weighted else "")
         else:
             se = float(drawn[name].std(ddof=1))
             how = f"bootstrap of people, {len(drawn)} draws"

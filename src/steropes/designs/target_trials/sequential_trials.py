@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
@@ -21,6 +21,7 @@ from steropes.designs.target_trials.sequential_trial_rows import (
     quantile_of_weights,
     start_trials,
 )
+from steropes.designs.target_trials.stacked_errors import check_errors
 from steropes.designs.target_trials.trial_protocol import TargetTrial
 from steropes.designs.target_trials.weights_over_time import (
     ProbabilityModel,
@@ -56,6 +57,7 @@ def sequential_trials(
     effect_degree: int = 0,
     standardize_to: Literal["all", "first"] = "all",
     measured: Mapping[str, str] | None = None,
+    errors: Literal["robust", "stacked"] = "robust",
     bootstrap: int = 0,
     level: float = 0.95,
     random_state: int = 0,
@@ -112,9 +114,12 @@ def sequential_trials(
     measured : mapping of str to str, optional
         Columns with the time at which covariates were measured; later values than the period are
         an error.
+    errors : {"robust", "stacked"}
+        Errors clustered by person. "robust" ones take the weights as known, as TrialEmulation's;
+        "stacked" ones include the models of the weights (M-estimation), for logistic models by
+        maximum likelihood.
     bootstrap : int, default 0
-        Number of draws of people; each fits the models of the weights again. Errors of 0 draws are
-        clustered by person and take weights as known.
+        Number of draws of people; each fits the models of the weights again. Default: ``errors``.
     level : float, default 0.95
         Confidence level.
     random_state : int, default 0
@@ -170,7 +175,7 @@ def sequential_trials(
     settings = SequenceSettings(
         effect, treatment_weights, censoring_weights, pool_censoring, truncate, weight_model, model,
         trials, follow_up, time_degree, trial_degree, effect_degree, standardize_to, bootstrap,
-        level, random_state, tuple(covariates),
+        level, random_state, tuple(covariates), errors,
     )  # fmt: skip
     settings.check(censored)
     rows = read_person_time(
@@ -204,6 +209,7 @@ class SequenceSettings:
     level: float
     random_state: int
     covariates: tuple[str, ...]
+    errors: str = "robust"
 
     @property
     def pairs(self) -> list[tuple[Sequence[str] | None, Sequence[str]]]:
@@ -248,6 +254,9 @@ class SequenceSettings:
         if self.bootstrap == 1:
             raise DataError("bootstrap must be 0 or a number of draws, such as 200.")
         self._check_weights(censored)
+        check_errors(
+            self.errors, bool(self.pairs), self.model, self.weight_model, bool(self.bootstrap)
+        )
 
     def _check_weights(self, censored: str | None) -> None:
         """Refuse weights that are missing, useless or biased."""
@@ -293,22 +302,8 @@ class SequenceSettings:
         if not self.pairs:
             return None
         ratio = np.ones(rows.n)
-        at_risk = np.ones(rows.n, dtype=bool)
-        if self.effect == "per-protocol":
-            at_risk = followed_before(rows, trials)
-        if self.treatment_weights is not None:
-            of = ProbabilityModel(
-                "treatment", rows.treatment, at_risk, rows.previous, self.weight_model
-            )
-            ratio = ratio * self._ratio(rows, of, self.treatment_weights, (False, False), drawn)
-        if self.censoring_weights is not None:
-            pooled = (self.pool_censoring != "none", self.pool_censoring == "both")
-            uncensored = (1 - rows.censored).astype(np.int8)
-            of = ProbabilityModel(
-                "remaining uncensored", uncensored, at_risk, rows.previous, self.weight_model,
-                whatever_happened=False,
-            )  # fmt: skip
-            ratio = ratio * self._ratio(rows, of, self.censoring_weights, pooled, drawn)
+        for of, columns in self.probabilities(rows, trials):
+            ratio = ratio * of.ratio(rows.data, columns, drawn)
         curve = cumulative_ratios(ratio, rows.starts)
         plain = IntervalWeights(curve, trials.start, 1 / curve[trials.start])
         if self.truncate is None:
@@ -318,20 +313,33 @@ class SequenceSettings:
         upper = quantile_of_weights(trials, plain, quantiles[-1])
         return IntervalWeights(plain.values, plain.start, plain.scale, lower, upper)
 
-    def _ratio(
-        self,
-        rows: PersonTime,
-        of: ProbabilityModel,
-        pair: tuple[Sequence[str] | None, Sequence[str]],
-        pooled: tuple[bool, bool],
-        drawn: NDArray | None,
-    ) -> NDArray:
-        """Compute the ratios of one kind of weights."""
-        numerator, denominator = pair
-        columns = Ratio(
-            None if numerator is None else rows.coded(numerator), rows.coded(denominator), pooled
-        )
-        return of.ratio(rows.data, columns, drawn)
+    def probabilities(
+        self, rows: PersonTime, trials: TrialSequence
+    ) -> Iterator[tuple[ProbabilityModel, Ratio]]:
+        """Yield the models of the treatment and of remaining uncensored, with their columns."""
+        at_risk = np.ones(rows.n, dtype=bool)
+        if self.effect == "per-protocol":
+            at_risk = followed_before(rows, trials)
+
+        def columns(
+            pair: tuple[Sequence[str] | None, Sequence[str]], pooled: tuple[bool, bool]
+        ) -> Ratio:
+            above = None if pair[0] is None else rows.coded(pair[0])
+            return Ratio(above, rows.coded(pair[1]), pooled)
+
+        if self.treatment_weights is not None:
+            of = ProbabilityModel(
+                "treatment", rows.treatment, at_risk, rows.previous, self.weight_model
+            )
+            yield of, columns(self.treatment_weights, (False, False))
+        if self.censoring_weights is not None:
+            pooled = (self.pool_censoring != "none", self.pool_censoring == "both")
+            uncensored = (1 - rows.censored).astype(np.int8)
+            of = ProbabilityModel(
+                "remaining uncensored", uncensored, at_risk, rows.previous, self.weight_model,
+                whatever_happened=False,
+            )  # fmt: skip
+            yield of, columns(self.censoring_weights, pooled)
 
 
 def followed_before(rows: PersonTime, trials: TrialSequence) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ estimand if the outcome model has the same columns V (Robins, Hernán and Brumba
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from sklearn.base import clone
 from steropes.errors import SeparationError
 from steropes.models.estimators.logistic_regression import LogisticRegression
 
-__all__ = ["ProbabilityModel", "Ratio", "cumulative_ratios"]
+__all__ = ["FittedProbability", "ProbabilityModel", "Ratio", "cumulative_ratios"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,41 @@ class Ratio:
     numerator: Sequence[str] | None
     denominator: Sequence[str]
     pooled: tuple[bool, bool] = (False, False)
+
+
+@dataclass(frozen=True, repr=False)
+class FittedProbability:
+    """A logistic model of probabilities, fitted by maximum likelihood to some rows.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (m,)
+    Z : ndarray, shape (m, z)
+        Columns, with a constant.
+    y, p : ndarray, shape (m,)
+        Whether the event happened, and its probability.
+    slope : ndarray, shape (m,)
+        Derivative of the logarithm of the row's ratio in the linear predictor.
+    """
+
+    rows: NDArray[np.int64]
+    Z: NDArray[np.float64]
+    y: NDArray
+    p: NDArray[np.float64]
+    slope: NDArray[np.float64]
+
+    def influences(self, person: NDArray, people: int) -> NDArray[np.float64]:
+        """Compute the influence of people on the coefficients, (people, z)."""
+        information = self.Z.T @ (self.Z * (self.p * (1 - self.p))[:, None])
+        of = person[self.rows]
+        scores = [np.bincount(of, (self.y - self.p) * z, people) for z in self.Z.T]
+        return np.linalg.solve(information, np.array(scores)).T
+
+    def cumulative(self, n: int) -> NDArray[np.float64]:
+        """Sum the derivatives of log ratios over the rows before each of n rows, (n + 1, z)."""
+        out = np.zeros((n + 1, self.Z.shape[1]))
+        out[self.rows + 1] = self.Z * self.slope[:, None]
+        return np.cumsum(out, axis=0, out=out)
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,19 +125,40 @@ class ProbabilityModel:
         above = self._probability(X[list(columns.numerator)], pooled_n, weights, "numerator")
         return above / below
 
-    def _probability(
-        self, X: pd.DataFrame, pooled: bool, weights: NDArray | None, part: str
-    ) -> NDArray[np.float64]:
-        """Compute the probability of each row."""
-        p = np.ones(len(self.y))
+    def fitted(self, X: pd.DataFrame, columns: Ratio) -> Iterator[FittedProbability]:
+        """Yield the models of the numerator and the denominator with what errors need of them."""
+        pooled_n, pooled_d = columns.pooled
+        parts = [(columns.denominator, pooled_d, "denominator", -1.0)]
+        if columns.numerator is not None:
+            parts.append((columns.numerator, pooled_n, "numerator", 1.0))
+        for names, pooled, part, sign in parts:
+            chosen = X[list(names)]
+            for own, y, where in self._groups(pooled, None):
+                p = self._fit(chosen[own], y, None, part, where)
+                values = chosen[own].to_numpy(np.float64)
+                changing = (values != values[:1]).any(axis=0)
+                Z = np.column_stack([np.ones(len(y)), values[:, changing]])
+                slope = sign * (y - p if self.whatever_happened else 1 - p)
+                yield FittedProbability(np.flatnonzero(own), Z, y, p, slope)
+
+    def _groups(
+        self, pooled: bool, weights: NDArray | None
+    ) -> Iterator[tuple[NDArray[np.bool_], NDArray, str]]:
+        """Yield the rows of each model, their outcome, and words for messages."""
         for group in (None,) if pooled else (0, 1):
             own = self.rows if group is None else self.rows & (self.groups == group)
             if weights is not None:
                 own = own & (weights > 0)
             y = self.y[own]
-            if not len(y) or (y == y[0]).all():
-                continue  # What always happens has the probability 1.
-            where = "" if group is None else f" of rows with previous treatment {group}"
+            if len(y) and not (y == y[0]).all():  # What always happens has the probability 1.
+                yield own, y, "" if group is None else f" of rows with previous treatment {group}"
+
+    def _probability(
+        self, X: pd.DataFrame, pooled: bool, weights: NDArray | None, part: str
+    ) -> NDArray[np.float64]:
+        """Compute the probability of each row."""
+        p = np.ones(len(self.y))
+        for own, y, where in self._groups(pooled, weights):
             fitted = self._fit(X[own], y, None if weights is None else weights[own], part, where)
             p[own] = np.where(y == 1, fitted, 1 - fitted) if self.whatever_happened else fitted
         return p

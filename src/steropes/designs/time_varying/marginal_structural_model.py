@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +29,11 @@ from steropes.designs.target_trials.marginal_risks import (
 )
 from steropes.designs.target_trials.person_time import PersonTime, read_person_time
 from steropes.designs.target_trials.sequential_trial_estimates import coefficients, effect_table
+from steropes.designs.target_trials.stacked_errors import (
+    WeightedIntervals,
+    check_errors,
+    stacked_influences,
+)
 from steropes.designs.target_trials.trial_protocol import TargetTrial, protocol_table
 from steropes.designs.target_trials.weights_over_time import (
     ProbabilityModel,
@@ -61,6 +67,7 @@ def marginal_structural_model(
     model: Literal["logistic", "cox"] = "logistic",
     time_degree: int = 2,
     measured: Mapping[str, str] | None = None,
+    errors: Literal["robust", "stacked"] = "robust",
     bootstrap: int = 0,
     level: float = 0.95,
     random_state: int = 0,
@@ -99,6 +106,8 @@ def marginal_structural_model(
         Degree of the polynomials of time.
     measured : mapping of str to str, optional
         Columns with the time at which confounders were measured.
+    errors : {"robust", "stacked"}
+        As for `sequential_trials`; "stacked" ones include the models of the weights.
     bootstrap : int, default 0
         Number of draws of people; each fits the models of the weights again.
     level : float, default 0.95
@@ -153,11 +162,12 @@ def marginal_structural_model(
         censored=censored, covariates=[*baseline, *confounders], measured=measured or {},
     )  # fmt: skip
     _check_rows(rows, baseline, once)
+    check_errors(errors, True, model, None if weights == "logistic" else weights, bool(bootstrap))
     analysis = _Analysis(
         rows, tuple(baseline), tuple(confounders), censored is not None, once, weights, stabilized,
         truncate, model, time_degree,
     )  # fmt: skip
-    return analysis.result(bootstrap, level, random_state)
+    return analysis.result(bootstrap, level, random_state, errors == "stacked")
 
 
 def _check_rows(rows: PersonTime, baseline: Sequence[str], once: bool) -> None:
@@ -201,38 +211,74 @@ class _Analysis:
         """Number of the period of each row within its person, from 1 on."""
         return np.arange(self.rows.n) - self.rows.starts[self.rows.person] + 1
 
-    def weights(self, drawn: NDArray | None = None) -> NDArray[np.float64]:
-        """Compute the weight of each row."""
-        rows = self.rows
+    @cached_property
+    def weight_columns(self) -> pd.DataFrame:
+        """Columns of the models of the weights: those of the table, and a polynomial of time."""
         degree = min(self.time_degree, len(np.unique(self.time)) - 1)
         polynomial = {f"time^{d}": self.time.astype(np.float64) ** d for d in range(1, degree + 1)}
-        X = pd.concat([rows.data, pd.DataFrame(polynomial)], axis=1)
-        cox = self.kind == "cox"
-        base = [*rows.coded(self.baseline), *([] if cox else polynomial)]
+        return pd.concat([self.rows.data, pd.DataFrame(polynomial)], axis=1)
+
+    @property
+    def ratio(self) -> Ratio:
+        """Columns of the numerator and of the denominator."""
+        rows, X = self.rows, self.weight_columns
+        polynomial = [] if self.kind == "cox" else list(X.columns[rows.data.shape[1] :])
+        base = [*rows.coded(self.baseline), *polynomial]
         above = base if self.stabilized else None
-        below = [*base, *rows.coded(self.confounders)]
+        return Ratio(above, [*base, *rows.coded(self.confounders)])
+
+    @property
+    def probabilities(self) -> list[ProbabilityModel | HazardProbability]:
+        """The models of the treatment and of remaining uncensored."""
+        rows = self.rows
         at_risk = rows.previous == 0 if self.once else np.ones(rows.n, dtype=bool)
         every = np.ones(rows.n, dtype=bool)
-        lost = rows.censored
-        if cox:
-            of = HazardProbability("treatment", rows.period, rows.treatment, at_risk)
-            ratio = of.ratio(X, above, below, drawn)
-            if self.has_losses:
-                loss = HazardProbability("loss", rows.period, lost, every, False)
-                ratio = ratio * loss.ratio(X, above, below, drawn)
+        found: list[ProbabilityModel | HazardProbability]
+        if self.kind == "cox":
+            found = [
+                HazardProbability("treatment", rows.period, rows.treatment, at_risk),
+                HazardProbability("loss", rows.period, rows.censored, every, False),
+            ]
         else:
-            columns = Ratio(above, below)
-            a = ProbabilityModel("treatment", rows.treatment, at_risk, rows.previous)
-            ratio = a.ratio(X, columns, drawn)
-            if self.has_losses:
-                uncensored = (1 - lost).astype(np.int8)
-                c = ProbabilityModel(
-                    "remaining uncensored", uncensored, every, rows.treatment,
-                    whatever_happened=False,
-                )  # fmt: skip
-                ratio = ratio * c.ratio(X, columns, drawn)
-        w = cumulative_ratios(ratio, rows.starts)
+            uncensored = (1 - rows.censored).astype(np.int8)
+            found = [
+                ProbabilityModel("treatment", rows.treatment, at_risk, rows.previous),
+                ProbabilityModel("remaining uncensored", uncensored, every, rows.treatment,
+                                 whatever_happened=False),
+            ]  # fmt: skip
+        return found if self.has_losses else found[:1]
+
+    def weights(self, drawn: NDArray | None = None) -> NDArray[np.float64]:
+        """Compute the weight of each row."""
+        ratio = np.ones(self.rows.n)
+        for of in self.probabilities:
+            ratio = ratio * of.ratio(self.weight_columns, self.ratio, drawn)
+        w = cumulative_ratios(ratio, self.rows.starts)
         return w if self.truncate is None else np.minimum(w, np.quantile(w, self.truncate))
+
+    def influences(self, fit: Any, w: NDArray) -> pd.DataFrame:
+        """Compute people's influence on the coefficients, also through weights, (people, q)."""
+        rows, first = self.rows, self.rows.starts[self.rows.person]
+        cap = np.inf if self.truncate is None else float(w.max())
+
+        def weights(at: NDArray, k: int) -> tuple[NDArray, NDArray]:
+            return w[at], w[at] < cap
+
+        intervals = WeightedIntervals(
+            self.columns(rows.treatment), self.time - 1, self.time, rows.outcome, rows.person,
+            first, first - 1, weights,
+        )  # fmt: skip
+        parts = (
+            part
+            for of in self.probabilities
+            if isinstance(of, ProbabilityModel)
+            for part in of.fitted(self.weight_columns, self.ratio)
+        )
+        bread, coef = fit.vcov("model"), coefficients(fit)
+        found = stacked_influences(
+            intervals, self.hazard_model, coef, bread.to_numpy(), parts, rows.person
+        )
+        return pd.DataFrame(found, columns=bread.columns)
 
     @property
     def hazard_model(self) -> HazardModel:
@@ -287,11 +333,14 @@ class _Analysis:
             raise DataError(f"Hardly any of {number} bootstrap draws has an estimate.")
         return np.array(found)
 
-    def result(self, bootstrap: int, level: float, seed: int) -> EmulatedTrial:
+    def result(self, bootstrap: int, level: float, seed: int, stacked: bool) -> EmulatedTrial:
         """Put the parts of the result together."""
         w = self.weights()
         fit = self.fit(w)
         V = fit.vcov("robust", self.rows.person)
+        if stacked:
+            influences = self.influences(fit, w)
+            V = influences.T @ influences
         names, draws = list(V.index), self.draws(bootstrap, seed)
         cox = self.model == "cox"
         coef = pd.Series(fit.coef_ if cox else coefficients(fit), names)
@@ -314,7 +363,9 @@ class _Analysis:
             *of_weights(table, self.stabilized), *of_optimum(fit),
         ]  # fmt: skip
         return EmulatedTrial(
-            effects=effect_table(measure, coef[["treatment"]], V, drawn, level, True),
+            effects=effect_table(
+                measure, coef[["treatment"]], V, drawn, level, True, stacked
+            ),
             risks=risks, contrasts=contrasts, weights=table, censoring=self._censoring(),
             diagnostics=diagnostics_table(checks), protocol=protocol_table(None, self._protocol()),
             estimand=_ESTIMAND, models={"outcome": fit},

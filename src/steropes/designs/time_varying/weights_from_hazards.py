@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.data import Surv
+from steropes.designs.target_trials.weights_over_time import Ratio
 from steropes.errors import SeparationError
 from steropes.models.estimators.cox_regression import CoxRegression
 
@@ -39,16 +40,13 @@ class HazardProbability:
     whatever_happened: bool = True
 
     def ratio(
-        self,
-        X: pd.DataFrame,
-        numerator: list[str] | None,
-        denominator: list[str],
-        weights: NDArray | None = None,
+        self, X: pd.DataFrame, columns: Ratio, weights: NDArray | None = None
     ) -> NDArray[np.float64]:
         """Compute the ratio of the probabilities of models with these columns of X, (n,)."""
-        below = self._probability(X[denominator], weights)
-        above = 1.0 if numerator is None else self._probability(X[numerator], weights)
-        return above / below
+        below = self._probability(X[list(columns.denominator)], weights)
+        if columns.numerator is None:
+            return 1 / below
+        return self._probability(X[list(columns.numerator)], weights) / below
 
     def _probability(self, X: pd.DataFrame, weights: NDArray | None) -> NDArray[np.float64]:
         """Compute the probability of each row."""
