@@ -1,10 +1,11 @@
 """Bias and coverage of doubly robust estimates when one model, or both, are misspecified.
 
-    python -W ignore -m benchmarks.double_robustness [--n 1000 --covariates 5 --repeats 300]
+    python -W ignore -m benchmarks.double_robustness [--n 1000 --covariates 5 --repeats 300 --refit]
 
 draws covariates, a treatment and an outcome that depend on the first two covariates and on the
 square of the second. A right model has this square as a column, and a wrong one has not. With more
-than five covariates the models are lassos whose variance is chosen by five folds. Beside AIPW and
+than five covariates the models are lassos whose variance is chosen by five folds, or with
+``--refit`` the columns of a lasso chosen by BIC are fitted again without a prior. Beside AIPW and
 TMLE with five folds are the estimates that rely on one model alone: weights of the score, and
 means of the outcome models. Repeat i is drawn from the seed i; all cases of a repeat share fits.
 """
@@ -19,6 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
+from sklearn.base import BaseEstimator, clone, is_classifier
 
 import steropes
 from steropes.designs import DoublyRobust
@@ -48,33 +50,58 @@ def draw(
     return X, a, y, float((both[1] - both[0]).mean())
 
 
-def model_of(kind: str, p: int) -> Any:
+class Refitted(BaseEstimator):
+    """A model without a prior of the columns that a lasso selects by BIC."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def fit(self, X: NDArray, y: NDArray) -> Refitted:
+        """Select the columns and fit them."""
+        by_bic = steropes.InformationCriterion("bic")
+        lasso = clone(self.model).set_params(prior=steropes.Laplace(), cv=by_bic).fit(X, y)
+        self.selected_ = np.flatnonzero(lasso.coef_)
+        self.fitted_ = clone(self.model).fit(X[:, self.selected_], y)
+        return self
+
+    def predict(self, X: NDArray) -> NDArray:
+        """Predict means, which are probabilities of a logistic model."""
+        if is_classifier(self.model):
+            return np.asarray(self.fitted_.predict_proba(X[:, self.selected_])[:, 1])
+        return np.asarray(self.fitted_.predict(X[:, self.selected_]))
+
+
+def model_of(kind: str, p: int, refit: bool = False) -> Any:
     """Return a model by maximum likelihood, or a lasso for many covariates."""
+    if refit:
+        plain = steropes.LinearRegression if kind == "number" else steropes.LogisticRegression
+        return Refitted(plain())
     lasso = {} if p <= FEW else {"prior": steropes.Laplace(), "cv": FOLDS, "random_state": 0}
     own = steropes.LinearRegression if kind == "number" else steropes.LogisticRegression
     return own(**lasso)
 
 
 def nuisances(
-    X: NDArray, a: NDArray, y: NDArray, kind: str, fold: NDArray
+    X: NDArray, a: NDArray, y: NDArray, kind: str, fold: NDArray, refit: bool
 ) -> tuple[NDArray, NDArray]:
     """Cross-fit scores and means of both treatments."""
     p, n = X.shape[1] - 1, len(a)
     everybody = np.ones(n, dtype=bool)
-    score = cross_fit(model_of("event", p), X, a * 1.0, everybody, fold, "score").means[:, 0]
-    means = [
-        cross_fit(model_of(kind, p), X, y, a == t, fold, "outcome").means[:, 0] for t in (1, 0)
-    ]
+    model = model_of("event", p, refit)
+    score = cross_fit(model, X, a * 1.0, everybody, fold, "score").means[:, 0]
+    model = model_of(kind, p, refit)
+    means = [cross_fit(model, X, y, a == t, fold, "outcome").means[:, 0] for t in (1, 0)]
     return score, np.column_stack(means)
 
 
 def estimates(
-    rng: np.random.Generator, n: int, kind: str, p: int
+    rng: np.random.Generator, n: int, kind: str, p: int, refit: bool = False
 ) -> Iterator[tuple[str, str, float, float]]:
     """Yield the case, the method, its estimate and its error for one draw."""
     X, a, y, _ = draw(rng, n, kind, p)
     fold = make_folds(FOLDS, 1, a, None, n, 0)
-    right, wrong = nuisances(X, a, y, kind, fold), nuisances(X[:, :-1], a, y, kind, fold)
+    right = nuisances(X, a, y, kind, fold, refit)
+    wrong = nuisances(X[:, :-1], a, y, kind, fold, refit)
     for case, parts in CASES.items():
         score = (wrong if "score" in parts else right)[0]
         means = (wrong if "outcome" in parts else right)[1]
@@ -94,12 +121,14 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=1000)
     parser.add_argument("--covariates", type=int, default=FEW)
     parser.add_argument("--repeats", type=int, default=300)
+    parser.add_argument("--refit", action="store_true", help="refit the columns of a lasso")
     settings = parser.parse_args()
     for kind in ("number", "event"):
         truth = draw(np.random.default_rng(2**32), PEOPLE, kind, 2)[3]
         rows: list[tuple[str, str, float, float]] = []
         for k in range(settings.repeats):
-            rows += estimates(np.random.default_rng(k), settings.n, kind, settings.covariates)
+            rng = np.random.default_rng(k)
+            rows += estimates(rng, settings.n, kind, settings.covariates, settings.refit)
         found = pd.DataFrame(rows, columns=["models", "method", "estimate", "se"])
         table = []
         for (case, method), own in found.groupby(["models", "method"], sort=False):

@@ -69,7 +69,7 @@ class FittedProbability:
         information = self.Z.T @ (self.Z * (self.p * (1 - self.p))[:, None])
         of = person[self.rows]
         scores = [np.bincount(of, (self.y - self.p) * z, people) for z in self.Z.T]
-        return np.linalg.solve(information, np.array(scores)).T
+        return np.asarray(np.linalg.solve(information, np.array(scores)).T, np.float64)
 
     def cumulative(self, n: int) -> NDArray[np.float64]:
         """Sum the derivatives of log ratios over the rows before each of n rows, (n + 1, z)."""
