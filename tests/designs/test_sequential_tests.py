@@ -104,7 +104,7 @@ def test_a_statistic_that_equals_the_bound_is_no_signal():
     assert spent == pytest.approx(0.0539, abs=5e-5)
 
 
-def conditional_signals(bound, ratio=1.0, error=None, n=100_000):
+def conditional_signals(bound, ratio=1.0, error=None, n=60_000):
     """Simulate at which of 20 events a test against 20 historical events signals; 0 for never."""
     rng = np.random.default_rng(3)
     c, k = 20, np.arange(1, 21)
@@ -159,9 +159,9 @@ def test_sequentials_conditional_bound_has_another_historical_period():
 def test_a_calibrated_continuous_bound_keeps_its_error():
     found = continuous_poisson_bound(6, min_events=3, systematic_error=ERROR)
     rng = np.random.default_rng(2)
-    n, k = 100_000, np.arange(1, 61)
+    n, k = 50_000, np.arange(1, 51)
     rate = np.exp(rng.normal(ERROR.mean, ERROR.sd, n))
-    times = rng.exponential(1, (n, 60)).cumsum(axis=1) / rate[:, None]
+    times = rng.exponential(1, (n, 50)).cumsum(axis=1) / rate[:, None]
     ratio = np.where(times < k, times - k + k * np.log(k / times), 0.0)
     signal = (ratio >= found.bound) & (k >= 3) & (times <= 6)
     assert signal.any(axis=1).mean() == pytest.approx(0.05, abs=4 * np.sqrt(0.0475 / n))
