@@ -340,7 +340,10 @@ def test_combined_results_say_by_which_rules_each_archive_was_released(grid, tmp
     assert {*found["disclosure"]} == {f"database: {rules}, smallest count {LEAST[rules]}"}
     copied = tmp_path / "results.zip"
     copied.write_bytes(path.read_bytes())
-    assert {*combine_archives([copied], unblind=True)["disclosure"]} == {"database: not known"}
+    alone = combine_archives([copied], unblind=True)
+    assert {*alone["disclosure"]} == {"database: not known"}
+    # The exact results beside the archive have no part in it, so that it tells no more than this.
+    pd.testing.assert_frame_equal(alone.iloc[:, :-1], found.iloc[:, :-1])
 
 
 def test_results_that_are_withheld_take_no_part_in_combined_ones(grid):

@@ -77,6 +77,9 @@ class EvaluationPolicy:
         A Hessian covers all columns up to this number of them.
     max_full_hessian : int
         A Hessian covers all columns up to this number of them.
+    newton_share : float
+        Shorter steps are not evaluated if the slopes promise less than this share of the decrease
+        that they promised of the step before.
     likely_share : float
         A Hessian covers columns with slopes above this share of λ, since they may become
         nonzero soon.
@@ -108,6 +111,7 @@ class EvaluationPolicy:
 
     max_hessian_of_lane: int = 100
     max_full_hessian: int = 400
+    newton_share: float = 0.1
     likely_share: float = 0.6
     same_point: float = 1e-12
     max_weight_error: float = 10.0

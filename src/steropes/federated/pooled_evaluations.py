@@ -2,7 +2,8 @@
 
 A round transfers the loss and the gradient over all columns at a point and at shorter steps to it,
 and the Hessian at the point. A Newton step whose line search only halves the step therefore needs
-one round. All answers are kept.
+one round. Near the optimum, where full steps are accepted, the shorter steps are left out. All
+answers are kept.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ class Evaluations(ABC):
         self.known: list[KnownPoint] = []
         self._last: KnownPoint | None = None  # the point found last, which is requested most often
         self.base: KnownPoint | None = None  # the point of the last Hessian
+        self._decrease = 0.0  # that the slopes promised of the step to it
         self.wanted = np.empty(0, np.int64)  # columns of the last Hessian that was requested
 
     def value(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -111,6 +113,8 @@ class Evaluations(ABC):
                 at = self._ask(theta, wide, [])
         assert at.hessian is not None
         assert at.uncentred is not None
+        if self.base is not None and self.base is not at:
+            self._decrease = self._promised(at.theta)
         self.base = at
         place = np.searchsorted(at.columns, columns)
         return at.hessian[np.ix_(place, place)], at.uncentred[place]
@@ -132,10 +136,22 @@ class Evaluations(ABC):
         return None
 
     def _shorter(self, theta: np.ndarray) -> list[np.ndarray]:
-        """Return the points of shorter steps from the last Hessian's point towards θ."""
+        """Return the points of shorter steps from the last Hessian's point towards θ.
+
+        There are none where steps promise less and less, because full ones are then accepted: each
+        further number is one that sites disclose.
+        """
         if self.base is None:
             return []
+        if self._promised(theta) < EVALUATION.newton_share * self._decrease:
+            return []
         return [self.base.theta + t * (theta - self.base.theta) for t in self.shorter]
+
+    def _promised(self, theta: np.ndarray) -> float:
+        """Return the decrease of the loss that the slopes at the last Hessian's point promise."""
+        if self.base is None or self.base.gradient is None:
+            return np.inf
+        return abs(float(self.base.gradient @ (theta - self.base.theta)))
 
     def _columns(self) -> np.ndarray:
         """Return the covariates of the next Hessian, ascending."""
