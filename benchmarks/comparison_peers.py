@@ -8,7 +8,7 @@ in a process of its own that repeats the comparison after a first one of 500 peo
 is the interpreter that has the Python peers; R's MatchIt is called by ``Rscript``. A peer that is
 absent, fails or passes the limit of seconds is named with the reason. "steropes" makes the whole
 comparison (Table 1, balance, diagnostics, all effects with their errors), "parts" only the weights
-or pairs with their balance and the difference with its error. Of the peers MatchIt computes the
+or pairs and the difference with its error. Of the peers MatchIt computes the
 balance, and zEpid an error.
 """
 
