@@ -143,7 +143,7 @@ def compare_analyses(results: GridResults, *, draws: int = 1000, seed: int = 0) 
     >>> crude = StudyAnalysis(1, "crude", features=None, propensity=None, unadjusted=True)
     >>> controls = ControlSet(concepts=(81151, 78272, 4113008))
     >>> sources = CohortSources(table="cohort")
-    >>> spec = GridSpec(sources, (Question(1, 2, ()),), (crude,), controls)
+    >>> spec = GridSpec(sources, (Question(1, 2, (3,)),), (crude,), controls)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     results = run_grid(synthetic_database(600), spec, folder)
     >>> compare_analyses(results)["description"].tolist()
