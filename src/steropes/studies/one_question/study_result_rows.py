@@ -19,6 +19,7 @@ from steropes.studies.specifications.study_specification import (
     MAIN,
     MATCHED,
     OUTCOME,
+    OWN_SCORES,
     TARGET,
 )
 
@@ -203,7 +204,7 @@ def adjustment_lines(tables: Tables) -> list[dict[str, object]]:
     """Return the estimates of the alternative adjustments, if people have scores."""
     results = result_lines(tables)
     lines = []
-    for number, name in ALTERNATIVES.items():
+    for number, name in {**ALTERNATIVES, **OWN_SCORES}.items():
         if number in results:
             found = _effect(results[number])
             effect = {k: v for k, v in found.items() if k not in ("log_hr", "se")}

@@ -56,6 +56,7 @@ from steropes.studies.specifications.study_specification import (
     CRUDE,
     MAIN,
     MATCHED,
+    OWN_SCORES,
     risk_analyses,
 )
 
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
 __all__ = ["Published", "publish"]
 
 # The analyses in decreasing precedence of their counts.
-ORDER = (MAIN, MATCHED, CRUDE, *ALTERNATIVES)
+ORDER = (MAIN, MATCHED, CRUDE, *ALTERNATIVES, *OWN_SCORES)
 
 
 @dataclass(frozen=True)

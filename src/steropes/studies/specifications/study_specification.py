@@ -33,6 +33,7 @@ __all__ = [
     "LARGEST_WEIGHT",
     "MAIN",
     "MATCHED",
+    "OWN_SCORES",
     "risk_analyses",
     "study_roles",
     "study_sources",
@@ -42,16 +43,16 @@ __all__ = [
 TARGET, COMPARATOR, OUTCOME = 1, 2, 3  # ids of the cohorts
 ROLES = ("target", "comparator", "outcome")  # in the order of these ids
 MAIN, MATCHED, CRUDE = 1, 2, 3  # ids of the analyses
-SELECTED = 9  # id of the analysis with scores of its own
-# The other ways to adjust, by the ids of their analyses.
+# The other ways to adjust by the same scores, by the ids of their analyses.
 ALTERNATIVES = {
     4: "matched 1 to 10 at most, weighted",
     5: "within five strata of the score",
     6: "weighted as the target",
     7: "weighted as everybody",
     8: "weighted by overlap",
-    SELECTED: "matched by selected covariates (hdPS)",
 }
+# The ways to adjust by scores of their own.
+OWN_SCORES = {9: "matched by selected covariates (hdPS)"}
 FIRST_RISK = 101  # id of the analysis of the first of the times of risks
 LARGEST_WEIGHT = 10.0
 # Sex, age group, year of the start, and each concept that is recorded in the long window.
@@ -160,7 +161,7 @@ def _analyses(s: StudySettings, covariates: tuple[int, ...]) -> tuple[StudyAnaly
         StudyAnalysis(6, ALTERNATIVES[6], estimand="att", **by_weight),
         StudyAnalysis(7, ALTERNATIVES[7], estimand="ate", **by_weight),
         StudyAnalysis(8, ALTERNATIVES[8], estimand="ato", **by_weight),
-        *_selected(s, StudyAnalysis(SELECTED, match=pairs, outcome_model=within, **scored)),
+        *_selected(s, StudyAnalysis(9, match=pairs, outcome_model=within, **scored)),
         *(
             StudyAnalysis(
                 number,
@@ -179,4 +180,4 @@ def _selected(s: StudySettings, matched: StudyAnalysis) -> tuple[StudyAnalysis, 
     if s.selected_confounders is None:
         return ()
     chosen = SelectedConfounders(s.selected_confounders)
-    return (replace(matched, description=ALTERNATIVES[SELECTED], selection=chosen),)
+    return (replace(matched, description=OWN_SCORES[matched.id], selection=chosen),)
