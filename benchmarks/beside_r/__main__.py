@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from .estimates_comparison import answers_of_r, compare_estimates, draw_estimate
 from .r_programs import RAbsent, install_packages, r_versions
 from .study_batches import compare_studies, read_results, stored_study
 from .table_comparison import StudyComparison, summary_lines
+from .times_comparison import FAMILIES, time_fits
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False
@@ -136,6 +138,22 @@ def descriptive(
     _show_versions("CohortIncidence", "Characterization", "FeatureExtraction")
     seeds = range(seed_start, seed_start + count)
     _studies(compare_studies(DESCRIPTIVE, seeds, people, 4, folder, results), results)
+
+
+@app.command()
+def times(
+    rows: Annotated[int, typer.Option(help="Number of people.")] = 20_000,
+    columns: Annotated[int, typer.Option(help="Number of covariates.")] = 4000,
+    folds: Annotated[int, typer.Option(help="Folds of cross-validation; 0 for none.")] = 10,
+    family: Annotated[str | None, typer.Option(help="Family of all fits.")] = None,
+) -> None:
+    """Time one fit and cross-validation of Cyclops and of this library, on one thread."""
+    _show_versions("Cyclops")
+    print(f"{rows:,} × {columns:,}, {date.today()}")
+    print("| task | R | steropes | ratio | R's objective above ours |\n|---|---:|---:|---:|---:|")
+    families = FAMILIES if family is None else (family,)
+    for found in time_fits(rows, columns, families, folds):
+        print(found.as_row(), flush=True)
 
 
 @app.command()
