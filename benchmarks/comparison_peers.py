@@ -1,10 +1,12 @@
-"""Comparisons of groups beside MatchIt, psmpy, causallib, zEpid and DoWhy, in one run.
+"""Comparisons of groups beside MatchIt, psmpy, causallib, zEpid, DoubleML and DoWhy, in one run.
 
     python -m benchmarks.comparison_peers [--n 8000 --p 20 --python PYTHON --limit 300]
 
 draws one table of people and compares its groups by pairs of the score ("matching"), weights of
-the score ("weights") and both models ("aipw") with steropes and every peer that is installed, each
-in a process of its own that repeats the comparison after a first one of 500 people. ``--python``
+the score ("weights"), both models ("aipw") and both models as lassos cross-fitted in ten folds
+("lasso", beside "one_lasso", the score alone with ten folds) with steropes and every peer that is
+installed, each in a process of its own that repeats the comparison after a first one of 500 people.
+``--python``
 is the interpreter that has the Python peers; R's MatchIt is called by ``Rscript``. A peer that is
 absent, fails or passes the limit of seconds is named with the reason. "steropes" makes the whole
 comparison (Table 1, balance, diagnostics, all effects with their errors), "parts" only the weights
@@ -26,6 +28,7 @@ import time
 import warnings
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,7 +37,9 @@ PROGRAMS = {
     "matching": ["steropes", "parts", "MatchIt", "psmpy", "dowhy"],
     "weights": ["steropes", "parts", "causallib", "zepid", "dowhy"],
     "aipw": ["steropes", "parts", "causallib", "zepid"],
+    "lasso": ["one_lasso", "parts", "doubleml"],
 }
+OURS = ("steropes", "parts", "one_lasso")
 ABSENT = 3  # exit status
 FIRST = 500  # people of a first comparison, which imports and compiles
 
@@ -71,6 +76,10 @@ def parts(task: str, table: pd.DataFrame, names: list[str]) -> float:
     from steropes.designs import DoublyRobust, Matching, PropensityWeights, compare_means
 
     X, a, y = table[names], table["drug"], table["y"]
+    if task == "lasso":
+        score, outcome = lassos()
+        model = DoublyRobust(treatment_model=score, outcome_model=outcome, folds=10).fit(X, a, y)
+        return float(model.effects_["estimate"].iloc[0])
     if task == "aipw":
         model = DoublyRobust(method="aipw", folds=1).fit(X, a, y)
         return float(model.effects_["estimate"].iloc[0])
@@ -81,6 +90,33 @@ def parts(task: str, table: pd.DataFrame, names: list[str]) -> float:
         model = PropensityWeights(estimand="ate").fit(X, a)
         found = compare_means(y, a, model.weights_, weight_model=model)
     return float(found["estimate"].iloc[2])
+
+
+def lassos() -> tuple[Any, Any]:
+    """Models of the treatment and of the outcome with variances chosen by ten folds."""
+    from steropes import Laplace, LinearRegression, LogisticRegression
+
+    settings: dict[str, Any] = {"prior": Laplace(), "cv": 10, "random_state": 0}
+    return LogisticRegression(**settings), LinearRegression(**settings)
+
+
+def one_lasso(task: str, table: pd.DataFrame, names: list[str]) -> float:
+    """One lasso fit of steropes with ten folds, in whose multiples the others are measured."""
+    model = lassos()[0].fit(table[names], table["drug"])
+    return float(np.count_nonzero(model.coef_))
+
+
+def doubleml(task: str, table: pd.DataFrame, names: list[str]) -> float:
+    """The interactive regression model with lassos of scikit-learn."""
+    from doubleml import DoubleMLData, DoubleMLIRM
+    from sklearn.linear_model import LassoCV, LogisticRegressionCV
+
+    score = LogisticRegressionCV(penalty="l1", solver="saga", cv=10, max_iter=1000)
+    data = DoubleMLData.from_arrays(
+        table[names].to_numpy(), table["y"].to_numpy(), table["drug"].to_numpy()
+    )
+    model = DoubleMLIRM(data, ml_g=LassoCV(cv=10), ml_m=score, n_folds=10)
+    return float(model.fit().coef[0])
 
 
 def psmpy(task: str, table: pd.DataFrame, names: list[str]) -> float:
@@ -147,13 +183,14 @@ def dowhy(task: str, table: pd.DataFrame, names: list[str]) -> float:
 def work(name: str, task: str, folder: Path) -> None:
     """Compare in this process and print the estimate, seconds and memory as JSON."""
     sys.path.remove(str(Path(__file__).parent))  # has modules with common names
-    package = {"parts": "steropes"}.get(name, name)
+    package = {"parts": "steropes", "one_lasso": "steropes"}.get(name, name)
     try:
         importlib.import_module(package)
     except ModuleNotFoundError:
         sys.exit(ABSENT)
     warnings.simplefilter("ignore")
-    compare = {f.__name__: f for f in (steropes, parts, psmpy, causallib, zepid, dowhy)}[name]
+    programs = (steropes, parts, one_lasso, doubleml, psmpy, causallib, zepid, dowhy)
+    compare = {f.__name__: f for f in programs}[name]
     with np.load(folder / "people.npz") as columns:
         table = pd.DataFrame({column: columns[column] for column in columns.files}, copy=False)
     names = [column for column in table if column.startswith("x")]
@@ -177,7 +214,7 @@ def called(name: str, task: str, folder: Path, given: argparse.Namespace) -> dic
         script = Path(__file__).with_suffix(".R")
         command = ["Rscript", str(script), str(folder / "people.csv"), str(folder / "first.csv")]
     else:
-        python = sys.executable if name in ("steropes", "parts") else given.python
+        python = sys.executable if name in OURS else given.python
         command = [python, __file__, "--work", name, "--task", task, "--folder", str(folder)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=given.limit)
@@ -224,7 +261,7 @@ def main() -> None:
                 if isinstance(found, str):
                     print(f"| {task} | {program} | {found} | | | | |", flush=True)
                     continue
-                own = found["processor"] if program == "steropes" else own
+                own = found["processor"] if program in ("steropes", "one_lasso") else own
                 memory = f"{found['memory']:.2f}" if "memory" in found else ""
                 print(
                     f"| {task} | {program} {found['version']} | {found['processor']:.2f} "

@@ -403,6 +403,9 @@ def test_specification_is_printed_as_a_table(months, tmp_path):
     found.write_report(page)
     text = page.read_text(encoding="utf-8")
     assert "Adults of the register" in text
+    assert "Who starts which strategy when" in text
+    starts = months[months["eligible"] == 1].groupby("period")["treatment"].agg(["sum", "count"])
+    assert found.positivity["treatment"].sum() == starts["sum"].sum()
     assert "Who is censored when" in text
 
 

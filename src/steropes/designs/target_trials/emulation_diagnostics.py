@@ -13,7 +13,7 @@ from steropes.data.diagnostic_limits import FAILED_DRAWS
 from steropes.designs.target_trials.sequential_trial_rows import TrialSequence
 
 __all__ = ["LARGEST_WEIGHT", "Row", "censoring_table", "diagnostics_table", "of_draws",
-           "of_optimum", "of_weights"]  # fmt: skip
+           "of_optimum", "of_weights", "positivity_table"]  # fmt: skip
 
 # Weights that are larger let one person-interval stand for a thousand.
 LARGEST_WEIGHT = 1000.0

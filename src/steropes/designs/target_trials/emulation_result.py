@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -55,6 +55,9 @@ class EmulatedTrial(TextInHtml):
         The effect that is estimated, and the one that is not, in one sentence each.
     models : dict
         Fitted models by name.
+    positivity : DataFrame
+        Of a sequence of trials: how many people follow each strategy, by the ``period`` in which
+        trials start (``treatment``, ``no_treatment``). Empty for other designs.
 
     See Also
     --------
@@ -87,6 +90,7 @@ class EmulatedTrial(TextInHtml):
     protocol: pd.DataFrame
     estimand: str
     models: Mapping[str, Any]
+    positivity: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __repr__(self) -> str:
         """Return the estimand, the effects, and the diagnostics that failed."""
@@ -144,6 +148,11 @@ class EmulatedTrial(TextInHtml):
             f'<ul class="failed">{failures}</ul>' if failures else "<p>All diagnostics passed.</p>",
             _html(self.diagnostics), "<h2>Weights by time</h2>", _html(self.weights),
             "<h2>Who is censored when</h2>", _html(self.censoring),
+            *(
+                ["<h2>Who starts which strategy when</h2>", _html(self.positivity)]
+                if len(self.positivity)
+                else []
+            ),
         ]  # fmt: skip
         body = "\n".join(parts)
         head = f'<meta charset="utf-8"><title>Emulated target trial</title><style>{STYLE}</style>'

@@ -23,6 +23,7 @@ from steropes.designs.target_trials.emulation_diagnostics import (
     of_optimum,
     of_positivity,
     of_weights,
+    positivity_table,
 )
 from steropes.designs.target_trials.emulation_result import EmulatedTrial
 from steropes.designs.target_trials.marginal_risks import (
@@ -317,7 +318,7 @@ def result_of(estimates: Estimates, refit: Refit, trial: TargetTrial | None) -> 
         censoring=_censoring(trials), diagnostics=diagnostics_table([*checks, *of_optimum(model)]),
         protocol=protocol_table(trial, emulated_protocol(settings, trials)),
         estimand=estimand_words(settings.effect, settings.standardize_to),
-        models={"outcome": model},
+        models={"outcome": model}, positivity=positivity_table(trials),
     )  # fmt: skip
 
 
