@@ -54,6 +54,7 @@ def case_tables(
     """
     rows: Rows = {name: [] for name in TABLES}
     references: list[pd.DataFrame] = []
+    known: dict[tuple[int, int, int], pd.DataFrame] = {}  # Outcomes are shared by all targets.
     for description in described:
         key = {"setting_id": _setting_id(description)}
         rows["c_settings"].append({**key, **_settings(description)})
@@ -64,7 +65,10 @@ def case_tables(
             if len(entries[target]) < description.least_targets:
                 continue
             for place, outcome in enumerate(description.outcomes):
-                cases, excluded = _cases(db, description, place, entries[target], cohorts)
+                asked = (outcome, description.washouts[place], description.at_target.prior_days)
+                if asked not in known:
+                    known[asked] = _washed(db, cohorts, *asked)
+                cases, excluded = _cases(description, asked[1], entries[target], known[asked])
                 if len(cases) < description.least_cases:
                     continue
                 of = {"target_cohort_id": target, "outcome_cohort_id": outcome}
@@ -134,30 +138,21 @@ def _analyses(description: CaseDescription) -> list[dict[str, object]]:
     return found
 
 
-def _cases(
-    db: OmopDatabase,
-    description: CaseDescription,
-    place: int,
-    entries: pd.DataFrame,
-    cohorts: CohortTable,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return entries of a target with their first outcome at risk, and those with an earlier one.
+def _washed(
+    db: OmopDatabase, cohorts: CohortTable, outcome: int, washout: int, prior: int
+) -> pd.DataFrame:
+    """Return the observed outcomes of all people, as ``person_id`` and ``day`` from 1970.
 
     An outcome counts if none began in its washout, after the days of observation that are required.
     """
-    washout, prior = description.washouts[place], description.at_target.prior_days
-    targets = entries[["person_id", "start", "time_in_cohort"]].assign(row=np.arange(len(entries)))
-    begin, end = (
-        f"t.start + {'t.time_in_cohort + ' if anchor == 'end' else ''}{day}"
-        for anchor, day in (
-            (description.start_anchor, description.start), (description.end_anchor, description.end)
-        )
-    )  # fmt: skip
+    chosen = cohorts.only(outcome)
+    if not len(chosen):
+        return pd.DataFrame({"person_id": np.zeros(0, np.int64), "day": np.zeros(0, np.int64)})
     with db.workspace() as work:
-        cohorts.only(description.outcomes[place]).place(work, OUTCOMES)
-        work.connection.register("case_targets", targets)
-        work.run(
-            "CREATE TEMP TABLE washed AS SELECT subject_id AS person_id, cohort_start_date AS day "
+        chosen.place(work, OUTCOMES)
+        return work.frame(
+            "SELECT subject_id AS person_id, "
+            "(cohort_start_date - DATE '1970-01-01')::BIGINT AS day "
             "FROM (SELECT *, cohort_start_date - lag(cohort_start_date) OVER (PARTITION BY "
             f"subject_id ORDER BY cohort_start_date) AS gap FROM {OUTCOMES}) "
             f"JOIN {observation_periods(db)} op ON op.person_id = subject_id "
@@ -166,22 +161,37 @@ def _cases(
             f"WHERE (gap IS NULL OR gap >= {washout}) "
             f"AND cohort_start_date - op.observation_period_start_date::DATE >= {prior}"
         )
-        joined = (
-            "FROM (SELECT row, person_id, start::DATE AS start, time_in_cohort::INTEGER AS "
-            "time_in_cohort FROM case_targets) t JOIN washed o USING (person_id)"
+
+
+def _cases(
+    description: CaseDescription, washout: int, entries: pd.DataFrame, washed: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return entries of a target with their first outcome at risk, and those with an earlier one.
+
+    Parameters
+    ----------
+    washed : DataFrame
+        The outcomes that count; see `_washed`.
+    """
+    start = pd.to_datetime(entries["start"]).to_numpy("datetime64[D]").astype(np.int64)
+    days = entries["time_in_cohort"].to_numpy(np.int64)
+    begin, end = (
+        start + (days if anchor == "end" else 0) + day
+        for anchor, day in (
+            (description.start_anchor, description.start), (description.end_anchor, description.end)
         )
-        found = work.frame(
-            f"SELECT t.row, min(o.day) AS outcome {joined} WHERE o.day BETWEEN {begin} AND {end} "
-            "GROUP BY t.row ORDER BY t.row"
-        )
-        before = work.frame(
-            f"SELECT DISTINCT t.row {joined} WHERE o.day BETWEEN t.start - {washout} "
-            "AND t.start - 1 ORDER BY t.row"
-        )
-        work.connection.unregister("case_targets")
-    cases = entries.iloc[found["row"].to_numpy(np.int64)].reset_index(drop=True)
-    cases = cases.assign(outcome=found["outcome"].to_numpy())
-    return cases, entries.iloc[before["row"].to_numpy(np.int64)].reset_index(drop=True)
+    )  # fmt: skip
+    targets = pd.DataFrame(
+        {"person_id": entries["person_id"].to_numpy(), "row": np.arange(len(entries)),
+         "start": start, "begin": begin, "end": end}
+    )  # fmt: skip
+    both = targets.merge(washed, on="person_id")
+    first = both[both["day"].between(both["begin"], both["end"])].groupby("row")["day"].min()
+    early = both[both["day"].between(both["start"] - washout, both["start"] - 1)]["row"].unique()
+    cases = entries.iloc[first.index.to_numpy(np.int64)].reset_index(drop=True)
+    outcome = first.to_numpy(np.int64).astype("datetime64[D]").astype("datetime64[us]")
+    cases = cases.assign(outcome=outcome)
+    return cases, entries.iloc[np.sort(early.astype(np.int64))].reset_index(drop=True)
 
 
 def _add_group(
