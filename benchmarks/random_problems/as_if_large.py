@@ -64,7 +64,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
             "subproblem.max_support_share": 2.0, "subproblem.max_part_share": 1.0,
         },
     }),
-    (0.8, {"solve.subproblem.preconditioners.partial_cholesky": {
+    (0.8, {"solve.subproblem.preconditioners.tiled_cholesky": {
         "TILE_COLUMNS": 5, "PARALLEL_STRIPES": 3, "VECTORS_PER_TASK": 2,
     }}),
     (0.5, {"solve.solver_constants": {"subproblem.preconditioner.max_factor_columns": 12}}),

@@ -9,7 +9,7 @@ from benchmarks.random_problems.as_if_large import GROUPS, as_if_large, drawn
 from benchmarks.random_problems.check import judge
 from benchmarks.random_problems.draw import draw
 
-from steropes.solve.subproblem.preconditioners.partial_cholesky import Cholesky
+from steropes.solve.subproblem.preconditioners.tiled_cholesky import Cholesky
 
 
 def _thresholds():

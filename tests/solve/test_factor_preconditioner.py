@@ -8,8 +8,8 @@ import pytest
 from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.subproblem.dense_reduced_hessian import DenseReducedHessian
 from steropes.solve.subproblem.preconditioners.factor_preconditioner import FactorPreconditioner
-from steropes.solve.subproblem.preconditioners.partial_cholesky import Cholesky
 from steropes.solve.subproblem.preconditioners.preconditioner_choice import PreconditionerCache
+from steropes.solve.subproblem.preconditioners.tiled_cholesky import Cholesky
 
 
 def positive(rng, k):

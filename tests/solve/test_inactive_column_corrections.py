@@ -10,7 +10,7 @@ from steropes.solve.subproblem.preconditioners.inactive_column_corrections impor
     COLUMNS_TOGETHER,
     InactiveColumnsCache,
 )
-from steropes.solve.subproblem.preconditioners.partial_cholesky import TILE_COLUMNS, Cholesky
+from steropes.solve.subproblem.preconditioners.tiled_cholesky import TILE_COLUMNS, Cholesky
 
 
 def unit_diagonal(rng, n):

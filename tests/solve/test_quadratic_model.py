@@ -8,7 +8,7 @@ from steropes.solve.subproblem import DenseReducedHessian, LowRank, QuadraticMod
 from steropes.solve.subproblem import model_minimisation as search_module
 from steropes.solve.subproblem.conjugate_gradients import support_steps
 from steropes.solve.subproblem.coordinate_sweeps import SingleSweeps
-from steropes.solve.subproblem.preconditioners.partial_cholesky import Cholesky
+from steropes.solve.subproblem.preconditioners.tiled_cholesky import Cholesky
 from steropes.solve.subproblem.subproblem_constants import SubproblemPolicy
 
 

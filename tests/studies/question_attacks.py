@@ -16,7 +16,7 @@ from tests.studies.conftest import TinyOmop
 from tests.studies.count_attacks import ANY, judged
 from tests.studies.release_attacker import ARMS, Unknowns, cell_range
 
-from steropes.designs.effects.arm_summaries import DAYS_PER_YEAR
+from steropes.designs.effects.events_and_curves_by_arm import DAYS_PER_YEAR
 from steropes.studies import StudySettings, comparative_study
 from steropes.studies.disclosure import share_unit
 from steropes.studies.disclosure.disclosive_digit_rounding import log_unit

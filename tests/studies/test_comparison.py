@@ -16,7 +16,7 @@ from steropes.studies.cohorts import (
     compare_cohorts,
     study_population,
 )
-from steropes.studies.cohorts.inclusion_rules import PersonData
+from steropes.studies.cohorts.two_cohort_entry_rules import PersonData
 
 T, C, OUT, NEST = 1, 2, 3, 4
 OPEN = {"both": "keep all", "first_only": False, "washout_days": 0, "common_period": False}

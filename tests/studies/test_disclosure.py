@@ -47,7 +47,7 @@ from steropes.studies.disclosure import (
 from steropes.studies.execution.resumable_steps import run_in_processes
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.release.one_question_release import publish
-from steropes.studies.report.study_findings import checks
+from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_page_pictures import study_pictures
 from steropes.studies.report.study_report import study_page
 from steropes.studies.single_studies.study_terminal import print_study

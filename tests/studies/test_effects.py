@@ -8,8 +8,8 @@ import pytest
 
 from steropes.designs import OutcomeModel, estimate_effect
 from steropes.designs.effects import detectable_ratio
-from steropes.designs.effects.arm_summaries import arm_curves, incidence_rates
 from steropes.designs.effects.effect_estimate import reason_without_estimate
+from steropes.designs.effects.events_and_curves_by_arm import arm_curves, incidence_rates
 
 
 def people(treated, time, event):

@@ -22,7 +22,7 @@ from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.formatting.released_numbers import decimals, p_value, shown_value
 from steropes.studies.release.one_question_release import publish
-from steropes.studies.report.study_findings import checks
+from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_page_pictures import study_pictures
 from steropes.studies.report.study_page_tables import found, risk_period
 from steropes.studies.report.study_report import study_page

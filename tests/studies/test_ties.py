@@ -10,7 +10,7 @@ from steropes.designs.propensity.tied_scores import tie_keys, tied_share, try_ti
 from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, demo_database
 from steropes.studies.release.one_question_release import publish
-from steropes.studies.report.study_findings import checks
+from steropes.studies.report.study_checks import checks
 
 IDS = np.random.default_rng(0).choice(10**9, 400, replace=False)
 SCORE = expit(np.random.default_rng(1).integers(0, 6, 400).astype(float))

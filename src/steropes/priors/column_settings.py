@@ -1,4 +1,4 @@
-"""Settings of priors that can have an entry for each column of X, and the columns left out."""
+"""Settings of priors, one number or one for each column of X, and the unpenalised columns."""
 
 from __future__ import annotations
 

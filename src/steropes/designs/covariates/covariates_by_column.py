@@ -1,4 +1,4 @@
-"""Covariates of people by columns."""
+"""The covariates of people, stored column by column, with statistics of each column."""
 
 from __future__ import annotations
 

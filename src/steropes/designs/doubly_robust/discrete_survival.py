@@ -1,4 +1,4 @@
-"""Risks by day under two treatments, with influence functions on intervals.
+"""Risks by day under two treatments, and their influence functions by interval of days.
 
 With hazards h_l(k | a, W) of the causes l, the probability G(k−) to be uncensored before interval k
 is over, event-free survival S and risks F_j(t) = Σ S(k − 1) h_j(k), a person's contribution to the

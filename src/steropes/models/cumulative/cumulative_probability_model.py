@@ -30,7 +30,7 @@ from ...solve.separation.separation_with_nuisance import refuse_unidentifiable_c
 from ..estimators.logistic_regression import LogisticRegression
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.accessors import accessor
-from ..fitting.formula_fits import outcome_of_table
+from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.ordinal_outcomes import read_new_outcome, read_outcome
 from ..fitting.progress_messages import Progress
 from ..fitting.row_arguments import FitInputs

@@ -9,7 +9,7 @@ import numpy as np
 from ...data import check_exposure, check_offset, check_response, check_weights, refuse_other_order
 from ...data.input_types import VectorLike
 from ...errors import DataError
-from ..fitting.formula_fits import outcome_of_table
+from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import MatrixLike
 from .fits_with_row_arguments import fit_with_exposure

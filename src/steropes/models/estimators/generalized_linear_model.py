@@ -12,7 +12,7 @@ from ...priors import Prior
 from ..checks.check_accessors import GeneralizedChecks
 from ..effects.effect_accessors import MeanEffects
 from ..fitting.accessors import accessor
-from ..fitting.formula_fits import outcome_of_table
+from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from ..fitting.sklearn_base import RegressorMixin
 from .penalized_model import PenalizedModel

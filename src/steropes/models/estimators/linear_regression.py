@@ -14,7 +14,7 @@ from ...infer.profile_fits import FromObjective
 from ...infer.response_distributions import NormalResponse
 from ...likelihoods import Likelihood, LinearLikelihood
 from ..families.response_families import LINEAR
-from ..fitting.formula_fits import outcome_of_table
+from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import MatrixLike
 from .generalized_linear_model import GeneralizedLinearModel

@@ -21,7 +21,7 @@ from ..families.performance_measures import share_correct
 from ..families.response_families import LOGISTIC
 from ..fitting.accessors import accessor
 from ..fitting.class_weights import weigh_classes
-from ..fitting.formula_fits import outcome_of_table
+from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, ClassWeight, Device, MatrixLike, Seed, Solver
 from ..fitting.sklearn_base import ClassifierMixin

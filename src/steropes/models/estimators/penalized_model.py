@@ -15,9 +15,9 @@ from ..effects.effect_accessors import Effects
 from ..fitting.accessors import accessor, missing_attribute
 from ..fitting.copying_and_pickling import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from ..fitting.default_standard_errors import has_fractional_weights
+from ..fitting.fit_inputs_from_tables import ROWS, read_fit_table
 from ..fitting.fit_steps import Estimator
 from ..fitting.fitted_variables import values_of_columns
-from ..fitting.formula_fits import ROWS, read_fit_table
 from ..fitting.model_display import fit_html, fit_mimebundle, fit_text
 from ..fitting.row_arguments import FitInputs, refuses_other_rows
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver

@@ -23,7 +23,7 @@ from ...solve import Fit
 from ..checks.check_accessors import GroupedChecks
 from ..families.survival_families import POOLED
 from ..fitting.accessors import accessor
-from ..fitting.formula_fits import outcome_of_table
+from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.interval_event_checks import refuse_empty_intervals, refuse_empty_splits
 from ..fitting.progress_messages import Progress
 from ..fitting.row_arguments import FitInputs

@@ -17,8 +17,8 @@ from ...infer.baseline_hazard import Baseline
 from ...likelihoods import CoxLikelihood
 from ...priors import Prior
 from ...solve import Fit
+from .fit_inputs_from_tables import outcome_of_table
 from .fit_steps import Estimator
-from .formula_fits import outcome_of_table
 from .row_arguments import FitInputs
 from .setting_types import MatrixLike
 from .time_varying_effects import StepEffects

@@ -15,7 +15,7 @@ from ...errors import DataError
 from ...fit.shards import ShardedDesign
 from ..estimators.penalized_model import PenalizedModel
 from ..families.performance_measures import share_correct
-from ..fitting.formula_fits import outcome_of_table
+from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.multinomial_inputs import read_class_offset
 from ..fitting.setting_types import MatrixLike
 from ..fitting.sklearn_base import ClassifierMixin

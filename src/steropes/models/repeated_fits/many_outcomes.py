@@ -27,7 +27,7 @@ from ...infer import refuse_separated, refuse_undetermined
 from ...priors import JointPrior
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.default_standard_errors import has_fractions, name_errors
-from ..fitting.formula_fits import without_formula
+from ..fitting.fit_inputs_from_tables import without_formula
 from ..fitting.progress_messages import Progress
 from ..fitting.row_arguments import FitInputs as FitInputs
 from ..fitting.setting_checks import numerical_settings

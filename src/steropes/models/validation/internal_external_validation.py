@@ -19,8 +19,8 @@ from ...data.vector_checks import check_offset, label_strata
 from ...errors import DataError, SeparationError
 from ..families.family import Family, ValidationData
 from ..families.performance_measures import performance
+from ..fitting.fit_inputs_from_tables import rows_of_table
 from ..fitting.fit_steps import Estimator
-from ..fitting.formula_fits import rows_of_table
 from ..fitting.multinomial_inputs import read_class_offset
 from ..fitting.setting_types import MatrixLike
 from .internal_validation import refuse_without_measures, without_prior

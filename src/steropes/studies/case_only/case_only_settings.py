@@ -9,7 +9,7 @@ from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import Count, Day, Days, Listed, Offset, YesNo
 from steropes.errors import DataError, listed
 from steropes.studies.cohorts.cohort_sources import CohortSources
-from steropes.studies.settings.concept_ids import ConceptId
+from steropes.studies.settings.concept_id_type import ConceptId
 
 __all__ = ["Design", "OmopCaseOnly"]
 

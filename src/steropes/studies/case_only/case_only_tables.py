@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.case_only.case_only_settings import OmopCaseOnly
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.cohorts.inclusion_rules import PersonData, days
 from steropes.studies.cohorts.private_people_frame import People
+from steropes.studies.cohorts.two_cohort_entry_rules import PersonData, days
 from steropes.studies.database.omop import OmopDatabase
 
 __all__ = ["CaseOnlyTables", "case_only_tables"]

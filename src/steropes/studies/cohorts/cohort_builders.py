@@ -14,7 +14,7 @@ from steropes.studies.database.concept_domain_hints import domain_hint
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.irregular_rows import irregular_eras, last_day
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
-from steropes.studies.settings.concept_ids import ConceptId
+from steropes.studies.settings.concept_id_type import ConceptId
 
 __all__ = ["ConceptSet", "Indication", "condition_cohorts", "drug_era_cohorts", "read_cohorts"]
 

@@ -16,7 +16,8 @@ from steropes.designs.values.dates_and_ages import AgeRule
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
-from steropes.studies.cohorts.inclusion_rules import (
+from steropes.studies.cohorts.private_people_frame import People, rules_of_run
+from steropes.studies.cohorts.two_cohort_entry_rules import (
     NEVER,
     InclusionRule,
     PersonData,
@@ -34,11 +35,10 @@ from steropes.studies.cohorts.inclusion_rules import (
     within_ages,
     within_study_dates,
 )
-from steropes.studies.cohorts.private_people_frame import People, rules_of_run
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.observation_periods import DATED, WITH_PERSON
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.settings.concept_ids import ConceptId
+from steropes.studies.settings.concept_id_type import ConceptId
 
 __all__ = ["Comparison", "ComparisonRules", "compare_cohorts"]
 

@@ -35,7 +35,7 @@ from steropes.studies.cohorts.study_population import PopulationRules
 from steropes.studies.cohorts.time_at_risk import Anchor, TimeAtRisk
 from steropes.studies.comparative.confounder_selection_settings import SelectedConfounders
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.settings.concept_ids import ConceptId
+from steropes.studies.settings.concept_id_type import ConceptId
 
 __all__ = ["BalanceFilter", "Outcome", "Question", "StudyAnalysis"]
 

@@ -42,7 +42,7 @@ from steropes.studies.database.irregular_rows import (
     unknown_ages,
 )
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.settings.concept_ids import ConceptId
+from steropes.studies.settings.concept_id_type import ConceptId
 
 __all__ = ["AGE", "FeatureRules", "Features", "extract_features"]
 

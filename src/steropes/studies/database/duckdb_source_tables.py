@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
-from steropes.studies.database.sources.column_types import conformed, date_or_null
+from steropes.studies.database.sources.column_type_conversion import conformed, date_or_null
 from steropes.studies.database.sources.table_source import (
     Condition,
     Layout,

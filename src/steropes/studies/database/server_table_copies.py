@@ -17,7 +17,7 @@ from steropes.errors import DataError
 from steropes.studies._optional_packages import need
 from steropes.studies.database.duckdb_source_tables import close_scratch, scratch_database
 from steropes.studies.database.server_registry import DIALECTS
-from steropes.studies.database.sources.column_types import conformed
+from steropes.studies.database.sources.column_type_conversion import conformed
 from steropes.studies.database.sources.server_address import Address
 from steropes.studies.database.sources.server_connection import Server
 from steropes.studies.database.sources.sql_dialects import Column, Dialect, Table

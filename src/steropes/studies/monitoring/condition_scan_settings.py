@@ -23,7 +23,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.settings.concept_ids import ConceptId
+from steropes.studies.settings.concept_id_type import ConceptId
 
 __all__ = ["OmopTreeScan"]
 

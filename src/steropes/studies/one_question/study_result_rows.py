@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.designs.effects.arm_summaries import DAYS_PER_YEAR, poisson_rate
+from steropes.designs.effects.events_and_curves_by_arm import DAYS_PER_YEAR, poisson_rate
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.disclosure.released_table_rows import cell
 from steropes.studies.disclosure.small_cell_suppression import Bound, small, total

@@ -11,7 +11,7 @@ import pandas as pd
 
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import Curves, ResultTable, present
-from steropes.designs.effects.arm_summaries import arm_curves
+from steropes.designs.effects.events_and_curves_by_arm import arm_curves
 from steropes.designs.propensity.propensity_model import Propensity
 from steropes.designs.propensity.tied_scores import TieOrders
 from steropes.studies.cohorts.private_people_frame import People

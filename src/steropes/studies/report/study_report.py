@@ -31,7 +31,7 @@ from steropes.studies.formatting.released_numbers import (
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.page_parts import KeyNumber, Rows
 from steropes.studies.report.record_pe import checklist_text
-from steropes.studies.report.study_findings import checks, hidden
+from steropes.studies.report.study_checks import checks, hidden
 from steropes.studies.report.study_json_and_csv import study_json, study_numbers, study_tables
 from steropes.studies.report.study_page_pictures import PICTURES, study_pictures
 from steropes.studies.report.study_page_tables import (

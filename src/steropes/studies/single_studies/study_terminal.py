@@ -20,7 +20,7 @@ from steropes.studies.formatting.released_numbers import (
 )
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.missing_estimates import missing_of_study, missing_sentences
-from steropes.studies.report.study_findings import checks
+from steropes.studies.report.study_checks import checks
 from steropes.studies.report.terminal_tables import simple_table
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from steropes.studies.comparative.grid_questions_and_analyses import (
 )
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
-from steropes.studies.settings.concept_ids import ConceptId
+from steropes.studies.settings.concept_id_type import ConceptId
 from steropes.studies.specifications.positive_controls import PositiveControls
 
 __all__ = ["CohortSources", "ControlSet", "Exclusion", "GridSpec", "RiskWindow"]

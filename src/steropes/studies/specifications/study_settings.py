@@ -31,7 +31,7 @@ from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.cohorts.design_settings import read_settings
 from steropes.studies.cohorts.time_at_risk import TimeAtRisk
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
-from steropes.studies.settings.concept_ids import ConceptId
+from steropes.studies.settings.concept_id_type import ConceptId
 from steropes.studies.settings.schema_generation import schema_of
 from steropes.studies.specifications.grid_specification import ControlSet
 

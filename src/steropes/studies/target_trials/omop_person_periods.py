@@ -10,8 +10,14 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.cohorts.inclusion_rules import NEVER, PersonData, Rows, days, within_ages
 from steropes.studies.cohorts.private_people_frame import People
+from steropes.studies.cohorts.two_cohort_entry_rules import (
+    NEVER,
+    PersonData,
+    Rows,
+    days,
+    within_ages,
+)
 from steropes.studies.covariates.feature_extraction import extract_features
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.target_trials.trial_settings import OmopTrial

@@ -21,7 +21,7 @@ from steropes.designs.values.dates_and_ages import AgeRule
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.settings.concept_ids import ConceptId
+from steropes.studies.settings.concept_id_type import ConceptId
 
 __all__ = ["OmopTrial"]
 

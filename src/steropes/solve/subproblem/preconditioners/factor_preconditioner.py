@@ -17,7 +17,7 @@ from ....backends.reductions_of_tall_arrays import column_any, row_any
 from ..dense_reduced_hessian import as_precision
 from ..reduced_hessian import SINGLE_ROUNDING, MatrixEntries
 from .inactive_column_corrections import InactiveColumns, InactiveColumnsCache
-from .partial_cholesky import Cholesky
+from .tiled_cholesky import Cholesky
 
 __all__ = ["FactorPreconditioner"]
 

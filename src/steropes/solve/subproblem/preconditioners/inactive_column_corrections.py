@@ -12,7 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from ..subproblem_constants import PreconditionerPolicy
-from .partial_cholesky import Cholesky
+from .tiled_cholesky import Cholesky
 
 __all__ = ["InactiveColumns", "InactiveColumnsCache"]
 

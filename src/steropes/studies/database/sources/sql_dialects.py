@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from steropes.studies.database.sources.column_types import meaning
+from steropes.studies.database.sources.column_type_conversion import meaning
 
 __all__ = ["Column", "Dialect", "Table"]
 

@@ -1,6 +1,6 @@
-"""Exact tables of a case series, in the layout of SelfControlledCaseSeries 6's results model.
+"""Tables of a case series before small counts are hidden, in the layout of R's results model.
 
-Some columns and one table serve only `disclosure.series_table_release`, which turns these tables
+The layout is that of SelfControlledCaseSeries 6. Some columns and one table serve only `disclosure.series_table_release`, which turns these tables
 into the ones for release.
 """
 

@@ -32,7 +32,7 @@ from steropes.studies.sccs.specification.case_series_settings import (
 from steropes.studies.sccs.specification.sccs_cohorts import cohort_settings
 from steropes.studies.sccs.specification.sccs_presets import analysis_fields, case_series_settings
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
-from steropes.studies.settings.concept_ids import ConceptId
+from steropes.studies.settings.concept_id_type import ConceptId
 
 __all__ = [
     "CaseSeriesGrid",

@@ -29,7 +29,7 @@ from steropes.designs.values.dates_and_ages import AgeRule, calendar_date
 from steropes.errors import DataError
 from steropes.select.crossvalidation import FOLDS
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
-from steropes.studies.settings.concept_ids import ConceptId
+from steropes.studies.settings.concept_id_type import ConceptId
 
 __all__ = ["CaseRules", "CaseSeriesSettings", "ExposureWindow", "control_window"]
 

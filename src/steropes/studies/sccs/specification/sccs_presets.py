@@ -15,7 +15,7 @@ from steropes.studies.sccs.specification.case_series_settings import (
     ExposureWindow,
     control_window,
 )
-from steropes.studies.settings.concept_ids import ConceptId, ConceptIdNumber
+from steropes.studies.settings.concept_id_type import ConceptId, ConceptIdNumber
 from steropes.studies.settings.setting_fields import SettingField, setting_fields
 
 __all__ = [

@@ -21,7 +21,7 @@ from steropes.studies.sccs.specification.case_series_grid_settings import (
 )
 from steropes.studies.sccs.specification.sccs_presets import analysis_fields
 from steropes.studies.sccs.specification.sccs_thresholds import Thresholds
-from steropes.studies.settings.concept_ids import ConceptId
+from steropes.studies.settings.concept_id_type import ConceptId
 from steropes.studies.settings.schema_generation import schema_of
 from steropes.studies.settings.settings_reader import Source
 

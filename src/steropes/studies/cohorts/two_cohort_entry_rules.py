@@ -1,4 +1,4 @@
-"""Inclusion rules for the entries of two cohorts, as functions of the rows.
+"""The rules by which entries of a target and a comparator cohort are kept, as functions of rows.
 
 Days are whole numbers since 1970-01-01. ``comparison.py`` applies the rules and counts attrition.
 """

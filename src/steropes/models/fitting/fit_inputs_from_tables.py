@@ -1,4 +1,4 @@
-"""Fits to a table of data: X, the outcome and the vectors of rows that a formula describes."""
+"""What a fit needs from a table by its formula: X, the outcome and vectors with a value a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings on a study of one question, for its page and for the terminal."""
+"""Checks of a study of one question, such as balance, for its page and the terminal."""
 
 from __future__ import annotations
 
