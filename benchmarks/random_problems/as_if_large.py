@@ -83,7 +83,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "solve.subproblem.dense_products": {
             "ROWS_PER_TASK": 5, "PARTIAL_SUMS": 3, "CACHED_ROWS": 3,
         },
-        "solve.quasi_newton.growable_matrix": {"ROWS_PER_TASK": 5},
+        "solve.quasi_newton.shared_hessian": {"ROWS_PER_TASK": 5},
         "design.working_columns_by_row": {"STORAGE.mirrored_rows": 5, "STORAGE.squared_rows": 11},
     }),
     (0.8, {"backends.cpu.sparse.cpu_chunk_sizes": {

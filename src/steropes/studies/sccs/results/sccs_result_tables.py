@@ -1,7 +1,7 @@
 """Tables of a case series before small counts are hidden, in the layout of R's results model.
 
-The layout is that of SelfControlledCaseSeries 6. Some columns and one table serve only `disclosure.series_table_release`, which turns these tables
-into the ones for release.
+The layout is that of SelfControlledCaseSeries 6. Some columns and one table serve only
+`disclosure.series_table_release`, which turns these tables into the ones for release.
 """
 
 from __future__ import annotations
