@@ -30,15 +30,15 @@ COUNTED = {
     "backends.pytorch.quadratic_minimiser:DenseProducts.scaled_times": "products",
     "backends.pytorch.quadratic_minimiser:OperatorProducts.scaled_times": "products",
     "backends.pytorch.kernels.conjugate_gradient_updates:update": "iterations",
-    "backends.pytorch.kernels.kernel_or_twin_choice:launch": "Triton launches",
+    "backends.pytorch.kernels.triton_or_pytorch_choice:launch": "Triton launches",
 }
 # Functions whose time is taken apart, without that of others in this table inside them.
 PHASES = {
-    "models.fitting.estimator:Estimator._read_design": "preparation",
-    "models.fitting.estimator:Estimator._make_problem": "preparation",
-    "models.fitting.estimator:refuse_separated": "checks of the fit",
-    "models.fitting.estimator:Estimator._refuse_undetermined": "checks of the fit",
-    "models.fitting.estimator:Estimator._refuse_weak_information": "checks of the fit",
+    "models.fitting.fit_steps:Estimator._read_design": "preparation",
+    "models.fitting.fit_steps:Estimator._make_problem": "preparation",
+    "models.fitting.fit_steps:refuse_separated": "checks of the fit",
+    "models.fitting.fit_steps:Estimator._refuse_undetermined": "checks of the fit",
+    "models.fitting.fit_steps:Estimator._refuse_weak_information": "checks of the fit",
     "backends.pytorch.host_device_transfers:upload": "upload",
     "solve.quasi_newton.shared_hessian:SharedHessian.compute": "Hessians",
     "solve.quasi_newton.shared_hessian:SharedHessian.follow": "Hessians",
@@ -48,7 +48,7 @@ PHASES = {
     "solve.proximal_newton.step_phases:commit": "evaluation",
     "solve.proximal_newton.newton_batch:Batch._look": "evaluation",
     "solve.proximal_newton.newton_batch:Batch.solve": "other work of the solver",
-    "fit.problem:Problem.batch": "start of batches",
+    "fit.solver_problem:Problem.batch": "start of batches",
     "select.cross_validated_path:choose": "selection",
     "infer.bootstrap:fit_draws": "draws",
 }

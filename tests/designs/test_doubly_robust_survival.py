@@ -269,7 +269,7 @@ def test_the_default_horizon_ends_an_interval(people):
 @pytest.mark.parametrize(
     ("step", "more", "words"),
     [
-        (DoublyRobust(), {}, "give DoublyRobustSurvival"),
+        (DoublyRobust(), {}, "take .* or DoublyRobustSurvival"),
         (DoublyRobustSurvival(interval=1, times=[2]), {}, "leave times out"),
         (DoublyRobustSurvival(interval=3), {"horizon": 4}, "multiples of interval=3"),
         ("tmle", {"entry": "start"}, "late entry"),

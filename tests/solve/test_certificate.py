@@ -28,6 +28,7 @@ def test_a_working_copy_that_is_wrong_shows(monkeypatch, family, storage, prior,
         out = join(self, columns)
         rows = getattr(self.rows, "X", self.rows)
         if out and rows.dense is not None:
+            rows.dense = rows.dense.copy()  # X may share its memory, and must remain right
             rows.dense[:40] *= 1.01
         if out and rows.lines is not None:
             rows.lines.data[:40] *= 1.01

@@ -291,6 +291,7 @@ def test_options_reach_the_study(capsys, small, tmp_path):
         "target": 1, "comparator": 2, "outcome": 3, "washout_days": 100, "risk_days": 30,
         "descendants": False, "window_days": 50, "min_people": 10, "min_share": 0.001,
         "exclude": [70, 71], "caliper": 0.5, "folds": 4, "seed": 9, "tie_orders": 3,
+        "risk_model": "tmle", "risk_times": [], "selected_confounders": None,
         "min_cell": 7, "schema": "main", "unblind": True, "time_zone": "Asia/Tokyo",
         "observed_until": None,
         "thresholds": vars(DiagnosticThresholds()) | {"further": []},
