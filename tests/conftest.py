@@ -23,7 +23,7 @@ settings.load_profile("steropes")
 OCCURRENCES = 2
 # The modules that create the backend of a fit.
 WITH_DEVICES = (
-    "models.fitting.estimator",
+    "models.fitting.fit_steps",
     "models.cumulative.cumulative_probability_model",
     "fit.shards.row_block",
 )
