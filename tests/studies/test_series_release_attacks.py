@@ -21,6 +21,7 @@ from tests.studies.release_attacker import (
     numbers_of,
     terminal_text,
 )
+from tests.studies.series_attacks import exact_series, released_series
 from tests.studies.series_grid_attacks import (
     attack_series_grid,
     exact_series_grid,
@@ -311,13 +312,14 @@ def test_weeks_of_several_drugs_are_left_out_where_outcomes_of_their_window_are_
     assert (len(study.tables()["sccs_time_to_event"]) > 0) == (few >= 5)
 
 
-def weekly_tables(weeks, events):
+def weekly_tables(weeks, events, first=0):
     """Exact tables of an exposure with outcomes by week and windows of whole weeks."""
     at = {"analysis_id": 1, "exposures_outcome_set_id": 1}
     return {
         "sccs_exposures_outcome_set": pd.DataFrame([at | {"outcome_id": 3}]),
         "sccs_covariate": pd.DataFrame(
-            [at | {"covariate_id": 1000, "covariate_analysis_id": 1, "era_id": 1}]
+            [at | {"covariate_id": 1000, "covariate_analysis_id": 1, "era_id": 1,
+                   "first_day": 7 * first, "last_day": None}]
         ),
         "covariate_count": pd.DataFrame([at | {"covariate_id": 1000, "events": events}]),
         "sccs_time_to_event": pd.DataFrame(
@@ -329,12 +331,14 @@ def weekly_tables(weeks, events):
 
 @pytest.mark.parametrize("rules", [DisclosureRules(), DisclosureRules("opensafely", 8)], ids=str)
 def test_outcomes_of_weeks_do_not_follow_from_those_of_a_window(rules):
-    """The attacker knows that everybody is exposed for so many whole weeks."""
+    """The attacker knows that everybody's window has so many whole weeks."""
     rng, found, shown = np.random.default_rng(4), Counter(), 0
     for _ in range(200):
         weeks, window = rng.poisson(rng.uniform(0.3, 12, 12)), int(rng.integers(1, 7))
-        events = int(weeks[4 : 4 + window].sum())
-        exact = weekly_tables(weeks, events)
+        first = int(rng.choice([0, 0, 1, 2]))
+        window = min(window, 8 - first)
+        events = int(weeks[4 + first : 4 + first + window].sum())
+        exact = weekly_tables(weeks, events, first)
         counts = {
             (1, 1, 1000): CovariateCounts(90, 90, 90, rules.count(events), Secrecy(False, 0.0))
         }
@@ -349,7 +353,7 @@ def test_outcomes_of_weeks_do_not_follow_from_those_of_a_window(rules):
             continue
         shown += 1
         x.add("window", *cell_range(rules.rounded(events), rules.least, rules.rounds))
-        x.say([(1, "window"), *((-1, k) for k in range(window))], 0, 0)
+        x.say([(1, "window"), *((-1, k) for k in range(first, first + window))], 0, 0)
         assert not rules.small(events)  # or no week is released
         found += judged(x, hidden, truth)
     assert found["suppressed"] > 100
@@ -435,3 +439,13 @@ def test_counts_that_add_up_narrow_no_small_one():
     assert found[:2] == [20, 20]
     assert isinstance(found[3], Bound)
     assert not sum_splits([210, 70, 150], [20, 18, 2])
+
+
+def test_the_outcomes_in_no_window_of_a_case_series_do_not_follow_from_the_others():
+    for seed, rest in ((137, 4), (186, 1)):  # 85 - 6 - 7 - 68, and 42 - 32 - 9
+        exact = exact_series(np.random.default_rng([66, seed]))
+        release = released_series(exact, DisclosureRules(), None)
+        counts = release.counts.values()
+        events = exact["study"].intervals.statistics["events"].sum()
+        assert next(iter(counts)).observed_events - events == rest
+        assert any(isinstance(c.events, Bound) for c in counts)

@@ -303,6 +303,7 @@ def _numbers_of(
 ) -> _Numbers:
     """Collect the counts of a question, those with precedence first."""
     x, ends = _Numbers(rules), dict[int, tuple[int, int, int | None]]()
+    time: dict[int, int] = {}
     order = sorted(rows.index, key=lambda r: -int(rows.at[r, "sequence_number"]))
     for r in order:
         if r not in found.cases["subjects"]:
@@ -319,9 +320,18 @@ def _numbers_of(
             more = x.hidden(("all further", r), events - n, days)
             x.sum(all_, people, more)
         ends.setdefault(analysis, (people, all_, more))
+        time.setdefault(analysis, days)
+    windows: dict[int, list[int]] = {}
     for key, line in lines.items():
         if key[0] in ends:
-            _add_covariate(x, key, line, found.covariates[key], ends[key[0]])
+            at = _add_covariate(x, key, line, found.covariates[key], ends[key[0]])
+            windows.setdefault(key[0], []).append(at)
+            time[key[0]] -= int(line["days"])
+    for analysis, own in windows.items():
+        # The outcomes of the remaining time follow from all of these, if windows do not overlap.
+        rest = x.counts[ends[analysis][1]] - sum(x.counts[at] for at in own)
+        if len(own) > 1 and rest >= 0:
+            x.sum(ends[analysis][1], *own, x.hidden(("rest", analysis), rest, time[analysis]))
     return x
 
 
@@ -331,8 +341,8 @@ def _add_covariate(
     line: dict[Any, Any],
     told: dict[str, int | Bound],
     ends: tuple[int, int, int | None],
-) -> None:
-    """Add the counts of a covariate, and those of the cases without it."""
+) -> int:
+    """Add the counts of a covariate and of the cases without it; return its window's position."""
     days = int(line["days"])
     n, observed, inside = (int(line[c]) for c in ("subjects", "observed_events", "events"))
     others = x.counts[ends[0]] - n
@@ -352,3 +362,4 @@ def _add_covariate(
             x.sum(events, people, more)
     window = x.add(("events", key), inside, told["events"], days)
     x.sum(events, window, x.hidden(("outside", key), observed - inside, days))
+    return window

@@ -54,7 +54,7 @@ def released_weeks(
         c = counts.get(key)
         if c is not None and (c.secrecy.closed or isinstance(c.events, Bound)):
             hidden.add((int(outcomes[key[1]]), era))
-    totals = _totals(exact, of_key, outcomes)
+    totals = _totals(exact, of_key, outcomes, _begins(windows))
     alone = {(*key[:2], era) for key, era in of_key.items()}
     kept = np.ones(len(table), bool)
     for (analysis, of_set, era), part in found.groupby([*SET, "era_id"], sort=False):
@@ -64,33 +64,63 @@ def released_weeks(
         weeks, own = part["week"].to_numpy(), table["outcomes"].to_numpy()[rows]
         shown = part["outcomes"].to_numpy()
         # Weeks after the start of exposure and, from the last one, those before it.
-        sides = (weeks >= 0, weeks < 0)
-        orders = [np.flatnonzero(sides[0]), np.flatnonzero(sides[1])[::-1]]
+        away = {1: weeks, -1: -1 - weeks}
+        orders = {1: np.flatnonzero(weeks >= 0), -1: np.flatnonzero(weeks < 0)[::-1]}
         kept[rows] = place not in hidden and not any(
-            _narrows(own[order], shown[order], total, rules)
-            for order in orders
-            for total in totals.get(place, ())
+            _narrows(own[order], shown[order], total, away[side][order] - day / 7, rules)
+            for total, side, day in totals.get(place, ())
+            for order in (orders[side],)
         )
     return found[kept].reset_index(drop=True)
 
 
-def _totals(
-    exact: Tables, of_key: dict[Key, int], outcomes: dict[int, int]
-) -> dict[tuple[int, int], set[int]]:
-    """Return the outcomes of all windows of each exposure, by outcome and exposure."""
-    found: dict[tuple[int, int], set[int]] = {}
-    for line in exact["covariate_count"].to_dict("records"):
-        key = key_of(line)
-        if era := of_key.get(key, 0):
-            found.setdefault((int(outcomes[key[1]]), era), set()).add(int(line["events"]))
+def _begins(windows: pd.DataFrame) -> dict[Key, list[tuple[int, int]]]:
+    """Return where each window begins: after (1) or before (-1) the start, and how many days away.
+
+    A window before the start begins at its last day. One whose days are unknown, or that contains
+    the start, may be on both sides.
+    """
+    found = {}
+    for line in windows.to_dict("records"):
+        first, last = line["first_day"], line["last_day"]
+        both = [(1, 0), (-1, 0)]
+        after = [(1, int(first))] if pd.notna(first) and first >= 0 else both
+        found[key_of(line)] = [(-1, -1 - int(last))] if pd.notna(last) and last < 0 else after
     return found
 
 
-def _narrows(own: NDArray, shown: NDArray, total: int, rules: DisclosureRules) -> bool:
+def _totals(
+    exact: Tables,
+    of_key: dict[Key, int],
+    outcomes: dict[int, int],
+    begins: dict[Key, list[tuple[int, int]]],
+) -> dict[tuple[int, int], set[tuple[int, int, int]]]:
+    """Return the outcomes of all windows of each exposure, and where the windows begin."""
+    found: dict[tuple[int, int], set[tuple[int, int, int]]] = {}
+    for line in exact["covariate_count"].to_dict("records"):
+        key = key_of(line)
+        if era := of_key.get(key, 0):
+            place, n = (int(outcomes[key[1]]), era), int(line["events"])
+            found.setdefault(place, set()).update((n, *begin) for begin in begins[key])
+    return found
+
+
+def _narrows(
+    own: NDArray, shown: NDArray, total: int, begin: NDArray, rules: DisclosureRules
+) -> bool:
     """Check whether the outcomes of a window leave a week with few outcomes one or two numbers.
 
-    The window ends within the weeks in which as many outcomes as its own are reached.
+    The window begins in the week before which ``begin``, in weeks, is negative, and ends within the
+    weeks in which as many outcomes as its own are reached. A week that is divided by its beginning
+    is examined both as a part of it and as none.
     """
+    return any(
+        _narrow_from(own[part], shown[part], total, rules) for part in (begin > -1, begin >= 0)
+    )
+
+
+def _narrow_from(own: NDArray, shown: NDArray, total: int, rules: DisclosureRules) -> bool:
+    """Check this for a window that begins with the first of some weeks."""
     sums, few = own.cumsum(), shown == -rules.least
     low, high = count_ranges(shown, rules)
     whole = [total, total]

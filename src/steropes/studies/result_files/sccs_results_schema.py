@@ -74,7 +74,10 @@ KEYS: dict[str, tuple[str, ...]] = {
 KEYS["data_note"] += ("note",)  # A topic may have several notes.
 
 # Columns and a table that disclosure control needs and that are not released.
-_MORE = {"sccs_time_trend": "observed_outcomes:i expected:f adjusted:f"}
+_MORE = {
+    "sccs_time_trend": "observed_outcomes:i expected:f adjusted:f",
+    "sccs_covariate": "first_day:f last_day:f",
+}
 _COUNTS = (
     _AS + "covariate_id:i subjects:i periods:i eras:i days:i events:i observed_events:i "
     "compared_events:i" + _DB

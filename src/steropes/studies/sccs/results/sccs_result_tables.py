@@ -222,14 +222,25 @@ def _eras(study: ExactSeries) -> Rows:
 
 
 def _covariates(study: ExactSeries, ids: dict[str, int]) -> Rows:
-    """Return the covariates with their ids."""
+    """Return the covariates with their ids, and the days of windows that begin or end with an era.
+
+    Days are counted from the start of an era, and are missing where they depend on its end.
+    """
     columns = dict(zip(study.intervals.names, study.intervals.columns, strict=True))
+    days = {
+        k: (float(w.start) if w.start_at == "start" else math.nan,
+            float(w.end) if w.end_at == "start" else math.nan)
+        for k, w in enumerate(study.settings.windows)
+    }  # fmt: skip
+    unknown = math.nan, math.nan
     return [
         {
             "covariate_analysis_id": columns[n].window + 1 if columns[n].window >= 0 else None,
             "covariate_id": i,
             "covariate_name": n,
             "era_id": columns[n].eras[0] if len(columns[n].eras) == 1 else 0,
+            "first_day": days.get(columns[n].window, unknown)[0],
+            "last_day": days.get(columns[n].window, unknown)[1],
         }
         for n, i in ids.items()
     ]
