@@ -50,7 +50,9 @@ def fitted(name, device, *, X=None, **settings):
     return own.fit(X, tol=1e-10, device=device, n_jobs=1, **settings)
 
 
-@pytest.mark.parametrize("prior", [Laplace(), Normal()], ids=["lasso", "ridge"])
+@pytest.mark.parametrize(
+    "prior", [Laplace(), pytest.param(Normal(), marks=pytest.mark.slow)], ids=["lasso", "ridge"]
+)
 @pytest.mark.parametrize("name", EVERY)
 def test_folds_equal_those_of_the_cpu(resident, name, prior):
     cv = CrossValidation(3, search=[0.02, 0.2], random_state=0, tol=1e-9)
@@ -62,7 +64,9 @@ def test_folds_equal_those_of_the_cpu(resident, name, prior):
     assert any(resident) is (name != "cumulative")
 
 
-@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize(
+    "prior", ["lasso", *(pytest.param(p, marks=pytest.mark.slow) for p in list(PRIORS)[1:])]
+)
 @pytest.mark.parametrize("name", EVERY)
 def test_draws_equal_those_of_the_cpu(resident, name, prior):
     models = [fitted(name, device, prior=PRIORS[prior]) for device in ("cpu", "torch-cpu")]

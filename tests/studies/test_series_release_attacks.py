@@ -236,8 +236,11 @@ def test_months_do_not_tell_the_outcomes_of_a_month_that_is_hidden(omop):
 
 
 @pytest.mark.parametrize(
-    ("inside", "at_end", "n"), [(12, 6, 70), (26, 11, 70), (26, 6, 90), (15, 11, 70), (0, 9, 80)]
-)
+    ("inside", "at_end", "n"),
+    [(12, 6, 70), (0, 9, 80),
+     *(pytest.param(*of, marks=pytest.mark.slow)
+       for of in [(26, 11, 70), (26, 6, 90), (15, 11, 70)])],
+)  # fmt: skip
 def test_tables_are_the_same_for_all_numbers_of_hidden_outcomes(inside, at_end, n, tmp_path):
     """Steps, estimates, limits, p values, verdicts and months do not tell a window's outcomes."""
     found = []
@@ -333,7 +336,7 @@ def weekly_tables(weeks, events, first=0):
 def test_outcomes_of_weeks_do_not_follow_from_those_of_a_window(rules):
     """The attacker knows that everybody's window has so many whole weeks."""
     rng, found, shown = np.random.default_rng(4), Counter(), 0
-    for _ in range(200):
+    for _ in range(100):
         weeks, window = rng.poisson(rng.uniform(0.3, 12, 12)), int(rng.integers(1, 7))
         first = int(rng.choice([0, 0, 1, 2]))
         window = min(window, 8 - first)
@@ -356,8 +359,8 @@ def test_outcomes_of_weeks_do_not_follow_from_those_of_a_window(rules):
         x.say([(1, "window"), *((-1, k) for k in range(first, first + window))], 0, 0)
         assert not rules.small(events)  # or no week is released
         found += judged(x, hidden, truth)
-    assert found["suppressed"] > 100
-    assert shown > 50
+    assert found["suppressed"] > 50
+    assert shown > 25
     assert found["exact"] == found["two"] == 0
 
 

@@ -260,7 +260,11 @@ def test_files_of_r_have_na_without_quotes_for_missing_values(tmp_path):
     assert table["json"].tolist() == ['x\n"NA"\n', "null"]
 
 
-@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize(
+    "kind",
+    [k if k in ("cox", "logistic", "tmle") else pytest.param(k, marks=pytest.mark.slow)
+     for k in get_args(Kind)],
+)  # fmt: skip
 def test_the_kind_of_ratio_is_named_as_on_the_page_of_a_grid(tmp_path, kind):
     definition = json.dumps({"outcome_model": {"kind": kind}})
     archive = small_archive(tmp_path, "north", RESULTS, definition=definition)
