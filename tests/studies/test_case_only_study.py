@@ -7,12 +7,23 @@ import pandas as pd
 import pytest
 from tests.studies.conftest import OUTCOME, START, TARGET, TinyOmop
 
-from steropes.designs.case_only import case_crossover, nested_case_control
+from steropes.designs.case_only import (
+    case_crossover,
+    nested_case_control,
+    self_controlled_cohort,
+    self_controlled_risk_interval,
+)
 from steropes.errors import DataError
-from steropes.studies.case_only import OmopCaseOnly, case_only_study, case_only_tables
+from steropes.studies.case_only import (
+    CaseOnlyStudy,
+    OmopCaseOnly,
+    case_only_study,
+    case_only_tables,
+)
 from steropes.studies.cli.command_line import run
 from steropes.studies.cohorts import CohortSources, ConceptSet
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.disclosure import DisclosureRules
 
 WOMAN = 8532
 SOURCES = CohortSources(drugs={1: ConceptSet((TARGET,))}, conditions={3: ConceptSet((OUTCOME,))})
@@ -213,3 +224,26 @@ def test_wrong_specifications(db):
         case_only_tables(db, question("case-crossover", study_start=dt.date(2100, 1, 1)))
     with pytest.raises(DataError, match="reference window at -60 overlaps"):
         case_only_study(db, question("case-crossover", window=(-100, 0)))
+
+
+@pytest.mark.parametrize("outside", [1, 4])
+def test_few_events_in_none_of_the_compared_days_do_not_follow_from_limits(outside):
+    """Limits of a ratio of zero are those of the number of control events alone."""
+    people = pd.DataFrame({"id": range(60), "start": 1, "end": 400})
+    drugs = pd.DataFrame({"id": range(60), "start": 200})
+    days = [225] * 8 + [390] * outside
+    events = pd.DataFrame({"id": range(len(days)), "day": days})
+    result = self_controlled_risk_interval(
+        events, drugs, people, risk_periods=(1, 14), control_periods=(15, 42)
+    )
+    asked = OmopCaseOnly(SOURCES, (1,), 3, "risk-interval", risk=(1, 14), control=(15, 42))
+    released = CaseOnlyStudy(asked, result, DisclosureRules()).release["case_only_estimates"]
+    assert released["ratio"].isna().all()
+    assert (released["events"] == "").all()
+    days = [210] * 8 + [180] * 9 + [390] * outside
+    result = self_controlled_cohort(
+        pd.DataFrame({"id": range(len(days)), "day": days}), drugs, people
+    )
+    asked = OmopCaseOnly(SOURCES, (1,), 3, "self-controlled-cohort")
+    released = CaseOnlyStudy(asked, result, DisclosureRules()).release["case_only_estimates"]
+    assert released["ratio"].isna().all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -123,18 +124,28 @@ def _rows(result: CaseOnlyResult | CaseSeriesResult) -> pd.DataFrame:
 
 
 def _cells(result: CaseOnlyResult | CaseSeriesResult, table: pd.DataFrame) -> list[tuple[int, ...]]:
-    """Return the counts that each row tells."""
+    """Return the counts that each row tells.
+
+    Without sets these are also the events that each rule leaves out, and those in none of the
+    compared days, because the ratio and its limits tell how many events are compared.
+    """
+    left = [int(n) for n in result.attrition["events"]]
+    dropped = [before - after for before, after in pairwise(left)]
     if isinstance(result, CaseSeriesResult):
         compared = result.intervals.statistics["compared_events"].reindex(table.index)
         events = table["events"].astype(int)
         other = (compared.fillna(0).astype(int) - events).abs()
-        return list(zip(events, other, strict=True))
+        outside = [abs(left[-1] - n) for n in events + other]
+        return [(*own, *dropped) for own in zip(events, other, outside, strict=True)]
     if result.sets is None:
         people, after, before = (
             table[c].to_numpy(int) for c in ("people", "events_at_risk", "events_before")
         )
         others = np.abs(people - after - before)  # Exposed people without an event.
-        return list(zip(people, after, before, others, strict=True))
+        outside = np.abs(left[-1] - after - before)
+        return [
+            (*own, *dropped) for own in zip(people, after, before, others, outside, strict=True)
+        ]
     sets, control = result.sets, _controls(result.sets)
     n = sets.groupby(control)["set"].nunique().tolist()
     found = {
