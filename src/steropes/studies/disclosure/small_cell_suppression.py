@@ -68,9 +68,13 @@ def small_cells(counts: pd.Series, least: int) -> pd.Series:
 
 
 def part(n: int, of: int, least: int) -> int | Bound:
-    """Suppress a count of some among ``of`` people if they or the others are few."""
+    """Suppress a count of some among ``of`` people if they or the others are few.
+
+    Of one or two more than ``least`` people, a limit of the few and another one of those who are
+    almost all would leave the latter one or two numbers; both have the same limit.
+    """
     if small(n, least):
-        return Bound(least)
+        return Bound(of if least < of <= least + 2 else least)
     # With few people, the bound must not equal their number.
     return Bound(max(of, least)) if small(of - n, least) else n
 
@@ -89,7 +93,7 @@ def falling(first: int, counts: Iterable[int], least: int) -> list[int | Bound]:
         if n >= least > first - rounded:
             rounded -= least
         if small(n, least):
-            published.append(Bound(least))
+            published.append(Bound(first if least < first <= least + 2 else least))
         elif left > 0 and (small(left, least) or rounded <= 0):
             published.append(Bound(first))
         else:
