@@ -284,7 +284,7 @@ class Design(PlainColumns, TextInHtml):
                 b = b.scaled_by(counted)
             blocks.append(b)
         out = self.with_blocks(blocks)
-        if self.fresh:  # The same columns, of which there is one copy.
+        if self.fresh:  # Both designs share the columns, to keep one copy.
             self.blocks, self.scale, self.fresh = out.blocks, out.scale, False
         return out
 

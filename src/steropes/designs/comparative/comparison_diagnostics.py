@@ -75,7 +75,7 @@ def diagnostics_table(
 
 
 def _of_extrapolation(table: ComparisonTable) -> Iterator[Row]:
-    """Yield the share of people whose value of a covariate nobody of the other group reaches."""
+    """Yield the largest share, over covariates, of people outside the other group's range."""
     columns, target = table.columns, table.target == 1
     own, other = columns.extremes(target), columns.extremes(~target)
     shares = np.empty(columns.p)

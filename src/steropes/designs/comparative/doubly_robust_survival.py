@@ -225,8 +225,8 @@ class DoublyRobustSurvival(BalanceOnDemand):
         Raises
         ------
         DataError
-            A setting or input cannot be used, or a model cannot be fitted; the message says what
-            to do.
+            A setting or input cannot be used, or a model cannot be fitted. The message names
+            the remedy.
         """
         refuse_other_order(
             X, treatment=treatment, score=score, clusters=clusters, sample_weight=sample_weight

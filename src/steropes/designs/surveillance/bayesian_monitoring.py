@@ -136,7 +136,7 @@ def _likelihood(line: dict[Any, Any]) -> Profile | None:
 
 
 def _errors(rows: pd.DataFrame, robust: bool) -> dict[tuple[int, int], BiasDistribution | str]:
-    """Fit the error of each look and group, or say why there is none."""
+    """Fit the error of each look and group, or give the reason why it cannot be fitted."""
     found: dict[tuple[int, int], BiasDistribution | str] = {}
     for (look, group), own in rows[rows["control"]].groupby(["look", GROUP]):
         known = [_likelihood(line) for line in own.to_dict("records")]

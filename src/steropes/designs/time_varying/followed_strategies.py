@@ -43,7 +43,8 @@ class FollowedStrategies:
         Raises
         ------
         DataError
-            People begin in different periods, there is one strategy, or nobody follows one.
+            People begin in different periods, only one strategy is given, or a strategy has no
+            followers.
         """
         first = rows.period[rows.starts[:-1]]
         if (first != first[0]).any():

@@ -82,7 +82,7 @@ def tree_scan(
 
 
 def _print_signals(shown: pd.DataFrame, lines: list[str] | None) -> None:
-    """Print a line for each signal and further lines; without these only what there is."""
+    """Print a line for each signal, and further lines; if ``lines`` is None, print only signals."""
     from steropes.studies.formatting.released_numbers import decimals
     from steropes.studies.report.terminal_tables import table_of, wide_console
 

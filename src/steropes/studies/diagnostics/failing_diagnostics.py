@@ -37,7 +37,7 @@ def not_shown(failed: object) -> str:
 
 
 def with_names(note: object, failed: object) -> str:
-    """Return a note; one that says that a diagnostic failed has the names of what the result fails.
+    """Return a note, with the names of the failed diagnostics if it reports that one failed.
 
     Parameters
     ----------
