@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from steropes.data.html_representations import FieldsInHtml
 from steropes.errors import DataError
@@ -134,21 +135,19 @@ class SpecificationPlan(FieldsInHtml):
         return found
 
 
-@dataclass
-class _Draft:
-    """A plan that is being made."""
-
-    cohorts: SharedCohorts
-    comparative: ComparativePlan | None = None
-    series: SeriesPlan | None = None
-    incidence: IncidencePlan | None = None
-    characterization: CharacterizationPlan | None = None
-    diagnostics: CohortDiagnosticsPlan | None = None
-    prediction: PredictionPlan | None = None
-    pathways: PathwayPlan | None = None
-    synthesis: SynthesisPlan | None = None
-    statistics: bool = False
-    verdicts: list[PartVerdict] = field(default_factory=list)
+# For each module of Strategus that runs here, the attribute of `SpecificationPlan` that holds its
+# plan, and the function that plans its settings. A new module needs a line here and an attribute.
+Planner = Callable[[object, JsonPath, SharedCohorts], Any]
+MODULES: dict[str, tuple[str, Planner]] = {
+    COHORT_METHOD: ("comparative", comparative_plan),
+    CASE_SERIES: ("series", series_plan),
+    INCIDENCE: ("incidence", incidence_plan),
+    CHARACTERIZATION: ("characterization", characterization_plan),
+    COHORT_DIAGNOSTICS: ("diagnostics", cohort_diagnostics_plan),
+    PREDICTION: ("prediction", prediction_plan),
+    PATHWAYS: ("pathways", pathway_plan),
+    SYNTHESIS: ("synthesis", lambda settings, path, _: synthesis_plan(settings, path)),
+}
 
 
 def read_specification_plan(path: str | Path) -> SpecificationPlan:
@@ -212,8 +211,8 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
     """
     if is_atlas_export(values):
         cohorts, comparative = atlas_plan(values)
-        verdicts = (*_cohort_verdicts(cohorts), *comparative.verdicts)
-        return SpecificationPlan(cohorts, comparative, verdicts=verdicts)
+        verdicts = [*_cohort_verdicts(cohorts), *comparative.verdicts]
+        return SpecificationPlan(cohorts, comparative, verdicts=tuple(verdicts))
     if "moduleSpecifications" not in values:
         raise DataError(
             "there are neither moduleSpecifications, as in a specification of Strategus, nor "
@@ -227,10 +226,13 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
         modules = [modules]
     if not isinstance(modules, list):
         raise DataError("moduleSpecifications must be a list")
-    draft = _Draft(SharedCohorts.read(values.get("sharedResources")))
+    cohorts = SharedCohorts.read(values.get("sharedResources"))
+    plans: dict[str, Any] = {}
+    statistics = False
+    verdicts: list[PartVerdict] = []
     generated = any(isinstance(m, Mapping) and m.get("module") == COHORTS for m in modules)
     if not generated:
-        draft.verdicts += _cohort_verdicts(draft.cohorts)
+        verdicts += _cohort_verdicts(cohorts)
     seen: set[str] = set()
     for i, module in enumerate(modules):
         path: JsonPath = ("moduleSpecifications", i)
@@ -242,22 +244,20 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
             if name in seen:
                 raise DataError(f"{json_path(path)}: the module occurs before")
             seen.add(name)
-            _add_module(draft, name, module.get("settings"), (*path, "settings"))
+            settings, place = module.get("settings"), (*path, "settings")
+            if name == COHORTS:
+                statistics = parsed(_GeneratorSettings, settings or {}, place).generate_stats
+                verdicts += _cohort_verdicts(cohorts)
+            elif name in MODULES:
+                attribute, planner = MODULES[name]
+                plans[attribute] = planner(settings, place, cohorts)
+                verdicts += plans[attribute].verdicts
+            else:
+                reason = REFUSED.get(name, "there is no module of this name in Strategus 1.5")
+                verdicts.append(skipped(name, "module", reason))
         except DataError as error:
-            draft.verdicts.append(skipped(name, "settings", str(error)))
-    return SpecificationPlan(
-        draft.cohorts,
-        draft.comparative,
-        draft.series,
-        draft.incidence,
-        draft.characterization,
-        draft.diagnostics,
-        draft.prediction,
-        draft.pathways,
-        draft.synthesis,
-        draft.statistics,
-        tuple(draft.verdicts),
-    )
+            verdicts.append(skipped(name, "settings", str(error)))
+    return SpecificationPlan(cohorts, **plans, statistics=statistics, verdicts=tuple(verdicts))
 
 
 def module_name(module: object, path: JsonPath) -> str:
@@ -279,40 +279,6 @@ class _GeneratorSettings(RModel):
 
     generate_stats: Flag = False
     incremental: Flag = False
-
-
-def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> None:
-    """Plan a module and add its verdicts."""
-    if name == COHORTS:
-        draft.statistics = parsed(_GeneratorSettings, settings or {}, path).generate_stats
-        draft.verdicts += _cohort_verdicts(draft.cohorts)
-    elif name == COHORT_METHOD:
-        draft.comparative = comparative_plan(settings, path, draft.cohorts)
-        draft.verdicts += draft.comparative.verdicts
-    elif name == CASE_SERIES:
-        draft.series = series_plan(settings, path, draft.cohorts)
-        draft.verdicts += draft.series.verdicts
-    elif name == INCIDENCE:
-        draft.incidence = incidence_plan(settings, path, draft.cohorts)
-        draft.verdicts += draft.incidence.verdicts
-    elif name == CHARACTERIZATION:
-        draft.characterization = characterization_plan(settings, path, draft.cohorts)
-        draft.verdicts += draft.characterization.verdicts
-    elif name == COHORT_DIAGNOSTICS:
-        draft.diagnostics = cohort_diagnostics_plan(settings, path, draft.cohorts)
-        draft.verdicts += draft.diagnostics.verdicts
-    elif name == PREDICTION:
-        draft.prediction = prediction_plan(settings, path, draft.cohorts)
-        draft.verdicts += draft.prediction.verdicts
-    elif name == PATHWAYS:
-        draft.pathways = pathway_plan(settings, path, draft.cohorts)
-        draft.verdicts += draft.pathways.verdicts
-    elif name == SYNTHESIS:
-        draft.synthesis = synthesis_plan(settings, path)
-        draft.verdicts += draft.synthesis.verdicts
-    else:
-        reason = REFUSED.get(name, "there is no module of this name in Strategus 1.5")
-        draft.verdicts.append(skipped(name, "module", reason))
 
 
 def _without_concepts(cohort: DefinedCohort) -> str:
