@@ -32,7 +32,7 @@ device: $(VENV)/.test-gpu
 
 # One or two files of each package; about 45 seconds of processor time with compiled kernels.
 QUICK := $(addprefix tests/,$(addsuffix .py,\
-  data/test_outcome data/test_kaplan_meier design/test_conversion likelihoods/test_cox_likelihood \
+  data/test_outcome data/test_kaplan_meier design_matrix/test_conversion likelihoods/test_cox_likelihood \
   solve/test_certificate priors/test_priors infer/test_calibration_tables fit/test_fit_checkpoints \
   models/test_coefficient_tables models/test_fixed_and_initial_coefficients \
   federated/test_federated_masks studies/test_cohorts studies/test_score_matching studies/test_disclosure \

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import steropes
-from steropes.design.column_storage import SparseBlock
+from steropes.design_matrix.column_storage import SparseBlock
 
 
 def exact(n=20_000, p=100, strata=1_000, cases=13, seed=1):

@@ -22,7 +22,7 @@ from scipy import sparse
 
 import steropes
 from steropes import CrossValidation, Laplace, Normal, Surv
-from steropes.design.memory_estimate import estimate
+from steropes.design_matrix.memory_estimate import estimate
 
 SEED = 11
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import steropes
-from steropes.design.column_storage import SparseBlock
+from steropes.design_matrix.column_storage import SparseBlock
 
 N, P, SHARE, INTERVALS = 407_828, 9_667, 0.03, 30
 

@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 import steropes
-from steropes.design import Design
-from steropes.design.column_storage import SparseBlock
+from steropes.design_matrix import Design
+from steropes.design_matrix.column_storage import SparseBlock
 
 P = 1000
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from steropes import CrossValidation, Design, Laplace, Normal, SelfControlledCaseSeries
-from steropes.design.column_storage import DenseBlock
+from steropes.design_matrix.column_storage import DenseBlock
 
 from ..conditional import case_series
 from .comparison import Row, Settings, clocked

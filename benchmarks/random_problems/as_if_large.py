@@ -84,7 +84,9 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
             "ROWS_PER_TASK": 5, "PARTIAL_SUMS": 3, "CACHED_ROWS": 3,
         },
         "solve.quasi_newton.shared_hessian": {"ROWS_PER_TASK": 5},
-        "design.working_columns_by_row": {"STORAGE.mirrored_rows": 5, "STORAGE.squared_rows": 11},
+        "design_matrix.working_columns_by_row": {
+            "STORAGE.mirrored_rows": 5, "STORAGE.squared_rows": 11,
+        },
     }),
     (0.8, {"backends.cpu.sparse.cpu_chunk_sizes": {
         "frequent_share": 0.1, "min_frequent_columns": 2, "min_pairs_per_entry": 0,
@@ -110,7 +112,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "likelihoods.nuisance_hessian": {"CHUNK_SIZES.right_hand_sides": 3},
     }),
     (0.5, {"fit.outcome_batches": {"OUTCOMES.min_near_columns": 1}}),
-    (0.5, {"design.private_array_copies": {
+    (0.5, {"design_matrix.private_array_copies": {
         "STORAGE.min_packed_entries": 1, "STORAGE.max_band_share": 10.0,
         "STORAGE.packed_at_once": 7,
     }}),

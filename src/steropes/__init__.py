@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .data.aalen_johansen import AalenJohansen, aalen_johansen
     from .data.kaplan_meier import kaplan_meier
     from .data.survival_curve import KaplanMeier
-    from .design import Design, as_design
+    from .design_matrix import Design, as_design
     from .designs.case_series_from_tables.case_series_result import CaseSeriesResult
     from .designs.case_series_from_tables.self_controlled_case_series import (
         self_controlled_case_series,
@@ -108,7 +108,7 @@ _HOMES = {
     "data.aalen_johansen": ["AalenJohansen", "aalen_johansen"],
     "data.kaplan_meier": ["kaplan_meier"],
     "data.survival_curve": ["KaplanMeier"],
-    "design": ["Design", "as_design"],
+    "design_matrix": ["Design", "as_design"],
     "designs.comparative.compare_groups": ["compare_groups"],
     "designs.comparative.group_comparison": ["GroupComparison"],
     "designs.case_series_from_tables.case_series_result": ["CaseSeriesResult"],

@@ -18,7 +18,7 @@ from steropes import Normal, models
 from steropes.backends import blas_threads as blas
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.backends.thread_pool import ThreadPool
-from steropes.design import Design
+from steropes.design_matrix import Design
 
 OFFERED = [*(getattr(models, name) for name in models.__all__), steropes.CumulativeProbabilityModel]
 

@@ -208,7 +208,7 @@ def test_sparse_indices_out_of_range_are_never_read(use, kind, attribute, at, va
 
 
 def test_a_design_of_blocks_with_indices_out_of_range_is_refused():
-    from steropes.design.column_storage import SparseBlock
+    from steropes.design_matrix.column_storage import SparseBlock
 
     with pytest.raises(DataError, match=r"row number 80, outside 0 … 79"):
         SparseBlock.indicator(80, np.array([0, 1]), np.array([80]))

@@ -12,7 +12,7 @@ from owners import owners_of
 from scipy import sparse
 
 from steropes import LogisticRegression
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, OwnerRules, Round
 from steropes.federated.answer_layout import total_of

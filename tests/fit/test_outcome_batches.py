@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from steropes import CoxRegression, Laplace, LogisticRegression, PoissonRegression, Surv, fit_many
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.fit import outcome_batches
 from steropes.fit.outcome_batches import MeanCurvature, systematic_sample
 from steropes.likelihoods.multi_outcome_likelihood import MultiOutcomeLikelihood

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from steropes import DataError
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.federated.data_owner import Owner
 from steropes.fit.fit_checkpoints import Packing, ResultFolder
 from steropes.fit.shards.local_blocks import write_design

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from steropes import DataError
 from steropes.backends import get_backend
-from steropes.design import RowMatrix, as_design
+from steropes.design_matrix import RowMatrix, as_design
 from steropes.likelihoods import ConditionalLogisticLikelihood
 from steropes.solve.hessian import hessian
 

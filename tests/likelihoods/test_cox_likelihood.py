@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from steropes.backends import get_backend
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.likelihoods.cox_likelihood import CoxLikelihood
 from steropes.solve.hessian import hessian
 from survival_reference import cox_loss, numeric_gradient

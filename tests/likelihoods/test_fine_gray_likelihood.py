@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from steropes.backends import get_backend
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.likelihoods.fine_gray_likelihood import FineGrayLikelihood
 from steropes.solve.hessian import hessian, subdistribution_hessian
 from survival_reference import censoring_survival, fine_gray_loss, numeric_gradient

@@ -8,7 +8,7 @@ import pytest
 from late_entry_reference import censoring_and_entry, late_fine_gray_loss
 from steropes import Surv, aalen_johansen
 from steropes.backends import get_backend
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.likelihoods.cox_likelihood import CoxLikelihood
 from steropes.likelihoods.fine_gray_likelihood import FineGrayLikelihood
 from steropes.solve.hessian import diagonal, hessian, subdistribution_hessian

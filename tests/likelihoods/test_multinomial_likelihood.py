@@ -6,8 +6,8 @@ from scipy import sparse
 
 from simulators import mixed_matrix
 from steropes.backends import get_backend
-from steropes.design import as_design
-from steropes.design.multinomial_design import ClassDesign
+from steropes.design_matrix import as_design
+from steropes.design_matrix.multinomial_design import ClassDesign
 from steropes.likelihoods.multinomial_likelihood import MultinomialLikelihood
 from steropes.solve.hessian import hessian
 

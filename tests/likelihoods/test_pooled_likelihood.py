@@ -6,9 +6,9 @@ from scipy import sparse
 from scipy.special import expit
 
 from steropes.backends import get_backend
-from steropes.design import as_design
-from steropes.design.pooled_logistic_design import ChannelDesign
-from steropes.design.time_basis import baseline_basis, channels
+from steropes.design_matrix import as_design
+from steropes.design_matrix.pooled_logistic_design import ChannelDesign
+from steropes.design_matrix.time_basis import baseline_basis, channels
 from steropes.likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood
 from steropes.solve.hessian import hessian
 

@@ -30,7 +30,7 @@ from steropes import (
     fit_many,
     validate_by_group,
 )
-from steropes.design.column_storage import SparseBlock
+from steropes.design_matrix.column_storage import SparseBlock
 
 NAMES = ["age", "site[T.b]", "site[T.c]", "smoker", "drug[T.low]"]
 

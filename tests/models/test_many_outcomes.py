@@ -20,7 +20,7 @@ from steropes import (
     Surv,
     fit_many,
 )
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.fit import outcome_batches
 from steropes.models.fitting.row_arguments import FitInputs
 from tuning import tune

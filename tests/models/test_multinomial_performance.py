@@ -20,7 +20,7 @@ from steropes import (
     plots,
     validate_by_group,
 )
-from steropes.design import null_design
+from steropes.design_matrix import null_design
 from steropes.infer.multinomial_performance import log_odds_of_class
 from steropes.models.families.family import ValidationData
 from steropes.models.families.performance_measures import performance

@@ -19,7 +19,7 @@ from steropes import (
     Surv,
     compare_nested_fits,
 )
-from steropes.design import null_design
+from steropes.design_matrix import null_design
 
 RNG = np.random.default_rng(12)
 N = 300

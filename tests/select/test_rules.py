@@ -24,7 +24,7 @@ from steropes import (
     glmnet_lambda,
     variance_from_glmnet,
 )
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.select.cyclops_search import mean_square, next_variance
 from tuning import tune_path
 

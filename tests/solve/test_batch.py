@@ -7,7 +7,7 @@ from scipy import sparse
 import reference
 from simulators import FAMILIES, indicators, mixed_matrix, outcome
 from steropes.backends import get_backend
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.likelihoods import (
     CoxLikelihood,
     LinearLikelihood,

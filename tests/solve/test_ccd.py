@@ -9,7 +9,7 @@ from scipy import sparse
 import steropes
 from steropes.backends.cpu import CpuBackend
 from steropes.backends.cpu.descent.cyclic_descent_kernels import LINEAR, _step, sweep
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.fit import Problem
 from steropes.likelihoods import CoxLikelihood
 from steropes.solve.cyclic_descent import _cox_sweeper, solve_ccd

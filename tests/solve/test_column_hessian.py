@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import steropes as st
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.models.fitting.row_arguments import FitInputs
 from steropes.solve.data_term.local_term import LocalCurvature
 from steropes.solve.quasi_newton import hessian_representation as hessian_form

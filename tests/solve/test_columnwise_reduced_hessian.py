@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from steropes.backends.cpu import CpuBackend
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.solve.data_term.column_hessian import ColumnHessian, StoredColumns
 from steropes.solve.hessian import centred as centred_product
 from steropes.solve.subproblem import ColumnwiseReducedHessian, DenseReducedHessian, LowRank

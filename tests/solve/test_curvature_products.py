@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import steropes as st
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.likelihoods.curvature_kinds import OperatorCurvature, ProfiledCurvature
 from steropes.models.fitting.row_arguments import FitInputs
 from steropes.solve.data_term.device_columns import DeviceColumns

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from simulators import indicators
 from steropes.backends import get_backend
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.likelihoods import LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm

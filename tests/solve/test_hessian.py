@@ -6,7 +6,7 @@ from scipy import sparse
 
 from simulators import mixed_matrix, outcome
 from steropes.backends import get_backend
-from steropes.design import RowMatrix, as_design
+from steropes.design_matrix import RowMatrix, as_design
 from steropes.likelihoods import CoxLikelihood
 from steropes.solve.hessian import hessian
 

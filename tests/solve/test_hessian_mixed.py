@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from steropes.backends import get_backend
-from steropes.design import Design, RowMatrix, as_design
+from steropes.design_matrix import Design, RowMatrix, as_design
 from steropes.likelihoods import ConditionalPoissonLikelihood, CoxLikelihood
 from steropes.solve.hessian import hessian
 

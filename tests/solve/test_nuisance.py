@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from steropes.backends import get_backend
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.fit import Problem, Replicates
 from steropes.likelihoods import LinearLikelihood
 from steropes.likelihoods.curvature_kinds import ProfiledCurvature

@@ -5,7 +5,7 @@ import pytest
 
 from steropes.backends import get_backend
 from steropes.backends.thread_pool import ThreadPool
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.likelihoods import LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm

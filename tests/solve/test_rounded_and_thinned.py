@@ -8,7 +8,7 @@ import steropes
 from simulators import indicators, outcome
 from steropes import Laplace, LogisticRegression, PoissonRegression
 from steropes.backends import get_backend
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm

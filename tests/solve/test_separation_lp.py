@@ -5,7 +5,7 @@ import pytest
 from scipy import optimize, sparse
 
 from steropes.backends import get_backend
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.solve.separation.separation_lp import ordering_direction
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..design.column_storage import power_of_two
+from ..design_matrix.column_storage import power_of_two
 from ..errors import DataError
 from .answer_layout import Totals
 from .falsified_totals import IMPOSSIBLE, refuse_impossible

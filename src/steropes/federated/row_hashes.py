@@ -16,8 +16,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..design import Design
-from ..design.column_storage import DenseBlock, SparseBlock
+from ..design_matrix import Design
+from ..design_matrix.column_storage import DenseBlock, SparseBlock
 
 __all__ = [
     "SiteTable", "column_values", "from_text", "keyed_digests", "memberships", "mixed", "to_text",

@@ -21,7 +21,7 @@ from ..data import (
 )
 from ..data.csv_tables import read_csv_file
 from ..data.input_types import LabelsLike, TableLike
-from ..design import Design, design_of_numbers, has_names
+from ..design_matrix import Design, design_of_numbers, has_names
 from ..errors import DataError
 from ..fit import Problem
 from ..select.folds import cut

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.backend_interface import Array
-from ..design.column_storage import DenseBlock, SparseBlock
+from ..design_matrix.column_storage import DenseBlock, SparseBlock
 from ..likelihoods.likelihood_interface import Bound
 from ..solve.data_term import WorkingColumns
 from ..solve.hessian import hessian

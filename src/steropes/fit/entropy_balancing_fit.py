@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..backends.backend_interface import Backend
-from ..design import Design, null_design
+from ..design_matrix import Design, null_design
 from ..likelihoods.entropy_balancing_likelihood import EntropyBalancingLikelihood
 from ..solve import Batch
 from ..solve.certified_fit import certified_fit

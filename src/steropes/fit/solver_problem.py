@@ -7,8 +7,8 @@ from typing import Self
 
 import numpy as np
 
-from ..design.design_interfaces import DesignLike
-from ..design.multinomial_design import ClassDesign
+from ..design_matrix.design_interfaces import DesignLike
+from ..design_matrix.multinomial_design import ClassDesign
 from ..errors import DataError
 from ..likelihoods import Likelihood
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from ..design.design_interfaces import PlainDesign
+from ..design_matrix.design_interfaces import PlainDesign
 from .cumulative_variances import CumulativeInformation, SubsetFit, evaluate_at_optimum
 from .inference_constants import BLOCKS
 

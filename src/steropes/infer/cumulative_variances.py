@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 from scipy import linalg
 
-from ..design.design_interfaces import DesignLike, PlainDesign, RowsLike
+from ..design_matrix.design_interfaces import DesignLike, PlainDesign, RowsLike
 from ..errors import DataError
 from ..fit import Problem
 from ..likelihoods.cumulative import CumulativeRows, Evaluation, LevelsWithMass, Thresholds

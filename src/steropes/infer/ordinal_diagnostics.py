@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ..design import Design
+from ..design_matrix import Design
 from ..errors import DataError, listed
 from ..likelihoods.cumulative import Interval
 from .cumulative_predictions import probabilities

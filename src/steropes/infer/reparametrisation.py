@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import linalg
 
-from ..design.linearly_combined_columns import subtract_columns
+from ..design_matrix.linearly_combined_columns import subtract_columns
 from ..errors import DataError, listed
 from ..fit import Problem
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
-from ..design.design_interfaces import DesignLike
+from ..design_matrix.design_interfaces import DesignLike
 from ..errors import DataError
 from ..fit import Problem
 from ..priors import INFINITE_PENALTY

@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from ..data.html_representations import FieldsInHtml
-from ..design import Design
-from ..design.column_storage import ConstantBlock, DenseBlock, SparseBlock
-from ..design.design_interfaces import DesignLike
+from ..design_matrix import Design
+from ..design_matrix.column_storage import ConstantBlock, DenseBlock, SparseBlock
+from ..design_matrix.design_interfaces import DesignLike
 from ..errors import DataError
 from ..fit import Problem
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ..design.column_storage import power_of_two
+from ..design_matrix.column_storage import power_of_two
 from .variance_path_constants import DEFAULT, PathPolicy
 
 __all__ = ["best_of", "comparable_means", "negligible_difference", "readable", "standard_error"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..design.design_interfaces import DesignLike
+from ..design_matrix.design_interfaces import DesignLike
 from ..errors import DataError
 from ..fit import Problem
 from ..priors import Prior

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..design.design_interfaces import DesignLike
+from ..design_matrix.design_interfaces import DesignLike
 from ..likelihoods import Likelihood
 from ..priors import GroupPenalty, Prior, SmoothTerm
 

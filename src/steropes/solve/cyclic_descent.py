@@ -20,8 +20,8 @@ import numpy as np
 from scipy import sparse
 
 from ..backends.cpu.descent import cyclic_descent_kernels as kernels
-from ..design import Design
-from ..design.column_storage import Block, DenseBlock, SparseBlock
+from ..design_matrix import Design
+from ..design_matrix.column_storage import Block, DenseBlock, SparseBlock
 from ..errors import DataError
 from ..likelihoods import ConditionalPoissonLikelihood, CoxLikelihood
 from .fit_result import Fit

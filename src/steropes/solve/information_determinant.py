@@ -14,7 +14,7 @@ import numpy as np
 from scipy import linalg
 
 from ..backends.backend_interface import Array
-from ..design.design_interfaces import DesignLike
+from ..design_matrix.design_interfaces import DesignLike
 from ..errors import DataError
 from ..likelihoods import Likelihood
 from ..likelihoods.likelihood_interface import Bound

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from steropes.backends import get_backend
-from steropes.design import RowMatrix, as_design
+from steropes.design_matrix import RowMatrix, as_design
 from steropes.likelihoods import ConditionalPoissonLikelihood
 from steropes.solve.hessian import hessian
 

@@ -63,7 +63,7 @@ def test_int64_indices(data):
 
 
 def test_mixed_sparse_and_dense_blocks(data):
-    from steropes.design import Design, as_design
+    from steropes.design_matrix import Design, as_design
 
     X, y = data
     mixed = Design(

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from steropes import Laplace, Normal
 from steropes.backends import get_backend
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.fit import Problem
 from steropes.likelihoods.cumulative import CODES, CumulativeLikelihood, Interval, Thresholds
 from steropes.likelihoods.curvature_kinds import ProfiledCurvature
@@ -169,7 +169,7 @@ def draws_of_curvature(rng, n, K, chain):
 @pytest.mark.parametrize("storage", ["dense", "sparse", "both"])
 @pytest.mark.parametrize("chain", [True, False])
 def test_eliminated_hessians_are_those_of_dense_blocks(chain, storage, rng):
-    from steropes.design import Design
+    from steropes.design_matrix import Design
     from steropes.likelihoods.nuisance_hessian import Chain, SparseBlock
 
     n, K, k = 80, 12, 6

@@ -12,7 +12,7 @@ from scipy import sparse
 
 import steropes
 from steropes.data.group_checks_and_counts import count_distinct
-from steropes.design.column_storage import SparseBlock
+from steropes.design_matrix.column_storage import SparseBlock
 from steropes.designs.case_series.calendar_time_splines import TimeEffects, first_day, month_of
 from steropes.designs.case_series.cases_and_observation import Cases
 from steropes.designs.case_series.covariate_days import Spans

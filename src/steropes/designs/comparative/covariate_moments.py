@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from steropes.design import Design, as_design
-from steropes.design.column_storage import Block, DenseBlock, SparseBlock
+from steropes.design_matrix import Design, as_design
+from steropes.design_matrix.column_storage import Block, DenseBlock, SparseBlock
 from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.covariates.weighted_moments import Moments, sparse_chunks
 

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.data.number_formatting import value_text
-from steropes.design import Design
+from steropes.design_matrix import Design
 from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.values.table_reading import read_columns, unknown_name
 from steropes.errors import DataError, listed

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from steropes.data.distinct_values import rank_values
-from steropes.design import Design
+from steropes.design_matrix import Design
 from steropes.designs.comparative.doubly_robust_effect_table import covariance
 from steropes.designs.comparative.effect_table_rows import contrasts
 from steropes.designs.covariates.covariates_by_column import Covariates

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from steropes.data import refuse_other_order
 from steropes.data.survival_outcome import check_survival
 from steropes.data.vector_checks import check_level, check_weights
-from steropes.design import Design
+from steropes.design_matrix import Design
 from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
 from steropes.designs.comparative.covariate_moments import CovariateColumns
 from steropes.designs.comparative.doubly_robust_effect_table import name_of_errors

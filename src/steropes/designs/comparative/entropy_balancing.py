@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.backends import host_backend
 from steropes.convergence_warning import NotConvergedWarning
 from steropes.data.vector_checks import check_weights
-from steropes.design import Design
+from steropes.design_matrix import Design
 from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
 from steropes.designs.comparative.balance_table import (
     shares_of_groups,

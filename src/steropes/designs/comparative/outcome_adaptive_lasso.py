@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from steropes.data import refuse_other_order
-from steropes.design import Design
-from steropes.design.design_from_sparse_matrices import blocks_of_sparse
+from steropes.design_matrix import Design
+from steropes.design_matrix.design_from_sparse_matrices import blocks_of_sparse
 from steropes.designs.comparative.covariate_moments import CovariateColumns
 from steropes.designs.comparative.doubly_robust_inputs import Outcome, default_model, read_outcomes
 from steropes.designs.comparative.unfitted_copy import unfitted_copy

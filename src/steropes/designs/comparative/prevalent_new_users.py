@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from steropes.data.distinct_values import rank_values
 from steropes.data.html_representations import TextInHtml
-from steropes.design import as_design
+from steropes.design_matrix import as_design
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.propensity.score_matching import Match, match_scores, matched_weights
 from steropes.designs.values.argument_checks import check_names, check_real, check_whole

@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.design import Design
+from steropes.design_matrix import Design
 from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.doubly_robust.counterfactual_means import ArmMeans, People, population
 from steropes.designs.doubly_robust.nuisance_models import GROUPS

@@ -13,7 +13,7 @@ from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.html_representations import TextInHtml
-from steropes.design import Design, as_design
+from steropes.design_matrix import Design, as_design
 from steropes.errors import DataError
 
 __all__ = ["Covariates", "IntoCovariates", "with_statistics"]

@@ -90,8 +90,8 @@ class Tidied(TextInHtml):
     @property
     def design(self) -> Any:
         """A ``Design`` of the scaled columns, named by their ids, with indicator columns if 0/1."""
-        from steropes.design import Design
-        from steropes.design.column_storage import SparseBlock
+        from steropes.design_matrix import Design
+        from steropes.design_matrix.column_storage import SparseBlock
 
         f = self.features
         binary = f.columns["binary"].to_numpy()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from steropes.data import Surv
-from steropes.design import Design, null_design
+from steropes.design_matrix import Design, null_design
 from steropes.designs.doubly_robust.nuisance_model_lasso import LassoSettings
 from steropes.models.estimators.cox_regression import CoxRegression
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from steropes.data import Surv
-from steropes.design import Design
+from steropes.design_matrix import Design
 from steropes.designs.doubly_robust.discrete_survival import FollowUp, Hazards
 from steropes.errors import DataError, SeparationError
 from steropes.models.estimators.pooled_logistic_regression import PooledLogisticRegression

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.design import Design
+from steropes.design_matrix import Design
 from steropes.errors import DataError
 from steropes.models.estimators.penalized_model import PenalizedModel
 from steropes.models.repeated_fits.cross_fitting import cross_fit

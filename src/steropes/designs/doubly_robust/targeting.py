@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from steropes.design import null_design
+from steropes.design_matrix import null_design
 from steropes.errors import DataError, SeparationError
 from steropes.models.estimators.fractional_logistic_regression import FractionalLogisticRegression
 

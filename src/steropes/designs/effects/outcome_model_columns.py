@@ -46,7 +46,7 @@ def outcome_columns(
     DataError
         The covariate of an interaction does not vary.
     """
-    from steropes.design import Design
+    from steropes.design_matrix import Design
 
     treated = (people["treated"].to_numpy() == 1).astype(float)
     made: dict[str, NDArray] = {TREATMENT: treated}
@@ -77,7 +77,7 @@ def outcome_columns(
 
 def _block(name: str, column: NDArray) -> Any:
     """Build a sparse column; raise if the column of an interaction does not vary."""
-    from steropes.design.column_storage import SparseBlock
+    from steropes.design_matrix.column_storage import SparseBlock
 
     n, rows = len(column), np.flatnonzero(column).astype(np.int32)
     ends = np.array([0, len(rows)])

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.special import log_ndtr
 
-from steropes.design import Design
-from steropes.design.working_columns_by_row import RowMatrix
+from steropes.design_matrix import Design
+from steropes.design_matrix.working_columns_by_row import RowMatrix
 from steropes.errors import DataError
 from steropes.infer.likelihood_types import cumulative_likelihood
 from steropes.models.cumulative.cumulative_probability_model import CumulativeProbabilityModel

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import norm
 
-from steropes.design.time_basis import baseline_basis, channels
+from steropes.design_matrix.time_basis import baseline_basis, channels
 
 __all__ = ["HazardModel", "StrategyRisks", "contrast_table", "risk_table"]
 

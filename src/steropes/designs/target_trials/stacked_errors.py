@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from steropes.data.interval_weights import IntervalWeights
-from steropes.design.time_basis import baseline_basis, channels
+from steropes.design_matrix.time_basis import baseline_basis, channels
 from steropes.designs.target_trials.marginal_risks import HazardModel
 from steropes.designs.target_trials.weights_over_time import FittedProbability
 from steropes.errors import DataError

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.base import clone, is_classifier
 
-from steropes.design import null_design
+from steropes.design_matrix import null_design
 from steropes.designs.target_trials.person_time import PersonTime
 from steropes.errors import SeparationError
 from steropes.models.estimators.linear_regression import LinearRegression

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.base import clone
 
-from steropes.design import null_design
+from steropes.design_matrix import null_design
 from steropes.errors import DataError, SeparationError
 from steropes.models.estimators.fractional_logistic_regression import FractionalLogisticRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ...backends import host_backend
-from ...design import Design, design_of_numbers
-from ...design.scaling_across_shards import Moments, moments_of, rescaled
+from ...design_matrix import Design, design_of_numbers
+from ...design_matrix.scaling_across_shards import Moments, moments_of, rescaled
 from ...errors import DataError
 from .row_block import RowBlock
 

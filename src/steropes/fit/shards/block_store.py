@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...design.column_checks import refuse_extreme
-from ...design.scaling_across_shards import Moments, pooled
+from ...design_matrix.column_checks import refuse_extreme
+from ...design_matrix.scaling_across_shards import Moments, pooled
 from ...errors import DataError
 from .block_interface import Blocks
 from .block_sources import BlockRecipe, BlockSummary, Source, summarize_block

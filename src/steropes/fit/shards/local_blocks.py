@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.cpu import NO_DATA
-from ...design import Design
-from ...design.column_storage import Block, DenseBlock, SparseBlock
+from ...design_matrix import Design
+from ...design_matrix.column_storage import Block, DenseBlock, SparseBlock
 from ...private_files import open_private, private_folder
 from ..multi_fit_constants import TRANSFER
 from .block_sources import BlockRecipe

@@ -10,9 +10,9 @@ from scipy import sparse
 
 from ...backends import get_backend
 from ...backends.backend_interface import Backend, SparseLines
-from ...design import Design
-from ...design.design_interfaces import DesignLike, RowsLike
-from ...design.device_design import on_device
+from ...design_matrix import Design
+from ...design_matrix.design_interfaces import DesignLike, RowsLike
+from ...design_matrix.device_design import on_device
 from ...likelihoods import Likelihood
 from ...likelihoods.cumulative import ShardLevels
 from ...likelihoods.shard_risk_sets import ShardRiskSets

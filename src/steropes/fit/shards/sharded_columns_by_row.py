@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ...backends.backend_interface import Backend
-from ...design.design_interfaces import DesignLike
+from ...design_matrix.design_interfaces import DesignLike
 from ...solve.data_term.sharded.shard_messages import joined_rows, sum_in_order
 from .block_interface import Blocks
 

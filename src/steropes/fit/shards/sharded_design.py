@@ -11,9 +11,9 @@ from numpy.typing import DTypeLike
 
 from ...backends.backend_interface import Backend
 from ...data.html_representations import TextInHtml
-from ...design import design_of_numbers
-from ...design.memory_estimate import Columns
-from ...design.single_predictor_design import PlainColumns
+from ...design_matrix import design_of_numbers
+from ...design_matrix.memory_estimate import Columns
+from ...design_matrix.single_predictor_design import PlainColumns
 from ...errors import DataError
 from ...solve.data_term.sharded.shard_messages import joined_rows, sum_in_order
 from ..multi_fit_constants import TRANSFER

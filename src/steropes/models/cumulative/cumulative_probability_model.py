@@ -14,8 +14,8 @@ from ...data import refuse_other_order
 from ...data.input_types import CoefficientsByColumn, VectorLike
 from ...data.ordered_categories import ordered_categories
 from ...data.vector_checks import MAX_OFFSET_RANGE
-from ...design import Design
-from ...design.device_design import on_device
+from ...design_matrix import Design
+from ...design_matrix.device_design import on_device
 from ...errors import DataError, listed
 from ...fit import Problem
 from ...fit.shards import ShardedDesign

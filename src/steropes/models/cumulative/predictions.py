@@ -11,7 +11,7 @@ from ...backends import host_backend
 from ...backends.thread_pool import ThreadPool
 from ...data import refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError
 from ...infer.cumulative_predictions import (
     means,

@@ -16,7 +16,7 @@ from ...backends.backend_interface import Backend
 from ...data import check_weights
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.vector_checks import check_vector
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError
 from ...infer.hazard_with_variance import HazardWithVariance
 from ...infer.standardized_curves import Population

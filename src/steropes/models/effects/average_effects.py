@@ -14,7 +14,7 @@ from ...data import check_level, check_weights
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
-from ...design import Design, has_names
+from ...design_matrix import Design, has_names
 from ...errors import DataError, listed
 from ...fit.shards import ShardedDesign
 from ..fitting.coefficient_tables import critical_value

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from ...data.input_types import LabelsLike
 from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
-from ...design import Design
-from ...design.multinomial_design import ClassDesign
+from ...design_matrix import Design
+from ...design_matrix.multinomial_design import ClassDesign
 from ...errors import DataError
 from ...fit.shards import ShardedDesign
 from ..fitting.fit_steps import Estimator

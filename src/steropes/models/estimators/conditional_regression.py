@@ -11,7 +11,7 @@ from ...backends.backend_interface import Backend
 from ...data import check_exposure, check_offset, check_response, check_strata, check_weights
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.stratum_offsets import offsets_within_strata
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError
 from ...fit import Problem
 from ...likelihoods import (

@@ -13,9 +13,9 @@ from ...backends import host_backend
 from ...backends.backend_interface import Backend
 from ...data import check_survival, refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
-from ...design import Design
-from ...design.memory_estimate import free_memory
-from ...design.piecewise_design import PiecewiseDesign, StepEffects
+from ...design_matrix import Design
+from ...design_matrix.memory_estimate import free_memory
+from ...design_matrix.piecewise_design import PiecewiseDesign, StepEffects
 from ...errors import DataError
 from ...fit import Problem
 from ...fit.shards import ShardedDesign

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ...backends.backend_interface import Backend
 from ...data import check_survival
 from ...data.input_types import LabelsLike, VectorLike
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError
 from ...likelihoods import FineGrayLikelihood, Likelihood
 from ...priors import Prior

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...backends.backend_interface import Backend
 from ...data.vector_checks import check_response
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError
 from ...fit import Problem
 from ...infer.response_distributions import BinaryResponse

@@ -9,7 +9,7 @@ import numpy as np
 from ...backends.backend_interface import Backend
 from ...data import check_response
 from ...data.input_types import VectorLike
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError
 from ...fit import Problem
 from ...infer.profile_fits import FromObjective

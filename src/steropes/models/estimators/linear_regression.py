@@ -8,7 +8,7 @@ from sklearn.metrics import r2_score
 from ...backends.backend_interface import Backend
 from ...data import check_response, refuse_other_order
 from ...data.input_types import VectorLike
-from ...design import Design
+from ...design_matrix import Design
 from ...fit import Problem
 from ...infer.profile_fits import FromObjective
 from ...infer.response_distributions import NormalResponse

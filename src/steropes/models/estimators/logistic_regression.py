@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import type_of_target
 from ...backends.backend_interface import Backend
 from ...data import check_classes, refuse_other_order
 from ...data.input_types import VectorLike
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError
 from ...infer.response_distributions import BinaryResponse
 from ...likelihoods import Likelihood, LogisticLikelihood

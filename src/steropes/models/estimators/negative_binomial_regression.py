@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 
 from ...backends.backend_interface import Backend
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError
 from ...fit import Problem
 from ...infer.response_distributions import NegativeBinomialResponse

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...backends.backend_interface import Backend
-from ...design import Design
+from ...design_matrix import Design
 from ...infer.response_distributions import PoissonResponse
 from ...likelihoods import Likelihood, PoissonLikelihood
 from ..families.response_families import POISSON

@@ -14,7 +14,7 @@ from ...data.column_lookup import ColumnLookup
 from ...data.discrete_time_intervals import IntervalsAtRisk, TimeIntervals
 from ...data.input_types import VectorLike
 from ...data.interval_weights import IntervalWeights
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError
 from ...fit import Problem
 from ...likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood, baseline_alone

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...data.discrete_time_intervals import TimeIntervals
-from ...design import Design
-from ...design.pooled_logistic_design import ChannelDesign
-from ...design.time_basis import baseline_basis, channels
+from ...design_matrix import Design
+from ...design_matrix.pooled_logistic_design import ChannelDesign
+from ...design_matrix.time_basis import baseline_basis, channels
 from ...errors import DataError
 
 __all__ = ["DiscreteTime"]

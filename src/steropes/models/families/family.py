@@ -8,7 +8,7 @@ import numpy as np
 
 from ...data import check_response
 from ...data.survival_outcome import Surv, SurvivalOutcome
-from ...design import null_design
+from ...design_matrix import null_design
 from ...errors import DataError, SeparationError
 from ...fit import Problem
 from ...solve.linear_predictor import linear_predictor

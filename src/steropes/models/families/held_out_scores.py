@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer
 
 from ...data.survival_outcome import Surv, SurvivalOutcome
-from ...design import Design
-from ...design.multinomial_design import ClassDesign
-from ...design.pooled_logistic_design import ChannelDesign
+from ...design_matrix import Design
+from ...design_matrix.multinomial_design import ClassDesign
+from ...design_matrix.pooled_logistic_design import ChannelDesign
 from ...errors import DataError
 from ...fit import Problem
 from .family import Family

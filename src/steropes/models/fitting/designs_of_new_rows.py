@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 
 from ...backends.backend_interface import Backend
-from ...design import Design, design_of_coded_table, design_of_numbers, has_names, null_design
-from ...design.category_coding import CategoryCoding
-from ...design.design_from_arrays_and_tables import column_names
+from ...design_matrix import (
+    Design,
+    design_of_coded_table,
+    design_of_numbers,
+    has_names,
+    null_design,
+)
+from ...design_matrix.category_coding import CategoryCoding
+from ...design_matrix.design_from_arrays_and_tables import column_names
 from ...errors import DataError
 from ...fit.shards import ShardedDesign
 from .setting_types import MatrixLike

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from ...data import check_weights, refuse_other_order
 from ...data.array_conversion import refuse_lazy_query
 from ...data.input_types import VectorLike
-from ...design import has_names, null_design
+from ...design_matrix import has_names, null_design
 from ...errors import DataError
 from ..formulas.formula_data_types import (
     DOT,

@@ -19,9 +19,9 @@ from ...convergence_warning import NotConvergedWarning
 from ...data import check_offset, check_weights
 from ...data.input_types import CoefficientsByColumn, VectorLike
 from ...data.vector_checks import check_vector
-from ...design import Design, as_design, copy_shared_arrays, has_names
-from ...design.design_interfaces import DesignLike
-from ...design.memory_estimate import free_memory, least_memory, too_large
+from ...design_matrix import Design, as_design, copy_shared_arrays, has_names
+from ...design_matrix.design_interfaces import DesignLike
+from ...design_matrix.memory_estimate import free_memory, least_memory, too_large
 from ...errors import DataError
 from ...fit import Problem
 from ...fit.shards import ShardedDesign, sharded_problem

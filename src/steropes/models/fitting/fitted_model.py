@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from ...backends import host_backend
 from ...data import check_offset, refuse_other_order
 from ...data.input_types import LabelsLike, TableLike, VectorLike
-from ...design import Design, has_names
-from ...design.category_coding import CategoryCoding
-from ...design.design_from_arrays_and_tables import column_names
+from ...design_matrix import Design, has_names
+from ...design_matrix.category_coding import CategoryCoding
+from ...design_matrix.design_from_arrays_and_tables import column_names
 from ...errors import DataError
 from ...fit import Problem
 from ...fit.shards import ShardedDesign

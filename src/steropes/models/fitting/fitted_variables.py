@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...design import Design
-from ...design.column_storage import ConstantBlock, DenseBlock, SparseBlock
-from ...design.multinomial_design import ClassDesign
+from ...design_matrix import Design
+from ...design_matrix.column_storage import ConstantBlock, DenseBlock, SparseBlock
+from ...design_matrix.multinomial_design import ClassDesign
 from ...errors import DataError, listed
 from .variable_summaries import MAX_GROUPS
 

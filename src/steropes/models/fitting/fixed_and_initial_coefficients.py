@@ -15,7 +15,7 @@ from ...data.array_conversion import as_numbers
 from ...data.column_lookup import ColumnLookup
 from ...data.input_types import CoefficientsByColumn
 from ...data.vector_checks import LARGEST_SQUARABLE
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError
 from ...solve import Batch
 

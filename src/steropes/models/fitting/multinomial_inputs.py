@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from ...data.array_conversion import as_numbers
 from ...data.input_types import CoefficientsByColumn
 from ...data.vector_checks import check_offset
-from ...design import has_names
-from ...design.design_from_arrays_and_tables import column_names
+from ...design_matrix import has_names
+from ...design_matrix.design_from_arrays_and_tables import column_names
 from ...errors import DataError, listed
 from ..formulas.formula_data_types import as_pandas_table
 from .fixed_and_initial_coefficients import FixedCoefficients, read_fixed, read_start_at

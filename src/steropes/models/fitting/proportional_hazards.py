@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...data import refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.vector_checks import check_vector, label_strata, sort_labels
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError
 from ...fit import Problem
 from ...infer.baseline_hazard import Baseline

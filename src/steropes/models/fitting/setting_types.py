@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ...data.input_types import TableLike
-from ...design import Design
+from ...design_matrix import Design
 from ...fit.shards import ShardedDesign
 from ...likelihoods.cox_risk_set_sums import Ties
 from ...select import CrossValidation, InformationCriterion

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...data.column_lookup import ColumnLookup
-from ...design.piecewise_design import StepEffects
+from ...design_matrix.piecewise_design import StepEffects
 from ...errors import DataError
 from ...priors import CopiedColumns, Prior, PriorColumns
 

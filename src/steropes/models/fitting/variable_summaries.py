@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ...backends import host_backend
-from ...design import Design
-from ...design.category_coding import CategoryCoding
+from ...design_matrix import Design
+from ...design_matrix.category_coding import CategoryCoding
 from ...errors import DataError, listed
 from ..formulas.formula_data_types import FormulaVariable
 from .designs_of_new_rows import dense_matrix

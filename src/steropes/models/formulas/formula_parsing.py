@@ -14,7 +14,7 @@ import pandas as pd
 from steropes.models.formulas.formula_terms import SPECIAL, FormulaTerms
 
 from ...data.array_conversion import as_numbers
-from ...design.category_coding import (
+from ...design_matrix.category_coding import (
     MAX_TEXT_LEVELS,
     read_labels,
     refuse_blank_text,

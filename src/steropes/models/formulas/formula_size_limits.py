@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from ...design.memory_estimate import free_memory
+from ...design_matrix.memory_estimate import free_memory
 from ...errors import DataError
 from .formula_data_types import names_in
 from .formula_evaluation import evaluate_expression

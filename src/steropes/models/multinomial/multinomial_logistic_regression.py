@@ -13,8 +13,8 @@ from sklearn.utils.multiclass import type_of_target
 from ...data import check_classes
 from ...data.column_lookup import ColumnLookup
 from ...data.input_types import CoefficientsByColumn, VectorLike
-from ...design import Design
-from ...design.multinomial_design import ClassDesign
+from ...design_matrix import Design
+from ...design_matrix.multinomial_design import ClassDesign
 from ...errors import DataError, listed
 from ...fit import Problem
 from ...likelihoods.multinomial_likelihood import MultinomialLikelihood

@@ -10,7 +10,7 @@ from scipy.special import log_softmax, softmax
 from ...backends import host_backend
 from ...data import refuse_other_order
 from ...data.input_types import VectorLike
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError
 from ...fit.shards import ShardedDesign
 from ..estimators.penalized_model import PenalizedModel

@@ -11,7 +11,7 @@ from sklearn.base import clone, is_classifier
 
 from ...backends import host_backend
 from ...backends.blas_threads import single_threaded_blas
-from ...design import Design, as_design
+from ...design_matrix import Design, as_design
 from ...errors import DataError, SeparationError
 from ...infer.bootstrap import fit_draws
 from ...infer.bootstrap_draws import Subsets

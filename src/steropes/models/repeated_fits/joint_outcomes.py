@@ -16,8 +16,8 @@ from sklearn.base import clone
 
 from ...backends.blas_threads import single_threaded_blas
 from ...data.column_lookup import ColumnLookup
-from ...design import Design
-from ...design.multinomial_design import ClassDesign
+from ...design_matrix import Design
+from ...design_matrix.multinomial_design import ClassDesign
 from ...errors import DataError, SeparationError
 from ...fit import Problem
 from ...fit.shards import ShardedDesign

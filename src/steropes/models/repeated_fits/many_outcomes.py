@@ -15,7 +15,7 @@ from ...backends.blas_threads import single_threaded_blas
 from ...data import check_level, refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
 from ...data.plottable_result_tables import ResultTable, present_coefficients
-from ...design import Design, as_design
+from ...design_matrix import Design, as_design
 from ...errors import DataError, SeparationError
 from ...fit import Problem
 from ...fit.fit_checkpoints import ResultFolder

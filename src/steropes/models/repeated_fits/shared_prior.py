@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from ...backends.blas_threads import single_threaded_blas
-from ...design import Design
+from ...design_matrix import Design
 from ...errors import DataError, SeparationError
 from ...fit.shards import ShardedDesign
 from ...priors import Prior

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ...data.weighted_quantiles import weighted_quantiles
-from ...design import null_design
+from ...design_matrix import null_design
 from ...errors import DataError, SeparationError
 from ..families.family import ValidationData
 from ..families.response_families import LOGISTIC

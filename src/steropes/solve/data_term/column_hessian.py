@@ -10,8 +10,8 @@ import numpy as np
 from ...backends.cpu import NO_DATA, CpuBackend, Lines
 from ...backends.cpu.descent.column_descent import add_columns, column_sums, sweep_columns
 from ...backends.thread_pool import balanced_chunks
-from ...design.column_storage import DenseBlock, SparseBlock
-from ...design.design_interfaces import ColumnStore
+from ...design_matrix.column_storage import DenseBlock, SparseBlock
+from ...design_matrix.design_interfaces import ColumnStore
 from ..subproblem.subproblem_constants import PreconditionerPolicy
 from .preconditioner_correlations import Piece, correlations, strong_pairs
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...backends.array_namespace import array_namespace
 from ...backends.backend_interface import Array
-from ...design.design_interfaces import ColumnsByRows
+from ...design_matrix.design_interfaces import ColumnsByRows
 from ..solver_constants import DataTermPolicy
 from .working_set import WorkingColumns
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ...backends.backend_interface import Array, ModelMinimiser
-from ...design.design_interfaces import RowsLike
+from ...design_matrix.design_interfaces import RowsLike
 from ..subproblem.subproblem_constants import PreconditionerPolicy
 from .column_hessian import ColumnHessian
 

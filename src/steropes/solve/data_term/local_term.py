@@ -11,7 +11,7 @@ import numpy as np
 from ...backends.array_namespace import array_namespace
 from ...backends.backend_interface import Array, DeviceMatrix
 from ...backends.cpu import CpuBackend
-from ...design.design_interfaces import ColumnsByRows, DesignLike
+from ...design_matrix.design_interfaces import ColumnsByRows, DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.curvature_kinds import Curvature, ProfiledCurvature
 from ...likelihoods.nuisance_parameter_state import Nuisance

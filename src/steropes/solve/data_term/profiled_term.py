@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.backend_interface import Array
-from ...design.design_interfaces import DesignLike
+from ...design_matrix.design_interfaces import DesignLike
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ...likelihoods.nuisance_parameter_state import Nuisance, NuisancePoint
 from ..hessian import pooled_groups

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from ...backends.backend_interface import Backend
-from ...design.design_interfaces import ColumnsByRows, ColumnStore, DesignLike
+from ...design_matrix.design_interfaces import ColumnsByRows, ColumnStore, DesignLike
 from .column_hessian import StoredColumns
 
 __all__ = ["WorkingColumns", "WorkingSet"]

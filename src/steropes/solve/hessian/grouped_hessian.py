@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.backend_interface import Array, Backend
-from ...design.design_interfaces import RowsLike
+from ...design_matrix.design_interfaces import RowsLike
 from ...likelihoods.curvature_kinds import GroupedCurvature
 
 __all__ = ["MAX_GROUP_SUMS", "diagonal", "group_sums", "hessian"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn, assert_never
 
 from ...backends.backend_interface import Array
-from ...design.design_interfaces import ColumnsByRows
+from ...design_matrix.design_interfaces import ColumnsByRows
 from ...likelihoods.curvature_kinds import (
     ChannelCurvature,
     Curvature,

@@ -11,7 +11,7 @@ import numpy as np
 from ...backends.backend_interface import Array
 from ...backends.cpu.likelihoods import pooled_logistic_kernels as pooled
 from ...backends.thread_pool import balanced_chunks
-from ...design.design_interfaces import ChannelLike
+from ...design_matrix.design_interfaces import ChannelLike
 from ...likelihoods.curvature_kinds import ChannelCurvature
 from .symmetric_fill import fill_symmetric
 

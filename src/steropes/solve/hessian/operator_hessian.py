@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.backend_interface import Array
-from ...design.design_interfaces import ColumnsByRows
+from ...design_matrix.design_interfaces import ColumnsByRows
 from ...likelihoods.curvature_kinds import OperatorCurvature
 
 __all__ = ["diagonal", "hessian"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...backends.backend_interface import Array
-from ...design.design_interfaces import PieceLike, RowsLike
+from ...design_matrix.design_interfaces import PieceLike, RowsLike
 from ...likelihoods.curvature_kinds import GroupedCurvature
 from . import grouped_hessian
 from .symmetric_fill import fill_symmetric

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...backends.backend_interface import Array
-from ...design.design_interfaces import RowsLike
+from ...design_matrix.design_interfaces import RowsLike
 from ...likelihoods.curvature_kinds import SubdistributionCurvature
 from .grouped_hessian import MAX_GROUP_SUMS, group_sums
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize
 
-from ...design.design_interfaces import RowsLike
+from ...design_matrix.design_interfaces import RowsLike
 
 __all__ = ["ordering_direction"]
 

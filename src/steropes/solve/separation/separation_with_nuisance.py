@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
-from ...design.design_interfaces import ColumnsByRows
+from ...design_matrix.design_interfaces import ColumnsByRows
 from ...errors import SeparationError, listed
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..fit_result import Fit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.backend_interface import Array
-from ...design.design_interfaces import ColumnsByRows
+from ...design_matrix.design_interfaces import ColumnsByRows
 from ..checked_problem_interface import SolverProblem
 from ..hessian import diagonal, hessian
 from ..linear_predictor import bound_weights, linear_predictor

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ....design.design_interfaces import DesignLike
+from ....design_matrix.design_interfaces import DesignLike
 from ....likelihoods import Likelihood
 from ..local_term import LocalCurvature, LocalTerm
 from ..working_set import WorkingColumns

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....backends.backend_interface import Array
-from ....design.design_interfaces import DesignLike, PieceLike
+from ....design_matrix.design_interfaces import DesignLike, PieceLike
 from ....likelihoods.curvature_kinds import GroupedCurvature
 from ....likelihoods.shard_risk_sets import Hazards, ShardRiskSets, ShardWeights
 from ...hessian import hessian

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ....backends.backend_interface import Backend
-from ....design.design_interfaces import DesignLike
+from ....design_matrix.design_interfaces import DesignLike
 from ..working_set import WorkingColumns
 from .shard_messages import Answer, Ask, At, Request
 

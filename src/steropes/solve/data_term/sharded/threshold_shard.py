@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ....design.design_interfaces import DesignLike
+from ....design_matrix.design_interfaces import DesignLike
 from ....likelihoods.cumulative import Evaluation, LaneRows, ShardLevels
 from ....likelihoods.curvature_kinds import GroupedCurvature
 from ...hessian import hessian

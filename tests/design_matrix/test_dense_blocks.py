@@ -8,7 +8,7 @@ import pytest
 
 import steropes
 from steropes.backends import get_backend
-from steropes.design import Design, RowMatrix, as_design
+from steropes.design_matrix import Design, RowMatrix, as_design
 from steropes.fit import Problem
 from steropes.likelihoods.cumulative import CumulativeLikelihood, Interval
 

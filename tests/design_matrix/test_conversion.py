@@ -12,7 +12,7 @@ from scipy import sparse
 from simulators import mixed_matrix
 from steropes import DataError, Design, LogisticRegression, Normal, as_design
 from steropes.backends import get_backend
-from steropes.design import RowMatrix
+from steropes.design_matrix import RowMatrix
 
 
 def dense(design):

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock
 from .design_interfaces import DesignLike
-from .design_matrix import Design
+from .design_of_column_blocks import Design
 from .piecewise_design import PiecewiseDesign, StepEffects
 from .pooled_logistic_design import ChannelDesign
 

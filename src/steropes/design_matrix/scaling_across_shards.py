@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock, power_of_two
-from .design_matrix import Design
+from .design_of_column_blocks import Design
 from .storage_and_scaling_constants import SCALES
 
 __all__ = ["Moments", "moments_of", "pooled", "rescaled"]

@@ -10,7 +10,7 @@ from scipy import sparse
 import steropes
 from steropes import DataError, Laplace, ShardedDesign
 from steropes.backends import get_backend
-from steropes.design import memory_estimate
+from steropes.design_matrix import memory_estimate
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from ..backends.cpu import Lines
 from ..backends.cpu.sparse.sparse_products import cut_lines
 from .column_storage import Block, SparseBlock
 from .design_interfaces import DesignLike, PlainDesign
-from .design_matrix import Design
+from .design_of_column_blocks import Design
 from .multinomial_design import ClassDesign
 from .piecewise_design import PiecewiseDesign
 from .pooled_logistic_design import ChannelDesign

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backends.backend_interface import Array, Backend, SparseLines
 from .column_storage import Block
-from .design_matrix import Design
+from .design_of_column_blocks import Design
 from .working_columns_by_row import RowMatrix
 
 __all__ = ["DeviceDesign", "DeviceRows", "on_device"]

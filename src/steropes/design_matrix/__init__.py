@@ -9,7 +9,7 @@ from .design_from_arrays_and_tables import (
     has_names,
     null_design,
 )
-from .design_matrix import Design
+from .design_of_column_blocks import Design
 from .private_array_copies import copy_shared_arrays
 from .working_columns_by_row import RowMatrix
 

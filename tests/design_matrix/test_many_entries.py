@@ -8,9 +8,9 @@ from steropes.backends.cpu import NO_DATA, CpuBackend, Lines
 from steropes.backends.cpu.sparse import sparse_lines
 from steropes.backends.cpu.sparse.append_columns import append_lines
 from steropes.backends.thread_pool import ThreadPool
-from steropes.design import working_columns_by_row as rows_module
-from steropes.design.design_from_arrays_and_tables import as_design
-from steropes.design.working_columns_by_row import RowMatrix
+from steropes.design_matrix import working_columns_by_row as rows_module
+from steropes.design_matrix.design_from_arrays_and_tables import as_design
+from steropes.design_matrix.working_columns_by_row import RowMatrix
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from .category_coding import CategoryCoding, holds_labels, learn_levels, missing
 from .column_checks import column_word, refuse_empty, refuse_extreme, refuse_twice
 from .column_storage import Block, DenseBlock
 from .design_from_sparse_matrices import blocks_of_sparse, runs, sparse_blocks
-from .design_matrix import Design
+from .design_of_column_blocks import Design
 from .storage_and_scaling_constants import STORAGE
 
 __all__ = [

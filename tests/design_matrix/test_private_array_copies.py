@@ -7,10 +7,10 @@ import pytest
 from scipy import sparse
 
 from steropes import Laplace, LogisticRegression
-from steropes.design import as_design, copy_shared_arrays
-from steropes.design import private_array_copies as module
-from steropes.design.column_storage import SparseBlock
-from steropes.design.private_array_copies import BAND, PackedBlock
+from steropes.design_matrix import as_design, copy_shared_arrays
+from steropes.design_matrix import private_array_copies as module
+from steropes.design_matrix.column_storage import SparseBlock
+from steropes.design_matrix.private_array_copies import BAND, PackedBlock
 from tuning import tune
 
 

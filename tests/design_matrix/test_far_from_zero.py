@@ -7,7 +7,7 @@ from scipy import sparse
 from every_family import EVERY, case
 from simulators import mixed_matrix
 from steropes import LogisticRegression, Normal, PooledLogisticRegression, Surv, as_design
-from steropes.design.column_storage import DenseBlock, SparseBlock
+from steropes.design_matrix.column_storage import DenseBlock, SparseBlock
 
 STORAGE = {"array": np.asarray, "csr": sparse.csr_array, "csc": sparse.csc_matrix}
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from steropes.backends import host_backend
-from steropes.design import as_design
-from steropes.design.piecewise_design import PiecewiseDesign, StepEffects
+from steropes.design_matrix import as_design
+from steropes.design_matrix.piecewise_design import PiecewiseDesign, StepEffects
 
 
 def piecewise(source, first, last):
