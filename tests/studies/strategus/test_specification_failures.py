@@ -16,8 +16,10 @@ from tests.studies.strategus.small_specification import (
 from steropes.studies import OmopDatabase
 from steropes.studies.cli.command_line import run
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.report.missing_estimates import missing_sentences
 from steropes.studies.strategus.specification_run import run_specification
 from steropes.studies.strategus_plans.specification_plan import specification_plan
+from steropes.studies.strategus_plans.supported_parts import skipped, summary_lines
 from steropes.studies.viewer.result_sources import read_sources
 from steropes.studies.viewer.results_page import results_views
 
@@ -181,3 +183,32 @@ def test_parts_without_results_are_in_the_viewer_and_on_the_terminal(tmp_path, c
     assert part["verdict"] == "did not run"
     assert {p["verdict"] for p in others} <= {"ran", "ran with a difference"}
     assert part["text"].startswith(f"F{why[1:]}")
+
+
+def test_similar_parts_that_did_not_run_are_one_short_line():
+    long = "a drug - in cohorts: (11708) starts within D: -99999 - D: 0 of cohort start " * 4
+    parts = [
+        skipped(CM, f"question {i} ({i} against {i + 1})",
+                f"2 cohorts have no entries: {i} ({long}), {i + 1} ({long})")
+        for i in range(1, 30)
+    ]  # fmt: skip
+    other = skipped(CM, "analysis 1 (on treatment)", "fewer than ten outcomes")
+    grouped, single = summary_lines([*parts, other])
+    assert grouped.startswith(
+        f"{CM}, question 1 (1 against 2) and 28 others: does not run: 2 cohorts have no entries: 1"
+    )
+    assert len(grouped) <= 240
+    assert single == f"{CM}, analysis 1 (on treatment): does not run: fewer than ten outcomes"
+
+
+def test_missing_estimates_whose_reasons_differ_in_names_are_one_sentence():
+    gone = [
+        (f"drug {i} against others", f"nobody is left (there are no entries of drug {i} (new))")
+        for i in range(9)
+    ]
+    (sentence,) = missing_sentences(gone)
+    assert sentence == (
+        "No estimate for drug 0 against others; drug 1 against others; drug 2 against others; "
+        "and 6 more: nobody is left."
+    )
+    assert len(missing_sentences(gone[:2])) == 2

@@ -139,9 +139,10 @@ def _check(plan: SpecificationPlan, database: str | None, schema: str, quiet: bo
     if not quiet:
         print("\n".join(lines))
     else:
-        for verdict in plan.verdicts:
-            if verdict.reason:
-                print(f"steropes: {verdict.module}, {verdict.line()}", file=sys.stderr)
+        from steropes.studies.strategus_plans.supported_parts import summary_lines
+
+        for line in summary_lines(plan.verdicts):
+            print(f"steropes: {line}", file=sys.stderr)
     raise typer.Exit(0 if plan.complete else INCOMPLETE)
 
 
@@ -157,8 +158,9 @@ def print_summary(results: SpecificationResults, quiet: bool) -> None:
         missing_of_specification,
         missing_sentences,
     )
+    from steropes.studies.strategus_plans.supported_parts import summary_lines
 
-    lines = [f"{v.module}, {v.line()}" for v in results.verdicts if v.reason]
+    lines = summary_lines(results.verdicts)
     lines += missing_sentences(missing_of_specification(results.tables))
     if quiet:
         for line in lines:

@@ -7,7 +7,7 @@ import unicodedata
 
 import pandas as pd
 
-__all__ = ["csv_text", "plain_text", "without_credentials"]
+__all__ = ["csv_text", "plain_text", "without_credentials", "without_parentheses"]
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Characters that spreadsheets take for the start of a formula, or strip before they look for one.
@@ -18,6 +18,7 @@ QUOTED_NA = "\x1aNA"  # Other text has no control characters when it is written.
 HIDDEN = "***"
 # "scheme://user:password@", also with a single slash, a common typing error.
 CREDENTIALS = re.compile(r"([A-Za-z][\w+.-]*:/{1,2})[^/\s]*@")
+PARENTHESES = re.compile(r"\s*\([^()]*\)")
 SECRET = re.compile(r"((?:password|passwd|pwd|token|secret)\s*[=:]\s*)[^\s&;,]+", re.IGNORECASE)
 
 
@@ -29,6 +30,12 @@ def plain_text(text: str) -> str:
 def without_credentials(text: str) -> str:
     """Hide the user and password of every URL in a message, and values named like passwords."""
     return SECRET.sub(rf"\1{HIDDEN}", CREDENTIALS.sub(rf"\1{HIDDEN}@", text))
+
+
+def without_parentheses(text: str) -> str:
+    """Remove parentheses with their contents, also nested ones."""
+    shorter = PARENTHESES.sub("", text)
+    return shorter if shorter == text else without_parentheses(shorter)
 
 
 def csv_text(table: pd.DataFrame) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import textwrap
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ import pandas as pd
 
 from steropes.studies.diagnostics.failing_diagnostics import with_names
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.formatting.plain_text import plain_text, without_parentheses
 from steropes.studies.formatting.released_numbers import analysis_name, title_case
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ __all__ = [
 ]
 
 MOST_NAMES = 3  # A reason lists no more estimates than these by name.
+MOST_REASONS = 3  # More reasons that differ in parentheses only become one sentence.
+LONGEST_NAME = 80  # Characters of the name of an estimate.
 NO_REASON = "no reason is recorded"
 Missing = list[tuple[str, str]]  # The name of each missing estimate, and the reason.
 Tables = Mapping[str, pd.DataFrame]
@@ -41,15 +45,24 @@ def report_missing(found: Missing) -> None:
 
 
 def missing_sentences(found: Missing) -> list[str]:
-    """Return a sentence for each reason, with the estimates that are missing for it."""
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in found:
-        known = by_reason.setdefault(reason.removeprefix("no estimate: ").rstrip("."), [])
-        known += [] if name in known else [name]
+    """Return a sentence for each reason, with the estimates that are missing for it.
+
+    Where many reasons differ in parentheses only, which name cohorts, one sentence without the
+    parentheses stands for all.
+    """
+    reasons = [reason.removeprefix("no estimate: ").rstrip(".") for _, reason in found]
+    kinds = {reason: without_parentheses(reason) for reason in dict.fromkeys(reasons)}
+    of_kind = Counter(kinds.values())
+    by_reason: dict[str, dict[str, None]] = {}
+    for (name, _), reason in zip(found, reasons, strict=True):
+        kind = kinds[reason]
+        said = kind if of_kind[kind] > MOST_REASONS else reason
+        by_reason.setdefault(said, {})[name] = None
     sentences = []
     for reason, names in by_reason.items():
         more = len(names) - MOST_NAMES
-        listed = "; ".join(names[:MOST_NAMES]) + (f"; and {more:,} more" if more > 0 else "")
+        named = (textwrap.shorten(n, LONGEST_NAME, placeholder="…") for n in [*names][:MOST_NAMES])
+        listed = "; ".join(named) + (f"; and {more:,} more" if more > 0 else "")
         sentences.append(" ".join(plain_text(f"No estimate for {listed}: {reason}.").split()))
     return sentences
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from steropes.studies.formatting.plain_text import without_parentheses
 from steropes.studies.strategus_plans.comparative_plan import COHORT_METHOD
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES
 from steropes.studies.strategus_plans.supported_parts import PartVerdict
@@ -67,6 +68,8 @@ def _with_missing(v: PartVerdict, estimates: pd.DataFrame) -> PartVerdict:
     gone = noted[own["log_rr"].isna() & noted.ne("")]
     if gone.empty:
         return v
+    if gone.nunique() > SHOWN:  # They may differ in the names of cohorts only.
+        gone = gone.map(without_parentheses)
     reasons = gone.value_counts()
     listed = "; ".join(f"{why} ({n:,})" for why, n in reasons.iloc[:SHOWN].items())
     more = f"; {len(reasons) - SHOWN:,} other reasons" if len(reasons) > SHOWN else ""

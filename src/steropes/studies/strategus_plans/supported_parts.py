@@ -6,14 +6,19 @@ missing.
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.formatting.plain_text import plain_text, without_parentheses
 
-__all__ = ["PartVerdict", "runs", "skipped", "verdicts_after"]
+__all__ = ["PartVerdict", "runs", "skipped", "summary_lines", "verdicts_after"]
 
 NAMED = 3  # So many cohorts without entries are named.
+LONGEST_LINE = 240  # Characters of a line of a summary, which two rows of a terminal can show.
+# Ids and counts, by which the reasons of similar parts differ, and lists of them.
+IDS = re.compile(r"\d[\d,]*(?:, \d[\d,]*)*(?: and \d[\d,]* more)?")
 Subject = tuple[tuple[str, int], ...]
 
 
@@ -85,6 +90,30 @@ def runs(
 def skipped(module: str, part: str, reason: str) -> PartVerdict:
     """Create the verdict of a part that does not run."""
     return PartVerdict(module, part, (), reason)
+
+
+def summary_lines(verdicts: Iterable[PartVerdict]) -> list[str]:
+    """Return one line for each kind of part that does not run, with the number of such parts.
+
+    Parts are of one kind if they belong to one module, and their names and reasons differ in ids
+    and in names in parentheses only. The line names the first of them and its reason, of which it
+    leaves out names in parentheses where it would be too long for a terminal.
+    """
+    kinds: dict[tuple[str, str, str], list[PartVerdict]] = {}
+    for v in verdicts:
+        if v.reason:
+            part, reason = (IDS.sub("#", without_parentheses(t)) for t in (v.part, v.reason))
+            kinds.setdefault((v.module, part, reason), []).append(v)
+    found = []
+    for first, *others in kinds.values():
+        more = f" and {len(others):,} other{'s' if len(others) > 1 else ''}" if others else ""
+        name = f"{first.module}, {first.part}{more}: {first.word}"
+        text = first.text
+        if len(name) + len(text) > LONGEST_LINE:
+            text = without_parentheses(text)
+        line = plain_text(f"{name}: {text}")
+        found.append(textwrap.shorten(line, LONGEST_LINE, placeholder=" …"))
+    return found
 
 
 def verdicts_after(
