@@ -77,6 +77,16 @@ def test_every_paper_has_a_page_that_names_its_command():
         assert text.count("| quantity | paper | ours |") >= len(experiments(name))
 
 
+def test_the_tests_of_reference_numbers_exist():
+    tests = DOCS.parent / "tests"
+    named = re.findall(r"`(test_\w+)`", (tests / "designs" / "published" / "README.md").read_text())
+    sources = "\n".join(
+        p.read_text() for f in ("designs", "models") for p in (tests / f).rglob("*.py")
+    )
+    assert len(named) > 30
+    assert [name for name in named if f"def {name}(" not in sources] == []
+
+
 @pytest.mark.parametrize("page", [DOCS / "architecture.md", *ARCHITECTURE], ids=lambda p: p.stem)
 def test_the_architecture_names_files_and_classes_that_exist(page):
     code = set(re.findall(r"`([^`\n]+)`", page.read_text("utf-8")))

@@ -15,6 +15,7 @@ from steropes.designs.surveillance.continuous_sequential_bounds import (
 from steropes.designs.surveillance.multivariable_disproportionality import (
     adjusted_disproportionality,
 )
+from steropes.designs.surveillance.reporting_ratio_prior import GammaMixture, fit_gamma_mixture
 from steropes.designs.surveillance.sequential_bounds import (
     SequentialBound,
     binomial_bound,
@@ -31,9 +32,7 @@ from steropes.designs.surveillance.sequential_tree_scans import (
     sequential_tree_scan,
 )
 from steropes.designs.surveillance.spontaneous_reports import (
-    GammaMixture,
     disproportionality,
-    fit_gamma_mixture,
     report_counts,
 )
 from steropes.designs.surveillance.temporal_tree_scans import tree_temporal_scan

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import ndtr
+from numpy.typing import NDArray
+from scipy.special import ndtr, roots_legendre
 from scipy.stats import norm
 
 from steropes.data.diagnostic_limits import LEAST_CONTROLS
@@ -26,8 +26,9 @@ from steropes.errors import DataError, listed
 
 __all__ = ["GROUP", "calibrated_statistic", "checked_estimates", "monitor_estimates", "signed_root"]
 
-# Nodes of the quadrature over systematic error.
-NODES = 60
+# Standard deviations of systematic error on either side of its mean, beyond which there is a
+# probability of 1e-15; and the nodes of the quadrature in each of its parts.
+REACH, NODES = 8.0, 12
 NEEDED = ("look", "log_rr", "se")
 # The column with the number of a group of estimates with one systematic error.
 GROUP = "error_number"
@@ -114,13 +115,30 @@ def calibrated_statistic(profile: Profile, error: SystematicError) -> float:
     1.6
     """
     best = _maximum(profile)
-    x, w = hermegauss(NODES)
-    nodes, weights = error.mean + error.sd * x, w / w.sum()
-    kept = weights > np.finfo(float).eps  # beyond, a profile may be unknown without a difference
-    ratio = 2 * (float(profile(best)) - profile(nodes[kept]))
-    root = np.sign(best - nodes[kept]) * np.sqrt(np.maximum(ratio, 0.0))
-    p = float(weights[kept] @ ndtr(-root) / weights[kept].sum())
+    nodes, weights = _errors_around(best, error)
+    ratio = 2 * (float(profile(best)) - profile(nodes))
+    root = np.sign(best - nodes) * np.sqrt(np.maximum(ratio, 0.0))
+    p = float(weights @ ndtr(-root))
     return float(norm.isf(p) ** 2 / 2) if p < 0.5 else 0.0
+
+
+def _errors_around(best: float, error: SystematicError) -> tuple[NDArray, NDArray]:
+    """Return systematic errors and their probabilities, close together near an estimate.
+
+    The p-value as a function of the error falls from one to zero around the estimate, perhaps
+    within a small part of the error's standard deviation.
+    """
+    if error.sd == 0:
+        return np.array([error.mean]), np.ones(1)
+    middle = (best - error.mean) / error.sd
+    near = 0.5 ** np.arange(2, 18)
+    edges = np.concatenate([np.linspace(-REACH, REACH, 65), middle - near, [middle], middle + near])
+    edges = np.unique(np.clip(edges, -REACH, REACH))
+    t, w = roots_legendre(NODES)
+    half = np.diff(edges)[:, None] / 2
+    z = (edges[:-1, None] + half * (1 + t)).ravel()
+    weights = norm.pdf(z) * (half * w).ravel()
+    return error.mean + error.sd * z, weights / weights.sum()
 
 
 def _maximum(profile: Profile) -> float:
