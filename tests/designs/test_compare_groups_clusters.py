@@ -56,7 +56,7 @@ def test_matched_sets_lie_within_clusters(wards):
     ("cluster", "message"),
     [
         ("treat", "cluster 'treat' is the treatment itself"), ("nobody", "no column 'nobody'"),
-        ("one", "cluster 'one' has one value"), ("gap", "cluster 'gap' is missing in 1 rows"),
+        ("one", "cluster 'one' has one value"), ("gap", "cluster 'gap' is missing in row"),
     ],
 )  # fmt: skip
 def test_bad_clusters_are_refused(lalonde, cluster, message):

@@ -10,6 +10,7 @@ import re
 import pytest
 from tests.studies.changed_tables import changed, with_ratio, without_estimate
 
+from steropes.data.number_formatting import deciding_p
 from steropes.errors import DataError
 from steropes.studies import (
     DEMO,
@@ -20,7 +21,7 @@ from steropes.studies import (
 )
 from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.disclosure import DisclosureRules, site_rules
-from steropes.studies.formatting.released_numbers import decimals, p_value, shown_value
+from steropes.studies.formatting.released_numbers import decimals, shown_value
 from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_page_pictures import study_pictures
@@ -143,7 +144,7 @@ def test_words_for_one_score_and_for_a_p_value_that_stay_together(study):
 
 
 def test_words_for_numbers():
-    assert [p_value(p) for p in (0.0001, 0.0123, 0.5, math.nan)] == [
+    assert [deciding_p(p) for p in (0.0001, 0.0123, 0.5, math.nan)] == [
         "< 0.001",
         "0.012",
         "0.50",

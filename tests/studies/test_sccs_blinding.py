@@ -18,7 +18,7 @@ from steropes.studies.release.exposure_blinding import (
 from steropes.studies.sccs import CaseRules, ExposureWindow, Thresholds
 from steropes.studies.series_report import sccs_figures as pictures
 from steropes.studies.series_report.drug_forest import drug_forest, forest_lines
-from steropes.studies.series_report.estimate_text import ratio_text, shown_estimates
+from steropes.studies.series_report.estimate_text import ratio_and_interval, shown_estimates
 from steropes.studies.series_report.sccs_terminal import print_series
 
 OTHER = 2
@@ -66,7 +66,7 @@ def both(path):
 def told(study, name):
     """The texts that would tell an estimate."""
     line = study.estimates.loc[name]
-    return [*ratio_text(line), f"{line['rr']:.2f}"]
+    return [*ratio_and_interval(line), f"{line['rr']:.2f}"]
 
 
 def outputs(study, folder, capsys):

@@ -20,7 +20,7 @@ from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.sccs import CaseRules, ExposureWindow, Thresholds
 from steropes.studies.series_report import sccs_figures as pictures
 from steropes.studies.series_report.drug_forest import drug_forest, forest_lines
-from steropes.studies.series_report.estimate_text import ratio_text
+from steropes.studies.series_report.estimate_text import ratio_and_interval
 from steropes.studies.series_report.methods_section import settings_list
 from steropes.studies.series_report.sccs_figures import bands
 from steropes.studies.series_report.sccs_terminal import print_series
@@ -245,7 +245,7 @@ def test_limits_of_the_bootstrap_are_on_the_page_in_the_picture_and_in_the_termi
     name = "other drug: olddrug"
     line = study.estimates.loc[name]
     assert line["interval"] == "bootstrap"
-    interval = ratio_text(line)[1]
+    interval = ratio_and_interval(line)[1]
     assert interval != "–"
     words = "percentiles over 10 bootstrap draws of people at a fixed variance"
     assert f">{interval}</td>" in page

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from steropes.designs.case_only.index_days import IndexDays, People
 from steropes.designs.case_only.matched_set_sampling import eligible_members, sample_members
-from steropes.designs.case_series_from_tables.day_columns import refuse_missing, rows_of
 from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import column_of
 from steropes.designs.values.dates_and_ages import as_days
+from steropes.designs.values.input_checks import refuse_missing, rows_of
 from steropes.errors import DataError
 
 __all__ = ["Cohort", "SetRows", "numbers_of", "read_matching", "risk_set_rows"]

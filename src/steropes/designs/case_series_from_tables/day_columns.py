@@ -9,9 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.designs.values.dates_and_ages import as_days
+from steropes.designs.values.input_checks import refuse_missing, rows_of
 from steropes.errors import DataError
 
-__all__ = ["DayColumns", "refuse_missing", "rows_of"]
+__all__ = ["DayColumns"]
 
 # Kinds of whole numbers that tables may hold as objects.
 NUMBERS = ("decimal", "integer", "floating", "mixed-integer-float")
@@ -76,20 +77,6 @@ class DayColumns:
             self._zones[zone] = what
         days = as_days(column, what)
         return np.where(np.isnat(days), np.datetime64(0, "D"), days).astype(np.int64)
-
-
-def refuse_missing(column: pd.Series, what: str) -> None:
-    """Refuse a column with missing values."""
-    absent = column.isna().to_numpy(dtype=bool)
-    if absent.any():
-        raise DataError(f"{what} is missing in {rows_of(absent)}; leave these rows out.")
-
-
-def rows_of(mask: NDArray) -> str:
-    """Describe the rows of a mask: their number, and the first."""
-    n = int(mask.sum())
-    row = f"row {int(mask.argmax())} (counted from 0)"
-    return row if n == 1 else f"{n:,} rows, first in {row}"
 
 
 def _is_number(column: pd.Series, what: str) -> bool:

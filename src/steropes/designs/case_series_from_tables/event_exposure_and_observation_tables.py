@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from steropes.data.number_formatting import value_text
 from steropes.designs.case_series.interval_splitting import DAY
-from steropes.designs.case_series_from_tables.day_columns import DayColumns, refuse_missing, rows_of
+from steropes.designs.case_series_from_tables.day_columns import DayColumns
+from steropes.designs.values.input_checks import refuse_missing, rows_of
 from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError
 

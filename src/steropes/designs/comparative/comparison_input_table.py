@@ -24,11 +24,11 @@ from steropes.designs.comparative.covariate_reading import (
     described_column,
     numbers_of_column,
     refuse_indicators_of_one_group,
-    refuse_missing,
     refuse_names_of_indicators,
     repeated_columns,
 )
 from steropes.designs.covariates.covariates_by_column import Covariates
+from steropes.designs.values.input_checks import refuse_missing
 from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError, listed
 

@@ -22,7 +22,6 @@ __all__ = [
     "described_column",
     "numbers_of_column",
     "refuse_indicators_of_one_group",
-    "refuse_missing",
     "refuse_names_of_indicators",
     "repeated_columns",
 ]
@@ -177,13 +176,3 @@ def repeated_columns(indicators: pd.DataFrame) -> list[str]:
         [indicators[name].to_numpy().tobytes() for name in indicators], dtype=object
     )
     return list(indicators.columns[patterns.duplicated()])
-
-
-def refuse_missing(column: pd.Series, what: str) -> None:
-    """Refuse a column with missing values."""
-    absent = column.isna().to_numpy(dtype=bool)
-    if absent.any():
-        raise DataError(
-            f"{what} is missing in {int(absent.sum()):,} rows, first in row {int(absent.argmax())} "
-            "(counted from 0); leave these rows out."
-        )

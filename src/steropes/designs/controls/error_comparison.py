@@ -15,7 +15,7 @@ from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
 from steropes.designs.controls.error_posterior import expected_absolute
 from steropes.designs.values.argument_checks import check_whole
-from steropes.designs.values.input_checks import require_known
+from steropes.designs.values.input_checks import refuse_missing
 from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError, listed
 
@@ -147,7 +147,7 @@ def _by_analysis(
     """Return estimates and standard errors, (analyses, controls), NaN where there is none."""
     rows = read_columns(estimates, [analysis, control, log_rr, se], "estimates")
     for name in (analysis, control):
-        require_known(f"estimates[{name!r}]", rows[name])
+        refuse_missing(rows[name], f"estimates[{name!r}]")
     twice = rows.duplicated([analysis, control])
     if twice.any():
         raise DataError(

@@ -20,7 +20,7 @@ from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
 from steropes.designs.evidence.quadrature import mixture_quantiles
 from steropes.designs.values.argument_checks import check_real
-from steropes.designs.values.input_checks import require_flags, require_known
+from steropes.designs.values.input_checks import refuse_missing, require_flags
 from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError
 
@@ -188,7 +188,7 @@ def _rows(estimates: TableLike) -> pd.DataFrame:
     needed = ["database", "outcome", "log_rr", "se", "control"]
     rows = read_columns(estimates, needed, "estimates")
     for name in needed[:2]:
-        require_known(f"estimates[{name!r}]", rows[name])
+        refuse_missing(rows[name], f"estimates[{name!r}]")
     twice = rows.duplicated(["database", "outcome"])
     if twice.any():
         raise DataError(

@@ -20,7 +20,7 @@ from steropes.designs.evidence.profile_interpolation import NormalProfile, Profi
 from steropes.designs.surveillance.sequential_bounds import check_alpha, check_count, check_ratio
 from steropes.designs.surveillance.sequential_bounds_for_estimates import estimate_bound
 from steropes.designs.values.argument_checks import check_names
-from steropes.designs.values.input_checks import require_flags, require_known
+from steropes.designs.values.input_checks import refuse_missing, require_flags
 from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError, listed
 
@@ -258,7 +258,7 @@ def checked_estimates(
     if missing:
         raise DataError(f"estimates lacks the columns {listed(missing)}.")
     for name in (*by, *controls_by):
-        require_known(f"estimates[{name!r}]", rows[name])
+        refuse_missing(rows[name], f"estimates[{name!r}]")
     for name in (name for name in ("log_rr", "se", "z") if name in rows):
         rows[name] = _numbers(name, rows[name])
     if (rows["se"] < 0).any():

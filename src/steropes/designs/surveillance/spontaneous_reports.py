@@ -14,7 +14,7 @@ from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import sort_labels
 from steropes.designs.surveillance.reporting_ratio_prior import GammaMixture
-from steropes.designs.values.input_checks import require_known, require_numbers
+from steropes.designs.values.input_checks import refuse_missing, require_numbers
 from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError
 
@@ -80,7 +80,7 @@ def read_reports(reports: TableLike, report: str, drug: str, event: str) -> pd.D
     """Return the columns of reports as "report", "drug" and "event"; refuse missing values."""
     given = read_columns(reports, [report, drug, event], "reports")
     for name in given:
-        require_known(f"reports[{name!r}]", given[name])
+        refuse_missing(given[name], f"reports[{name!r}]")
     return given.set_axis(["report", "drug", "event"], axis=1)
 
 

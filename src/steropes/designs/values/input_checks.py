@@ -8,7 +8,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 
-__all__ = ["require_arms", "require_numbers", "require_people", "require_weights"]
+__all__ = [
+    "refuse_missing",
+    "require_arms",
+    "require_flags",
+    "require_numbers",
+    "require_people",
+    "require_weights",
+    "rows_of",
+]
 
 # Columns of a table of people with few allowed values.
 CODES = {"treated": (0, 1), "event": (0, 1, 2)}
@@ -43,14 +51,18 @@ def require_numbers(label: str, values: ArrayLike) -> NDArray:
     return found
 
 
-def require_known(label: str, values: pd.Series) -> None:
-    """Raise if a label is missing; the message names its row."""
-    missing = values.isna().to_numpy()
-    if missing.any():
-        raise DataError(
-            f"{label} is missing in row {int(np.argmax(missing))} (counted from 0); correct it or "
-            "leave the row out."
-        )
+def refuse_missing(column: pd.Series, what: str) -> None:
+    """Refuse a column with missing values; the message has their rows."""
+    absent = column.isna().to_numpy(dtype=bool)
+    if absent.any():
+        raise DataError(f"{what} is missing in {rows_of(absent)}; leave these rows out.")
+
+
+def rows_of(mask: NDArray) -> str:
+    """Describe the rows of a mask: their number, and the first."""
+    n = int(mask.sum())
+    row = f"row {int(mask.argmax())} (counted from 0)"
+    return row if n == 1 else f"{n:,} rows, first in {row}"
 
 
 def require_flags(label: str, values: pd.Series) -> NDArray[np.bool_]:

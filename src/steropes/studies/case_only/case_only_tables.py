@@ -77,10 +77,7 @@ def case_only_tables(
     ['id', 'start', 'end', 'exposure']
     """
     if cohorts is None:
-        made = question.cohorts.make(db, question.roles)
-        if made.refused or made.table is None:
-            raise DataError("; ".join(made.refused.values()) or "there are no cohorts")
-        cohorts = made.table
+        cohorts = question.cohorts.make(db, question.roles).require_all()
     outcome = cohorts.only(question.outcome)
     ids = np.unique(outcome.subject)
     if not len(ids):

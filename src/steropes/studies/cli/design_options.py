@@ -1,23 +1,33 @@
-"""Options and runs of commands that apply one design to a database."""
+"""Commands that apply one design to a database: their options and their runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 
+from steropes.designs.settings.settings_classes import Settings
 from steropes.errors import DataError
+from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Memory, Quiet
+from steropes.studies.cli.other_cohort_options import CohortTableName, Definition, cohort_sources
+from steropes.studies.cli.setting_options import Command, Converted, options_of
+from steropes.studies.cli.strategus_command import ObservedUntil
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.settings.setting_fields import setting_fields
 
-__all__ = ["CdmSchema", "SpecificationFile", "days_of", "run_design"]
+__all__ = ["days_of", "design_command"]
+
+Design = TypeVar("Design", bound=Settings)
+
 
 SpecificationFile = Annotated[
     Path | None,
     typer.Option(help="Settings as a .toml or .json file; options take precedence."),
 ]
+OutputFolder = Annotated[Path, typer.Option(help="Folder for report.html and the tables.")]
 CdmSchema = Annotated[str, typer.Option(help="Schema of the CDM tables.")]
 
 
@@ -38,7 +48,73 @@ def days_of(text: str) -> list[int]:
     return [first, last]
 
 
-def run_design(
+def design_command(
+    name: str,
+    summary: str,
+    kind: type[Design],
+    run: Callable[[OmopDatabase, Design, DisclosureRules], Released],
+    *,
+    concepts: Mapping[str, Iterable[str]],
+    converted: Mapping[str, Converted],
+    names: Mapping[str, str],
+    in_files: Iterable[str] = (),
+) -> Command:
+    """Create the command that applies a design, with an option for each of its settings.
+
+    Parameters
+    ----------
+    name : str
+        Name of the command, with underscores.
+    summary : str
+        Its help.
+    kind : type
+        The class of the design's settings.
+    run : callable
+        Applies the design to an open database under disclosure rules.
+    concepts : mapping of str to iterable of str
+        Settings whose ids are concepts unless they are cohorts; see `read_design`.
+    converted, names : mapping
+        As of `options_of`.
+    in_files : iterable of str
+        Settings that only the file of ``--specification`` has.
+    """
+    files = {"cohorts", *in_files}
+    fields = {key: field for key, field in setting_fields(kind).items() if key not in files}
+    folder = Path(f"steropes-{name.replace('_', '-')}")
+
+    def command(
+        database: Annotated[str, typer.Argument(help=DATABASE)],
+        settings: dict[str, Any],
+        specification: SpecificationFile = None,
+        cohort_table: CohortTableName = None,
+        definition: Definition = None,
+        output: OutputFolder = folder,
+        schema: CdmSchema = "main",
+        observed_until: ObservedUntil = None,
+        memory: Memory = None,
+        disclosure: Disclosure = None,
+        quiet: Quiet = False,
+    ) -> None:
+        from steropes.studies.cohorts.design_settings import read_design
+
+        sources = cohort_sources(cohort_table, definition)
+        question = read_design(kind, specification, settings, sources, concepts)
+        _write_release(
+            database,
+            lambda db, rules: run(db, question, rules),
+            output,
+            schema=schema,
+            observed_until=observed_until,
+            memory=memory,
+            disclosure=disclosure,
+            quiet=quiet,
+        )
+
+    command.__name__, command.__doc__ = name, summary
+    return options_of(fields, names, converted, optional=True)(command)
+
+
+def _write_release(
     database: str,
     run: Callable[[OmopDatabase, DisclosureRules], Released],
     output: Path,

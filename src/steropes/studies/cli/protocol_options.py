@@ -52,6 +52,6 @@ def with_unblinding(results: Results, path: Path, by: str | None) -> Results:
     """Record that all estimates of a grid were shown on request."""
     from steropes.studies.settings.frozen_protocol import read_protocol
 
-    protocol = read_protocol(path).recorded(results.spec, by, "on request (--unblind)")
-    protocol.write(path)
-    return replace(results, protocol=protocol.statement(results.spec))
+    frozen = read_protocol(path)
+    statement = frozen.record(path, results.spec, by, "on request (--unblind)")
+    return replace(results, protocol=statement)

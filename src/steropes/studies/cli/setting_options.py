@@ -15,7 +15,7 @@ import typer
 from steropes.designs.settings.validated_types import LARGEST, Number
 from steropes.studies.settings.setting_fields import SettingField
 
-__all__ = ["options_of"]
+__all__ = ["Command", "Converted", "options_of"]
 
 # A type of values on the command line, their conversion to the setting, and a help text.
 Converted = tuple[Any, Callable[[Any], Any], str | None]

@@ -52,6 +52,23 @@ class MadeCohorts:
     table: CohortTable | None
     refused: dict[int, str]
 
+    def require_all(self) -> CohortTable:
+        """Return the cohorts if all could be built.
+
+        Returns
+        -------
+        CohortTable
+            The cohorts.
+
+        Raises
+        ------
+        DataError
+            A cohort could not be built; the message has the reasons.
+        """
+        if self.refused or self.table is None:
+            raise DataError("; ".join(self.refused.values()) or "there are no cohorts")
+        return self.table
+
     def renumbered(self, numbers: Mapping[int, int]) -> MadeCohorts:
         """Give the cohorts other ids.
 

@@ -6,16 +6,18 @@ import numpy as np
 import pandas as pd
 
 from steropes.designs.settings.validated_types import Whole
-from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.database.synthetic_database import load_tables
+from steropes.studies.database.synthetic_database import (
+    load_tables,
+    poisson_records,
+    simulated_vocabulary,
+)
 
 __all__ = ["hypertension_database"]
 
 THIAZIDE, INHIBITOR = 974166, 1308216
-FINDING = 441840  # The ancestor of all conditions.
 HYPERTENSION, FAILURE, INFARCTION, COUGH = 316866, 316139, 312327, 254761
 # Conditions before the start: concept, name, share, log odds of the thiazide, and log rate ratios
 # of heart failure, infarction and cough.
@@ -107,7 +109,7 @@ def _tables(n: int, rng: np.random.Generator, ratios: dict[int, float]) -> dict[
             (change + 1, end, ratio),
             (end + 1, np.full(n, DAYS), 1.0),
         ):
-            records.append(_events(outcome, yearly * times, lowest, highest, rng))
+            records.append(poisson_records(outcome, yearly * times, lowest, highest, rng))
     found = pd.concat(records, ignore_index=True).sort_values(["row", "day", "concept"])
     return {
         "person": pd.DataFrame(
@@ -144,7 +146,17 @@ def _tables(n: int, rng: np.random.Generator, ratios: dict[int, float]) -> dict[
                 "condition_start_date": FIRST + found["day"].to_numpy(),
             }
         ),
-        **_vocabulary(),
+        **simulated_vocabulary(
+            "Simulated",
+            [(THIAZIDE, "hydrochlorothiazide"), (INHIBITOR, "lisinopril")],
+            [
+                (HYPERTENSION, "Hypertensive disorder"),
+                (FAILURE, "Heart failure"),
+                (INFARCTION, "Acute myocardial infarction"),
+                (COUGH, "Cough"),
+                *((row[0], row[1]) for row in CONDITIONS),
+            ],
+        ),
     }
 
 
@@ -159,42 +171,3 @@ def _conditions(ill: np.ndarray, start: np.ndarray, rng: np.random.Generator) ->
 def _dated(concept: int, day: np.ndarray) -> pd.DataFrame:
     """Return one record of everyone."""
     return pd.DataFrame({"row": np.arange(len(day)), "concept": concept, "day": day})
-
-
-def _events(
-    concept: int, yearly: np.ndarray, first: np.ndarray, last: np.ndarray, rng: np.random.Generator
-) -> pd.DataFrame:
-    """Draw records of Poisson processes with yearly rates on the days first … last."""
-    days = np.maximum(last - first + 1, 0)
-    row = np.repeat(np.arange(len(first)), rng.poisson(yearly * days / DAYS_PER_YEAR))
-    day = rng.integers(first[row], last[row] + 1)
-    return pd.DataFrame({"row": row, "concept": concept, "day": day})
-
-
-def _vocabulary() -> dict[str, pd.DataFrame]:
-    """Return the concepts, and the links of each to itself and of conditions to their ancestor."""
-    drugs = [(THIAZIDE, "hydrochlorothiazide"), (INHIBITOR, "lisinopril")]
-    conditions = [
-        (HYPERTENSION, "Hypertensive disorder"),
-        (FAILURE, "Heart failure"),
-        (INFARCTION, "Acute myocardial infarction"),
-        (COUGH, "Cough"),
-        *((row[0], row[1]) for row in CONDITIONS),
-    ]
-    rows = [(c, name, "Drug", "RxNorm", "Ingredient") for c, name in drugs]
-    rows.append((FINDING, "Clinical finding", "Condition", "SNOMED", "Clinical Finding"))
-    rows += [(c, name, "Condition", "SNOMED", "Disorder") for c, name in conditions]
-    rows += [
-        (c, name, "Gender", "Gender", "Gender") for c, name in ((8507, "MALE"), (8532, "FEMALE"))
-    ]
-    columns = ["concept_id", "concept_name", "domain_id", "vocabulary_id", "concept_class_id"]
-    concept = pd.DataFrame(rows, columns=columns)
-    ids = concept["concept_id"]
-    links = [(c, c, 0) for c in ids] + [(FINDING, c, 4) for c, _ in conditions]
-    names = ["ancestor_concept_id", "descendant_concept_id", "min_levels_of_separation"]
-    ancestor = pd.DataFrame(links, columns=names)
-    return {
-        "concept": concept.assign(concept_code=ids.astype(str), standard_concept="S"),
-        "concept_ancestor": ancestor.assign(max_levels_of_separation=ancestor[names[2]]),
-        "cdm_source": pd.DataFrame({"cdm_source_name": ["Simulated"], "cdm_version": ["5.4"]}),
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,12 @@ from steropes.errors import DataError
 from steropes.studies._optional_packages import need
 from steropes.studies.database.omop import OmopDatabase
 
-__all__ = ["load_tables", "synthetic_database"]
+__all__ = ["load_tables", "poisson_records", "simulated_vocabulary", "synthetic_database"]
 
 TARGET, COMPARATOR, OUTCOME = 1118084, 1124300, 192671
-# The class of both drugs in the ATC classification, and the ancestor of all conditions.
-DRUG_CLASS, FINDING = 21603933, 441840
+# The class of both drugs in the ATC classification: concept, name and code.
+DRUG_CLASS = (21603933, "Non-steroidal anti-inflammatory drugs", "M01A")
+FINDING = 441840  # The ancestor of all conditions.
 # Risk factors: concept, name, prevalence, and log odds of the target drug and log rate ratio of
 # the outcome.
 RISK_FACTORS = (
@@ -145,7 +146,13 @@ def _tables(n: int, rng: np.random.Generator, rate_ratio: float) -> dict[str, pd
         "observation_period": observed,
         **_drugs(person, target, FIRST + start, FIRST + end),
         **_conditions(ill, start, end, yearly, on_drug, rng),
-        **_vocabulary(),
+        **simulated_vocabulary(
+            "Synthetic",
+            [(TARGET, "celecoxib"), (COMPARATOR, "diclofenac")],
+            [(OUTCOME, "Gastrointestinal hemorrhage")]
+            + [(row[0], row[1]) for row in (*RISK_FACTORS, *CONTROLS)],
+            DRUG_CLASS,
+        ),
     }
 
 
@@ -187,12 +194,12 @@ def _conditions(
     n = len(start)
     zero, last = np.zeros(n, int), np.full(n, DAYS)
     records = [
-        _during(OUTCOME, yearly, zero, start, rng),
-        _during(OUTCOME, on_drug, start + 1, end, rng),
-        _during(OUTCOME, yearly, end + 1, last, rng),
+        poisson_records(OUTCOME, yearly, zero, start, rng),
+        poisson_records(OUTCOME, on_drug, start + 1, end, rng),
+        poisson_records(OUTCOME, yearly, end + 1, last, rng),
     ]
     for concept, _, rate in CONTROLS:
-        records.append(_during(concept, np.full(n, rate), zero, last, rng))
+        records.append(poisson_records(concept, np.full(n, rate), zero, last, rng))
     for j, (concept, *_) in enumerate(RISK_FACTORS):
         row = np.flatnonzero(ill[:, j])
         day = start[row] - rng.integers(1, 300, len(row))
@@ -220,23 +227,41 @@ def _conditions(
     return {"condition_occurrence": occurrence, "condition_era": era}
 
 
-def _during(
+def poisson_records(
     concept: int, yearly: np.ndarray, first: np.ndarray, last: np.ndarray, rng: np.random.Generator
 ) -> pd.DataFrame:
     """Draw records of Poisson processes with yearly rates on the days first … last."""
-    number = rng.poisson(yearly * (last - first + 1) / DAYS_PER_YEAR)
-    row = np.repeat(np.arange(len(first)), number)
+    days = np.maximum(last - first + 1, 0)
+    row = np.repeat(np.arange(len(first)), rng.poisson(yearly * days / DAYS_PER_YEAR))
     day = rng.integers(first[row], last[row] + 1)
     return pd.DataFrame({"row": row, "concept": concept, "day": day})
 
 
-def _vocabulary() -> dict[str, pd.DataFrame]:
-    """Return the concepts and the links of each to itself and of the drugs to their class."""
-    drugs = [(TARGET, "celecoxib"), (COMPARATOR, "diclofenac")]
-    conditions = [(OUTCOME, "Gastrointestinal hemorrhage")]
-    conditions += [(row[0], row[1]) for row in (*RISK_FACTORS, *CONTROLS)]
+def simulated_vocabulary(
+    source: str,
+    drugs: Sequence[tuple[int, str]],
+    conditions: Sequence[tuple[int, str]],
+    drug_class: tuple[int, str, str] | None = None,
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of concepts, with links to themselves and to their common ancestors.
+
+    Parameters
+    ----------
+    source : str
+        Name of the database.
+    drugs, conditions : sequence of (int, str)
+        Concepts with their names. Conditions descend from `FINDING`.
+    drug_class : (int, str, str), optional
+        Concept, name and ATC code of the class of all drugs.
+    """
     rows: list[tuple[Any, ...]] = [(c, name, "Drug", "RxNorm", "Ingredient") for c, name in drugs]
-    rows.append((DRUG_CLASS, "Non-steroidal anti-inflammatory drugs", "Drug", "ATC", "ATC 3rd"))
+    links: list[tuple[int, int, int]] = []
+    codes: dict[int, str] = {}
+    if drug_class is not None:
+        number, name, codes[number] = drug_class
+        rows.append((number, name, "Drug", "ATC", "ATC 3rd"))
+        links += [(number, c, 1) for c, _ in drugs]
+    links += [(FINDING, c, 4) for c, _ in conditions]
     rows.append((FINDING, "Clinical finding", "Condition", "SNOMED", "Clinical Finding"))
     rows += [(c, name, "Condition", "SNOMED", "Disorder") for c, name in conditions]
     rows += [
@@ -245,19 +270,14 @@ def _vocabulary() -> dict[str, pd.DataFrame]:
     columns = ["concept_id", "concept_name", "domain_id", "vocabulary_id", "concept_class_id"]
     concept = pd.DataFrame(rows, columns=columns)
     ids = concept["concept_id"]
-    links = [(c, c, 0) for c in ids]
-    links += [(DRUG_CLASS, c, 1) for c, _ in drugs]
-    links += [(FINDING, c, 4) for c, _ in conditions]
-    levels = ["min_levels_of_separation", "max_levels_of_separation"]
-    ancestor = pd.DataFrame(
-        links, columns=["ancestor_concept_id", "descendant_concept_id", levels[0]]
-    )
+    names = ["ancestor_concept_id", "descendant_concept_id", "min_levels_of_separation"]
+    ancestor = pd.DataFrame([*((c, c, 0) for c in ids), *links], columns=names)
     return {
         "concept": concept.assign(
-            concept_code=ids.astype(str).mask(ids == DRUG_CLASS, "M01A"),
+            concept_code=[codes.get(c, str(c)) for c in ids],
             standard_concept="S",
             invalid_reason=pd.Series(pd.NA, ids.index, dtype="string"),
         ),
-        "concept_ancestor": ancestor.assign(**{levels[1]: ancestor[levels[0]]}),
-        "cdm_source": pd.DataFrame({"cdm_source_name": ["Synthetic"], "cdm_version": ["5.4"]}),
-    }  # fmt: skip
+        "concept_ancestor": ancestor.assign(max_levels_of_separation=ancestor[names[2]]),
+        "cdm_source": pd.DataFrame({"cdm_source_name": [source], "cdm_version": ["5.4"]}),
+    }

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.data.number_formatting import (
     deciding,
-    deciding_p,
     decimals,
     limit_text,
 )
@@ -28,7 +27,6 @@ __all__ = [
     "decimals",
     "family_name",
     "limit_ratio",
-    "p_value",
     "percent",
     "percent_text",
     "ratio_text",
@@ -109,11 +107,6 @@ def percent(share: float | Bound | None, digits: int = 1) -> str:
     if isinstance(share, Bound):
         return share.percent()
     return "–" if share is None or math.isnan(share) else f"{100 * share:.{digits}f}%"
-
-
-def p_value(p: float) -> str:
-    """Format a p value as journals do."""
-    return deciding_p(p)
 
 
 def setting_text(value: object) -> str:

@@ -187,6 +187,5 @@ def run_grid(
     if frozen is None or protocol is None:
         return results
     passing = bool(results.estimates()["rr"].notna().any())
-    frozen = frozen.recorded(spec, by, "all diagnostics of an estimate passed" if passing else "")
-    frozen.write(protocol)
-    return replace(results, protocol=frozen.statement(spec))
+    why = "all diagnostics of an estimate passed" if passing else ""
+    return replace(results, protocol=frozen.record(protocol, spec, by, why))

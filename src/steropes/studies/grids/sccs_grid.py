@@ -238,9 +238,8 @@ def run_case_series_grid(
     if frozen is None or protocol is None:
         return results
     passing = bool(results.estimates()["rr"].notna().any())
-    frozen = frozen.recorded(grid, by, "all diagnostics of an estimate passed" if passing else "")
-    frozen.write(protocol)
-    return replace(results, protocol=frozen.statement(grid))
+    why = "all diagnostics of an estimate passed" if passing else ""
+    return replace(results, protocol=frozen.record(protocol, grid, by, why))
 
 
 class CaseSeriesDesign:

@@ -214,7 +214,9 @@ def scan_conditions(
     """
     rules = site_rules(disclosure, None)
     with applied_rules(rules):
-        made = _cohorts(db, question) if cohorts is None else cohorts
+        made = cohorts
+        if made is None:
+            made = question.cohorts.make(db, question.roles).require_all()
         entries, attrition = _people(db, question, made)
         checks = pd.DataFrame(columns=["diagnostic", "value", "limit"])
         if question.comparator is not None:
@@ -236,14 +238,6 @@ def scan_conditions(
     if question.comparator is None:
         people = people.drop(columns="comparator")
     return ConditionScan(question, (made.name(question.target), other), scan, people, checks, rules)
-
-
-def _cohorts(db: OmopDatabase, question: OmopTreeScan) -> CohortTable:
-    """Make the cohorts; raise with the reason if one cannot be made."""
-    made = question.cohorts.make(db, question.roles)
-    if made.refused or made.table is None:
-        raise DataError("; ".join(made.refused.values()) or "there are no cohorts")
-    return made.table
 
 
 def _people(

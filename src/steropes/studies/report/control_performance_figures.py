@@ -10,14 +10,13 @@ import numpy as np
 import pandas as pd
 
 from steropes.data.diagnostic_limits import LEAST_CONTROLS
-from steropes.data.number_formatting import number
+from steropes.data.number_formatting import deciding_p, number
 from steropes.designs.controls.empirical_calibration import (
     fit_systematic_error,
 )
 from steropes.designs.controls.error_comparison import compare_errors
 from steropes.designs.controls.performance_metrics import ControlEstimates
 from steropes.designs.values.normal_quantile import Z
-from steropes.studies.formatting.released_numbers import p_value
 from steropes.studies.report.control_estimates_figure import calibration_plot
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.page_parts import Rows
@@ -112,7 +111,7 @@ def _errors(found: Mapping[int, ControlEstimates], labels: Mapping[int, str]) ->
             f"{line['controls']:.0f}",
             _within(line["ease"], line["lower"], line["upper"]),
             _within(line["difference"], line["difference_lower"], line["difference_upper"]),
-            p_value(line["p"]),
+            deciding_p(line["p"]),
         )
         for a, line in table.iterrows()
     ]

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from steropes.data.number_formatting import counted, deciding, effect, number
+from steropes.data.number_formatting import counted, deciding, deciding_p, effect, number
 from steropes.designs.controls.empirical_calibration import fit_systematic_error, leave_one_out
 from steropes.designs.controls.error_posterior import error_posterior
-from steropes.studies.formatting.released_numbers import p_value
 from steropes.studies.report.control_estimates_figure import calibration_plot
 from steropes.studies.report.grid_page_data import KEY, Comparison, View
 from steropes.studies.report.page_parts import Rows
@@ -92,7 +91,7 @@ def _estimates(view: View, found: pd.DataFrame) -> Rows:
                 counted(line["target_outcomes"]),
                 counted(line["comparator_outcomes"]),
                 effect(*ends) or "none",
-                p_value(line["p"]),
+                deciding_p(line["p"]),
                 effect(*calibrated) or "–",
             )
         )

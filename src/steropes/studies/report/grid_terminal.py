@@ -17,7 +17,7 @@ from steropes.studies.grids.control_results import (
 from steropes.studies.report.grid_page_data import KEY
 from steropes.studies.report.terminal_tables import (
     analysis_names,
-    print_files,
+    print_grid_files,
     table_of,
     wide_console,
 )
@@ -50,7 +50,7 @@ def print_grid(results: GridResults, pages: Iterable[Path], unblind: bool) -> No
         console.print(table_of("Performance on controls", heads, _performance(results)))
         if words := released_estimates_words(results):
             console.print(words, soft_wrap=True)
-    print_files(console, results, pages)
+    print_grid_files(console, results, pages)
 
 
 def _estimates(results: GridResults, unblind: bool) -> Iterable[Sequence[object]]:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.data.number_formatting import counted, effect, number
+from steropes.data.number_formatting import counted, deciding_p, effect, number
 from steropes.designs.values.estimands import estimand_name
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.diagnostic import Diagnostic
 from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.formatting.released_numbers import decimals, p_value, percent, title_case
+from steropes.studies.formatting.released_numbers import decimals, percent, title_case
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.grid_page_data import KEY, Comparison, View
@@ -116,7 +116,7 @@ def _periods(view: View, comparison: Comparison, outcome: int, analyses: list[in
                     f"day {line['first_day']:,.0f} {until}",
                     *(counted(line[f"{arm}_outcomes"]) for arm in ("target", "comparator")),
                     effect(*(line[c] for c in ("rr", "ci_95_lb", "ci_95_ub"))) or "none",
-                    p_value(line["p"]),
+                    deciding_p(line["p"]),
                 )
             )
     return rows
@@ -152,13 +152,13 @@ def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> Rows:
                 view.label(a),
                 among,
                 (f"{shown} {view.unit(a)}" if shown and several else shown) or _why(line),
-                p_value(line["p"]),
+                deciding_p(line["p"]),
                 effect(*calibrated) or "–",
-                p_value(line["calibrated_p"]),
+                deciding_p(line["calibrated_p"]),
                 f"{decimals(line['e_value'])} ({decimals(line['e_value_limit'])})"
                 if known
                 else "–",
-                p_value(line["proportional_p"]),
+                deciding_p(line["proportional_p"]),
             )
         )
     return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from steropes.data.number_formatting import effect
+from steropes.data.number_formatting import deciding_p, effect
 from steropes.designs.values.arm_names import ARMS
 from steropes.designs.values.estimands import estimand_name
 from steropes.studies.diagnostics.diagnostic import Verdict
@@ -14,7 +14,6 @@ from steropes.studies.formatting.released_numbers import (
     analysis_name,
     count,
     decimals,
-    p_value,
     percent,
     ratio_text,
     shown_value,
@@ -67,7 +66,7 @@ def hazard_rows(public: Published) -> Rows:
         ratio: tuple[str, ...] = ("not shown" if line["note"] == NOT_SHOWN else "none",)
         if not public.blinded:
             interval = _interval(line["lower"], line["upper"])
-            ratio = (ratio_text(line), interval, p_value(line["p"]))
+            ratio = (ratio_text(line), interval, deciding_p(line["p"]))
         rows.append((title_case(analysis_name(line["analysis"])), *people, *ratio))
     return rows
 
@@ -109,7 +108,7 @@ def adjustment_rows(public: Published) -> Rows:
         ratio = effect(line["hr"], line["lower"], line["upper"]).replace(" ", NO_BREAK)
         among = estimand_name(line["estimand"], adjusted=adjusted)
         shown = ratio + unconverged_text(line) or str(line["note"])
-        rows.append((title_case(name), among, shown, p_value(line["p"])))
+        rows.append((title_case(name), among, shown, deciding_p(line["p"])))
     return rows
 
 
@@ -137,7 +136,7 @@ def outcome_rows(public: Published) -> Rows:
                 Cell(title_case(str(line["outcome"])), remark=line["role"]),
                 *(count(line[f"{arm}_outcomes"]) for arm in ARMS),
                 ratio + unconverged_text(line) or str(line["note"]),
-                p_value(line["p"]),
+                deciding_p(line["p"]),
                 calibrated or "–",
             )
         )

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steropes.data.number_formatting import deciding_p
 from steropes.data.paper_tables import latex_document, word_document
 from steropes.designs.values.estimands import estimand_name
 from steropes.studies._optional_packages import need
@@ -22,7 +23,6 @@ from steropes.studies.formatting.released_numbers import (
     count,
     database_versions,
     decimals,
-    p_value,
     setting_text,
     shown_value,
     title_case,
@@ -157,7 +157,7 @@ def study_page(public: Published, pictures: Mapping[str, Picture] | None = None)
         detectable=decimals(detectable) if math.isfinite(detectable) else "",
         e_values=[decimals(v) for v in e_values if known],
         common_outcome=public.common,
-        hazards_test=p_value(p) if math.isfinite(p) else "",
+        hazards_test=deciding_p(p) if math.isfinite(p) else "",
         hazards_change=p < 0.05,
         test_of_hazards=TEST_OF_HAZARDS,
         adjustments=adjustment_rows(public),
@@ -229,7 +229,7 @@ def _key_numbers(public: Published) -> Iterator[KeyNumber]:
             decimals(line["hr"]),
             f"hazard ratio among the matched{unconverged_text(line)}, 95% interval "
             f"{decimals(line['lower'])} to {decimals(line['upper'])}, "
-            f"p{NO_BREAK}{_equals(p_value(line['p']))}",
+            f"p{NO_BREAK}{_equals(deciding_p(line['p']))}",
         )
     if public.model is not None:
         yield count(public.pairs), f"matched pairs, {count(line['events'])} events"

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from steropes.data.number_formatting import counted, effect
+from steropes.data.number_formatting import counted, deciding_p, effect
 from steropes.designs.values.arm_names import ARMS
-from steropes.studies.formatting.released_numbers import p_value
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.grid_page_data import KEY, Comparison, View
 from steropes.studies.report.page_parts import Rows
@@ -56,7 +55,7 @@ def subgroups(
                     view.label(a),
                     name,
                     effect(*ends),
-                    p_value(found["p"]),
+                    deciding_p(found["p"]),
                     effect(*calibrated) or "–",
                 )
             )

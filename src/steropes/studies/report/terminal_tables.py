@@ -12,9 +12,18 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from steropes.studies.disclosure.disclosure_rules import DisclosureRules
     from steropes.studies.execution.study_run import DesignResults
+    from steropes.studies.settings.frozen_protocol import ProtocolStatement
 
-__all__ = ["analysis_names", "print_files", "simple_table", "table_of", "wide_console"]
+__all__ = [
+    "analysis_names",
+    "print_files",
+    "print_grid_files",
+    "simple_table",
+    "table_of",
+    "wide_console",
+]
 
 
 def wide_console() -> Console:
@@ -59,12 +68,26 @@ def analysis_names(analyses: pd.DataFrame) -> dict[int, str]:
     }
 
 
-def print_files(console: Console, results: DesignResults[Any], paths: Iterable[Path]) -> None:
-    """Print the disclosure rules of a grid and the paths of its files."""
+def print_files(
+    console: Console,
+    rules: DisclosureRules,
+    paths: Iterable[Path],
+    protocol: ProtocolStatement | None = None,
+) -> None:
+    """Print what a frozen protocol says, the disclosure rules, and the paths of files."""
     from rich.markup import escape
 
-    console.print(f"[dim]{escape(results.rules.sentence())}[/]", soft_wrap=True)
+    for sentence in protocol.sentences() if protocol else ():
+        console.print(f"[dim]·[/] {escape(sentence)}")
+    console.print(f"[dim]{escape(rules.sentence())}[/]", soft_wrap=True)
     for path in paths:
         console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
+
+
+def print_grid_files(console: Console, results: DesignResults[Any], paths: Iterable[Path]) -> None:
+    """Print the disclosure rules of a grid, the paths of its files and its folder."""
+    from rich.markup import escape
+
+    print_files(console, results.rules, paths)
     exact = f"{results.path} (exact numbers, not for release)"
     console.print(escape(exact), soft_wrap=True)

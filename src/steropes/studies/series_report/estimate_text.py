@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "interval_text",
     "missing_estimates",
-    "ratio_text",
+    "ratio_and_interval",
     "shown_estimates",
     "unconverged_mark",
 ]
@@ -61,7 +61,7 @@ def missing_estimates(study: ReleasedSeries, names: Iterable[str]) -> Missing:
     return [(title_case(name), str(public.loc[name, "note"]) or NO_REASON) for name in gone]
 
 
-def ratio_text(line: pd.Series) -> tuple[str, str]:
+def ratio_and_interval(line: pd.Series) -> tuple[str, str]:
     """Format a rate ratio of `public_estimates` and its interval, with a dash if missing.
 
     One that is not shown has the names of the diagnostics that it fails.

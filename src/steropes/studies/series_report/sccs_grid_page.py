@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from steropes.data.number_formatting import counted, deciding, effect
+from steropes.data.number_formatting import counted, deciding, deciding_p, effect
 from steropes.designs.controls.performance_metrics import ControlEstimates, before_and_after
 from steropes.studies.diagnostics.diagnostic import Diagnostic
 from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.formatting.released_numbers import p_value, title_case
+from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.report.control_performance_figures import Performance, performance
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.page_parts import (
@@ -197,7 +197,7 @@ def _outcome(
         ratio, calibrated = (effect(*e).replace(" ", NO_BREAK) for e in (plain, after))
         if ratio and isinstance(line["unconverged"], str):
             ratio += " (did not converge)"
-        effects = (ratio or why, p_value(line["p"]), calibrated)
+        effects = (ratio or why, deciding_p(line["p"]), calibrated)
         counts = (
             counted(line[c]) for c in ("outcome_subjects", "outcome_events", "covariate_subjects")
         )

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from steropes.data.number_formatting import deciding_p
 from steropes.studies.diagnostics.result_blinding import is_not_shown
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.plain_text import csv_text
-from steropes.studies.formatting.released_numbers import count, p_value, title_case
+from steropes.studies.formatting.released_numbers import count, title_case
 from steropes.studies.release.exposure_blinding import (
     blinding_text,
     hidden_covariates,
@@ -26,7 +27,7 @@ from steropes.studies.sccs.results.sccs_diagnostics import findings_of
 from steropes.studies.series_report.diagnostics_section import diagnostics_section
 from steropes.studies.series_report.estimate_text import (
     interval_text,
-    ratio_text,
+    ratio_and_interval,
     shown_estimates,
     unconverged_mark,
 )
@@ -155,7 +156,7 @@ def _key_ratio(study: ReleasedSeries, line: pd.Series) -> KeyNumber:
     note = str(line["note"])
     if is_not_shown(note):
         return "Not shown", f"rate ratio{note.removeprefix('not shown')}"
-    rr, interval = ratio_text(line)
+    rr, interval = ratio_and_interval(line)
     if note == WITHHELD:
         return rr.capitalize(), "rate ratio: it would reveal a small count"
     return rr, f"rate ratio, {_level(study)} interval {interval}"
@@ -177,7 +178,7 @@ def _estimates(study: ReleasedSeries) -> Rows:
     rows = []
     for name in shown:
         e = public.loc[name]
-        rr, interval = ratio_text(e)
+        rr, interval = ratio_and_interval(e)
         rr += unconverged_mark(study) if math.isfinite(e["rr"]) else ""
         released = study.release.counts[name]
         cells = [count(released.subjects), count(released.events)]
@@ -185,7 +186,7 @@ def _estimates(study: ReleasedSeries) -> Rows:
             cells[1] = "–"
         of = study.release.days[name]
         days = "–" if of is None else count(of)
-        row = [title_case(name), *cells, days, rr, interval, p_value(e["p"])]
+        row = [title_case(name), *cells, days, rr, interval, deciding_p(e["p"])]
         if draws is not None:
             drawn = name in draws.index and name not in hidden
             row.append(f"{100 * draws.loc[name, 'share']:.0f}%" if drawn else "–")

@@ -6,15 +6,17 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steropes.data.number_formatting import deciding_p
 from steropes.studies.database.data_quality_notes import table_sentences
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, is_not_shown
 from steropes.studies.execution.study_run import ARCHIVE
-from steropes.studies.formatting.released_numbers import count, p_value, title_case
+from steropes.studies.formatting.released_numbers import count, title_case
 from steropes.studies.release.exposure_blinding import blinding_text, public_estimates
 from steropes.studies.report.missing_estimates import missing_sentences
 from steropes.studies.report.terminal_tables import (
     analysis_names,
     print_files,
+    print_grid_files,
     simple_table,
     table_of,
     wide_console,
@@ -23,7 +25,7 @@ from steropes.studies.sccs.results.sccs_diagnostics import findings_of
 from steropes.studies.series_report.estimate_text import (
     interval_text,
     missing_estimates,
-    ratio_text,
+    ratio_and_interval,
     shown_estimates,
     unconverged_mark,
 )
@@ -59,9 +61,9 @@ def print_series(study: ReleasedSeries, paths: list[Path]) -> None:
     public = public_estimates(study)
     for name in shown_estimates(study):
         line = public.loc[name]
-        rr, interval = ratio_text(line)
+        rr, interval = ratio_and_interval(line)
         rr += unconverged_mark(study) if math.isfinite(line["rr"]) else ""
-        table.add_row(escape(title_case(name)), rr, interval, p_value(line["p"]))
+        table.add_row(escape(title_case(name)), rr, interval, deciding_p(line["p"]))
     console.print(table)
     shown = [n for n in shown_estimates(study) if not is_not_shown(public.loc[n, "note"])]
     for sentence in missing_sentences(missing_estimates(study, shown)):
@@ -83,12 +85,7 @@ def print_series(study: ReleasedSeries, paths: list[Path]) -> None:
         console.print(f"{passed} of {len(study.diagnostics)} exposures pass all diagnostics")
     if words := blinding_text(study):
         console.print(f"[yellow]![/] {escape(words)}")
-    for sentence in study.protocol.sentences() if study.protocol else ():
-        console.print(f"[dim]·[/] {escape(sentence)}")
-    console.print(f"[dim]{escape(study.rules.sentence())}[/]")
-    console.print()
-    for path in paths:
-        console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
+    print_files(console, study.rules, paths, study.protocol)
 
 
 def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> None:
@@ -104,14 +101,14 @@ def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> Non
     console.print(table_of("Rate ratios", heads, rows, texts=3))
     for sentence, _ in table_sentences(results.tables["data_note"]):
         console.print(escape(sentence), soft_wrap=True)
-    print_files(console, results, (page, page.parent / ARCHIVE))
+    print_grid_files(console, results, (page, page.parent / ARCHIVE))
 
 
 def _grid_row(
     line: pd.Series, analyses: dict[int, str], names: dict[int, str]
 ) -> tuple[object, ...]:
     """Return the row of an estimate of a grid."""
-    rr, interval = ratio_text(line.rename({"ci_95_lb": "lower", "ci_95_ub": "upper"}))
+    rr, interval = ratio_and_interval(line.rename({"ci_95_lb": "lower", "ci_95_ub": "upper"}))
     if math.isnan(line["rr"]):
         rr = line["note"] or ("none" if line["unblind"] else NOT_SHOWN)
     if math.isfinite(line["rr"]) and isinstance(line["unconverged"], str):

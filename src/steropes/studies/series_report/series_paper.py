@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steropes.data.number_formatting import deciding_p
 from steropes.data.paper_tables import CaptionedTable, latex_document, word_document
 from steropes.studies._optional_packages import need
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.formatting.released_numbers import count, p_value, title_case
+from steropes.studies.formatting.released_numbers import count, title_case
 from steropes.studies.release.exposure_blinding import hidden_covariates, public_estimates
 from steropes.studies.report.record_pe import checklist_table, filled
 from steropes.studies.report.study_tables_for_papers import paper_table
 from steropes.studies.sccs.results.sccs_diagnostics import findings_of
-from steropes.studies.series_report.estimate_text import ratio_text, shown_estimates
+from steropes.studies.series_report.estimate_text import ratio_and_interval, shown_estimates
 from steropes.studies.series_report.methods_section import attrition_rows, methods
 from steropes.version import __version__
 
@@ -56,8 +57,8 @@ def series_tables(study: ReleasedSeries) -> list[CaptionedTable]:
     for name in shown_estimates(study):
         line, released = public.loc[name], study.release.counts[name]
         events = "–" if name in hidden else count(released.events)
-        ratio, interval = ratio_text(line)
-        cells = (count(released.subjects), events, ratio, interval, p_value(line["p"]))
+        ratio, interval = ratio_and_interval(line)
+        cells = (count(released.subjects), events, ratio, interval, deciding_p(line["p"]))
         rows.append((title_case(name), *cells))
     level = f"{100 * study.settings.level:g}% interval"
     return [

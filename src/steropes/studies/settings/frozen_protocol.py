@@ -187,6 +187,27 @@ class Protocol(FieldsInHtml):
         version = f["software"]["version"]
         return ProtocolStatement(self.hash, f["at"], f["by"], version, deviations, shown)
 
+    def record(
+        self, path: str | Path, settings: Settings, by: str | None, unblinded: str
+    ) -> ProtocolStatement:
+        """Add a run to the protocol's file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        settings, by, unblinded
+            As of `recorded`.
+
+        Returns
+        -------
+        ProtocolStatement
+            The statement of a report on the run.
+        """
+        after = self.recorded(settings, by, unblinded)
+        after.write(path)
+        return after.statement(settings)
+
     def write(self, path: str | Path) -> None:
         """Write the protocol to a JSON file.
 

@@ -14,7 +14,7 @@ from steropes.designs.settings.value_checks import Place, place_name
 from steropes.errors import DataError
 from steropes.studies.formatting.plain_text import plain_text
 
-__all__ = ["Source"]
+__all__ = ["Source", "once_each"]
 
 # The largest size of a specification; large published ones have two million bytes.
 MOST_BYTES = 20_000_000
@@ -39,7 +39,7 @@ class Source:
         self.name, self.text = name, text
         if kind == "json":
             try:
-                self.values = json.loads(text, object_pairs_hook=_once)
+                self.values = json.loads(text, object_pairs_hook=once_each)
                 # Lines are of no use in a text of one line, such as a mapping from Python.
                 self._lines = _json_lines(text) if "\n" in text.strip() else {}
             except json.JSONDecodeError as error:
@@ -120,7 +120,7 @@ class Source:
         return f"{self.name}{line}{f' ({named})' if named else ''}"
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Create a table of JSON; refuse repeated names, of which Python would take the last one."""
     table = dict(pairs)
     if len(table) < len(pairs):

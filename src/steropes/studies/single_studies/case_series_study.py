@@ -223,9 +223,7 @@ def case_series(
         study = fit_series(CaseSeries, prepared, rules, say, jobs)
     if frozen is None or protocol is None:
         return study
-    frozen = frozen.recorded(settings, by, _why_shown(study))
-    frozen.write(protocol)
-    return replace(study, protocol=frozen.statement(settings))
+    return replace(study, protocol=frozen.record(protocol, settings, by, _why_shown(study)))
 
 
 def _why_shown(study: CaseSeries) -> str:

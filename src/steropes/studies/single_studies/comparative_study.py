@@ -266,6 +266,5 @@ def comparative_study(
     if frozen is None or protocol is None:
         return study
     why = "all diagnostics passed" if study.diagnostics.unblind else "on request (unblind)"
-    frozen = frozen.recorded(settings, by, why if study.visible else "")
-    frozen.write(protocol)
-    return replace(study, protocol=frozen.statement(settings))
+    shown = why if study.visible else ""
+    return replace(study, protocol=frozen.record(protocol, settings, by, shown))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steropes.data.number_formatting import effect
+from steropes.data.number_formatting import deciding_p, effect
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.formatting.released_numbers import (
     analysis_name,
     count,
     decimals,
-    p_value,
     percent,
     ratio_text,
     shown_value,
@@ -21,7 +20,7 @@ from steropes.studies.formatting.released_numbers import (
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.missing_estimates import missing_of_study, missing_sentences
 from steropes.studies.report.study_checks import checks
-from steropes.studies.report.terminal_tables import simple_table
+from steropes.studies.report.terminal_tables import print_files, simple_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,12 +72,7 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
     for check in checks(public):
         mark = MARKS[check.mark]
         console.print(f"{mark} {escape(check.finding)}")
-    for sentence in public.protocol.sentences() if public.protocol else ():
-        console.print(f"[dim]·[/] {escape(sentence)}")
-    console.print(f"[dim]{escape(public.rules.sentence())}[/]")
-    console.print()
-    for path in paths:
-        console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
+    print_files(console, public.rules, paths, public.protocol)
 
 
 def _attrition(public: Published, target: str, comparator: str) -> Table:
@@ -114,7 +108,7 @@ def _hazards(public: Published) -> Table:
             count(line["events"]),
             _missing(line["note"]) if missing else ratio_text(line),
             "–" if missing else f"{decimals(line['lower'])} to {decimals(line['upper'])}",
-            p_value(line["p"]),
+            deciding_p(line["p"]),
             style="bold" if line["analysis"] == "matched, stratified" else "",
         )
     return table

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.covariates.concept_selection import ConceptSelection
 from steropes.studies.covariates.covariate_analysis_catalogue import DURING
 from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.covariates.window_summaries import WindowRules
 from steropes.studies.strategus_plans.described_cohorts import known_cohorts
-from steropes.studies.strategus_plans.r_covariate_settings import covariate_rules
+from steropes.studies.strategus_plans.r_covariate_settings import (
+    CovariateSettings,
+    covariate_rules,
+    read_covariate_settings,
+)
 from steropes.studies.strategus_plans.r_json_values import (
-    ATTRIBUTES,
-    Flag,
     Identifier,
     Integer,
     Items,
@@ -164,18 +165,6 @@ class _Cases(RModel):
     min_twith_o_size: Integer = 0
 
 
-class _During(RModel):
-    """The settings of covariates of spans other than the flags of analyses."""
-
-    temporal: Flag = False
-    temporal_sequence: Flag = False
-    included_covariate_concept_ids: Items[Identifier] = ()
-    included_covariate_ids: Items[Identifier] = ()
-    add_descendants_to_include: Flag = False
-    excluded_covariate_concept_ids: Items[Identifier] = ()
-    add_descendants_to_exclude: Flag = False
-
-
 Read = tuple[CaseDescription, list[str]]
 
 
@@ -282,29 +271,9 @@ def _during_rules(
     """Translate settings of covariates of spans; a list of one is allowed."""
     if isinstance(settings, list) and len(settings) == 1:
         settings, path = settings[0], (*path, 0)
-    if not isinstance(settings, Mapping):
-        raise DataError(f"{json_path(path)} must be one object of covariate settings")
-    function = settings.get("attr_fun", DURING_FUNCTIONS[0])
-    if function not in DURING_FUNCTIONS:
-        raise DataError(
-            f"{json_path((*path, 'attr_fun'))}: covariates come from a function of R "
-            f"({str(function)[:60]}), which cannot be run"
-        )
-    flags = {k: v for k, v in settings.items() if k in NUMBERS or k == INPATIENT}
-    for name, value in flags.items():
-        if not isinstance(value, bool):
-            raise DataError(f"{json_path((*path, name))} must be true or false")
-    others = {
-        k: v for k, v in settings.items() if k not in flags and k not in (*ATTRIBUTES, "attr_fun")
-    }
-    rest = parsed(_During, others, path)
-    selection = ConceptSelection(
-        tuple(dict.fromkeys(rest.excluded_covariate_concept_ids)),
-        tuple(dict.fromkeys(rest.included_covariate_concept_ids)),
-        rest.add_descendants_to_exclude,
-        rest.add_descendants_to_include,
-        "note",
+    flags, rest = read_covariate_settings(
+        settings, path, CovariateSettings, {*NUMBERS, INPATIENT}, DURING_FUNCTIONS
     )
     numbers = tuple(sorted(NUMBERS[name] for name, on in flags.items() if on and name in NUMBERS))
     gone = [f"{INPATIENT} is not computed"] if flags.get(INPATIENT) else []
-    return WindowRules(numbers, (), selection, rest.included_covariate_ids, least_mean), gone
+    return WindowRules(numbers, (), rest.selection, rest.included_covariate_ids, least_mean), gone

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from steropes.errors import DataError
+from steropes.studies.covariates.concept_selection import ConceptSelection
 from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES
 from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.strategus_plans.r_json_values import (
@@ -21,7 +23,7 @@ from steropes.studies.strategus_plans.r_json_values import (
     parsed,
 )
 
-__all__ = ["covariate_rules"]
+__all__ = ["CovariateSettings", "covariate_rules", "read_covariate_settings"]
 
 DEFAULT_FUNCTION = "getDbDefaultCovariateData"
 # FeatureExtraction's analyses that are not available here.
@@ -35,8 +37,8 @@ UNAVAILABLE = {
 NUMBERS = {analysis.name: number for number, analysis in ANALYSES.items()}
 
 
-class _Windows(RModel):
-    """The settings other than the flags of analyses."""
+class CovariateSettings(RModel):
+    """What all covariate settings of R have besides the flags of analyses."""
 
     temporal: Flag = False
     temporal_sequence: Flag = False
@@ -45,10 +47,70 @@ class _Windows(RModel):
     add_descendants_to_include: Flag = False
     excluded_covariate_concept_ids: Items[Identifier] = ()
     add_descendants_to_exclude: Flag = False
+
+    @property
+    def selection(self) -> ConceptSelection:
+        """The concepts to include and to exclude."""
+        return ConceptSelection(
+            tuple(dict.fromkeys(self.excluded_covariate_concept_ids)),
+            tuple(dict.fromkeys(self.included_covariate_concept_ids)),
+            self.add_descendants_to_exclude,
+            self.add_descendants_to_include,
+            "note",
+        )
+
+
+class _Terms(CovariateSettings):
+    """Settings of covariates before the index, with long, medium and short terms."""
+
     long_term_start_days: RDays = -365
     medium_term_start_days: RDays = -180
     short_term_start_days: RDays = -30
     end_days: RDays = 0
+
+
+Model = TypeVar("Model", bound=CovariateSettings)
+
+
+def read_covariate_settings(
+    settings: object,
+    path: JsonPath,
+    model: type[Model],
+    analyses: Collection[str],
+    functions: Sequence[str] = (DEFAULT_FUNCTION,),
+) -> tuple[dict[str, bool], Model]:
+    """Read covariate settings: the flags of analyses, and the other settings.
+
+    Parameters
+    ----------
+    settings : mapping
+        Settings as R writes them.
+    model : type
+        The other settings.
+    analyses : collection of str
+        The flags that may be there.
+    functions : sequence of str
+        Functions of R that may compute the covariates; the first is the default.
+
+    Raises
+    ------
+    DataError
+        A setting is unknown or of the wrong type, or another function computes the covariates.
+    """
+    if not isinstance(settings, Mapping):
+        raise DataError(f"{json_path(path)} must be an object of covariate settings")
+    function = settings.get("attr_fun", functions[0])
+    if CODE in settings or function not in functions:
+        raise DataError(
+            f"{json_path((*path, 'attr_fun'))}: covariates come from a function of R "
+            f"({str(function)[:60]}), which cannot be run"
+        )
+    flags = {k: v for k, v in settings.items() if k in analyses}
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise DataError(f"{json_path((*path, name))} must be true or false")
+    known = {*flags, *ATTRIBUTES, "attr_fun"}
+    return flags, parsed(model, {k: v for k, v in settings.items() if k not in known}, path)
 
 
 def covariate_rules(
@@ -82,22 +144,7 @@ def covariate_rules(
         if len(settings) > 1:
             return _joined(settings, path, elsewhere)
         settings, path = settings[0], (*path, 0)
-    if not isinstance(settings, Mapping):
-        raise DataError(f"{json_path(path)} must be an object of covariate settings")
-    function = settings.get("attr_fun", DEFAULT_FUNCTION)
-    if CODE in settings or function != DEFAULT_FUNCTION:
-        raise DataError(
-            f"{json_path((*path, 'attr_fun'))}: covariates come from a function of R "
-            f"({str(function)[:60]}), which cannot be run"
-        )
-    flags = {k: v for k, v in settings.items() if k in NUMBERS or k in UNAVAILABLE}
-    for name, value in flags.items():
-        if not isinstance(value, bool):
-            raise DataError(f"{json_path((*path, name))} must be true or false")
-    others = {
-        k: v for k, v in settings.items() if k not in flags and k not in (*ATTRIBUTES, "attr_fun")
-    }
-    rest = parsed(_Windows, others, path)
+    flags, rest = read_covariate_settings(settings, path, _Terms, NUMBERS.keys() | UNAVAILABLE)
     for name, value in (("temporal", rest.temporal), ("temporalSequence", rest.temporal_sequence)):
         if value:
             raise DataError(

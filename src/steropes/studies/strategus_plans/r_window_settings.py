@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from steropes.errors import DataError
-from steropes.studies.covariates.concept_selection import ConceptSelection
 from steropes.studies.covariates.covariate_analysis_catalogue import WINDOWED
 from steropes.studies.covariates.window_summaries import WindowRules
-from steropes.studies.strategus_plans.r_json_values import (
-    ATTRIBUTES,
-    CODE,
-    Flag,
-    Identifier,
-    Items,
-    JsonPath,
-    RDays,
-    RModel,
-    json_path,
-    parsed,
+from steropes.studies.strategus_plans.r_covariate_settings import (
+    CovariateSettings,
+    read_covariate_settings,
 )
+from steropes.studies.strategus_plans.r_json_values import Flag, Items, JsonPath, RDays, json_path
 
 __all__ = ["DEFAULT_WINDOWS", "window_rules"]
 
@@ -28,23 +18,16 @@ DEFAULT_WINDOWS = (
     (-9999, 0), (-365, 0), (-180, 0), (-30, 0), (-365, -31), (-30, -1), (0, 0), (1, 30), (31, 365),
     (-9999, 9999),
 )  # fmt: skip
-FUNCTION = "getDbDefaultCovariateData"
 NUMBERS = {analysis.name: number for number, analysis in WINDOWED.items()}
 UNAVAILABLE = ("CareSiteId", "Hfrs", "ConditionOccurrencePrimaryInpatient")
 
 
-class _Windows(RModel):
-    """The settings other than the flags of analyses."""
+class _Windows(CovariateSettings):
+    """Settings of covariates of several windows."""
 
     temporal: Flag = True
-    temporal_sequence: Flag = False
     temporal_start_days: Items[RDays] = ()
     temporal_end_days: Items[RDays] = ()
-    included_covariate_concept_ids: Items[Identifier] = ()
-    included_covariate_ids: Items[Identifier] = ()
-    add_descendants_to_include: Flag = False
-    excluded_covariate_concept_ids: Items[Identifier] = ()
-    add_descendants_to_exclude: Flag = False
 
 
 def window_rules(
@@ -79,22 +62,7 @@ def window_rules(
                 f"{json_path(path)}: several covariate settings at once have no counterpart here"
             )
         settings, path = settings[0], (*path, 0)
-    if not isinstance(settings, Mapping):
-        raise DataError(f"{json_path(path)} must be an object of covariate settings")
-    function = settings.get("attr_fun", FUNCTION)
-    if CODE in settings or function != FUNCTION:
-        raise DataError(
-            f"{json_path((*path, 'attr_fun'))}: covariates come from a function of R "
-            f"({str(function)[:60]}), which cannot be run"
-        )
-    flags = {k: v for k, v in settings.items() if k in NUMBERS or k in UNAVAILABLE}
-    for name, value in flags.items():
-        if not isinstance(value, bool):
-            raise DataError(f"{json_path((*path, name))} must be true or false")
-    others = {
-        k: v for k, v in settings.items() if k not in flags and k not in (*ATTRIBUTES, "attr_fun")
-    }
-    rest = parsed(_Windows, others, path)
+    flags, rest = read_covariate_settings(settings, path, _Windows, {*NUMBERS, *UNAVAILABLE})
     if rest.temporal_sequence or not rest.temporal:
         name = "temporalSequence" if rest.temporal_sequence else "temporal"
         raise DataError(
@@ -113,15 +81,8 @@ def window_rules(
                 f"its end on day {end}"
             )
     gone = [name for name in UNAVAILABLE if flags.get(name)]
-    selection = ConceptSelection(
-        tuple(dict.fromkeys(rest.excluded_covariate_concept_ids)),
-        tuple(dict.fromkeys(rest.included_covariate_concept_ids)),
-        rest.add_descendants_to_exclude,
-        rest.add_descendants_to_include,
-        "note",
-    )
     numbers = tuple(sorted(NUMBERS[name] for name, on in flags.items() if on and name in NUMBERS))
     rules = WindowRules(
-        numbers, windows, selection, rest.included_covariate_ids, least_mean, cohorts
+        numbers, windows, rest.selection, rest.included_covariate_ids, least_mean, cohorts
     )
     return rules, [f"{name} is not computed" for name in gone]

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from steropes.errors import DataError
+from steropes.studies.settings.settings_reader import once_each
 
 __all__ = ["parsed_json", "specification_values"]
 
@@ -57,7 +58,7 @@ def parsed_json(text: str, name: str) -> object:
         The text is not JSON; the message begins with ``name``.
     """
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse_constant)
+        return json.loads(text, object_pairs_hook=once_each, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         ended = " (the text ends too early)" if error.pos >= len(text.rstrip()) else ""
         raise DataError(f"{name}, line {error.lineno}: {error.msg}{ended}") from None
@@ -67,16 +68,6 @@ def parsed_json(text: str, name: str) -> object:
         raise DataError(f"{name}: the JSON is nested too deeply") from None
     except ValueError:  # A number has thousands of digits.
         raise DataError(f"{name}: a number has too many digits") from None
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Create an object; refuse repeated names, which Python would silently overwrite."""
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"the name {twice!r} occurs twice in one object")
-    return table
 
 
 def _refuse_constant(word: str) -> object:

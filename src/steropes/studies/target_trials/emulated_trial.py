@@ -11,7 +11,6 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.target_trials.omop_person_periods import (
     covariate_names,
-    made_cohorts,
     person_time,
 )
 from steropes.studies.target_trials.trial_settings import OmopTrial
@@ -65,7 +64,8 @@ def emulate_trial(
     >>> found.effects["measure"].tolist()
     ['odds ratio']
     """
-    cohorts = made_cohorts(db, trial) if cohorts is None else cohorts
+    if cohorts is None:
+        cohorts = trial.cohorts.make(db, trial.roles).require_all()
     return fit_trial(person_time(db, trial, cohorts), trial, cohorts)
 
 

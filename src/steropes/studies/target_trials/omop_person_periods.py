@@ -22,7 +22,7 @@ from steropes.studies.covariates.feature_extraction import extract_features
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.target_trials.trial_settings import OmopTrial
 
-__all__ = ["covariate_names", "made_cohorts", "person_time"]
+__all__ = ["covariate_names", "person_time"]
 
 
 def person_time(db: OmopDatabase, trial: OmopTrial, cohorts: CohortTable | None = None) -> People:
@@ -66,7 +66,8 @@ def person_time(db: OmopDatabase, trial: OmopTrial, cohorts: CohortTable | None 
     >>> person_time(synthetic_database(200), trial)["period"].max()
     np.int64(5)
     """
-    cohorts = made_cohorts(db, trial) if cohorts is None else cohorts
+    if cohorts is None:
+        cohorts = trial.cohorts.make(db, trial.roles).require_all()
     nested = None if trial.nesting is None else _first_days(cohorts, trial.nesting)
     persons = PersonData(db, _everybody(db) if nested is None else nested.index.to_numpy())
     rows = _periods(persons, trial)
@@ -98,14 +99,6 @@ def person_time(db: OmopDatabase, trial: OmopTrial, cohorts: CohortTable | None 
         }
     )
     return People(pd.concat([table, _covariates(db, trial, table)], axis=1))
-
-
-def made_cohorts(db: OmopDatabase, trial: OmopTrial) -> CohortTable:
-    """Make the cohorts of a trial; raise with the reason if one cannot be made."""
-    made = trial.cohorts.make(db, trial.roles)
-    if made.refused or made.table is None:
-        raise DataError("; ".join(made.refused.values()) or "there are no cohorts")
-    return made.table
 
 
 def covariate_names(table: pd.DataFrame) -> list[str]:

@@ -21,7 +21,7 @@ from steropes.studies.disclosure.disclosure_rules import (
 )
 from steropes.studies.formatting.released_page import write_tables_and_page
 from steropes.studies.target_trials.emulated_trial import fit_trial
-from steropes.studies.target_trials.omop_person_periods import made_cohorts, person_time
+from steropes.studies.target_trials.omop_person_periods import person_time
 from steropes.studies.target_trials.released_trial import TrialPeople, released_trial, trial_people
 from steropes.studies.target_trials.trial_settings import OmopTrial
 
@@ -179,7 +179,8 @@ def target_trial_study(
     """
     rules = site_rules(disclosure, None)
     with applied_rules(rules):
-        cohorts = made_cohorts(db, trial) if cohorts is None else cohorts
+        if cohorts is None:
+            cohorts = trial.cohorts.make(db, trial.roles).require_all()
         table = person_time(db, trial, cohorts)
         return TargetTrialStudy(
             trial, fit_trial(table, trial, cohorts), trial_people(table, trial), rules
