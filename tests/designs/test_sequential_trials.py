@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit
+from tests.designs.person_time_examples import ROLES, WEIGHTS, simulate
 
 from designs.conftest import PUBLISHED
-from steropes import CoxRegression, DataError, LogisticRegression, SeparationError, Surv
+from steropes import CoxRegression, DataError, LogisticRegression, Surv
 from steropes.designs.target_trials import TargetTrial, marginal_risks, sequential_trials
 from steropes.designs.target_trials.emulation_diagnostics import of_weights
 from steropes.designs.target_trials.marginal_risks import HazardModel
@@ -19,31 +19,6 @@ from steropes.designs.target_trials.sequential_trial_rows import (
     start_trials,
 )
 from steropes.designs.target_trials.sequential_trials import SequenceSettings
-
-ROLES = {"id": "id", "period": "period", "treatment": "treatment", "outcome": "outcome"}
-WEIGHTS = {
-    "treatment_weights": (["age"], ["age", "x"]),
-    "censored": "censored",
-    "censoring_weights": (["age"], ["age", "x"]),
-}
-
-
-def simulate(n=250, K=6, seed=0):
-    """Person-time with a confounder x that treatment changes, losses, and late eligibility."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for i in range(n):
-        age, x, a = rng.normal(), rng.normal(), 0
-        for t in range(K):
-            x = 0.5 * x - 0.4 * a + rng.normal()
-            a = int(rng.random() < expit(-0.8 + 1.8 * a + 0.5 * x))
-            y = int(rng.random() < expit(-2.6 + 0.5 * x + 0.3 * age - 0.4 * a))
-            c = int(not y and rng.random() < expit(-3 + 0.4 * x))
-            rows.append((i, t, a, y, c, int(t > 0 or i % 5 > 0), age, x))
-            if y or c:
-                break
-    names = ["id", "period", "treatment", "outcome", "censored", "eligible", "age", "x"]
-    return pd.DataFrame(rows, columns=names)
 
 
 @pytest.fixture(scope="module")
@@ -290,53 +265,6 @@ def test_intention_to_treat_has_the_numbers_of_trialemulation():
         risks.append(1 - np.cumprod(1 - hazard[:, [0, 60, 120]], axis=1).mean(axis=0))
     wanted = [-0.00110517, -0.00236555, -0.00373068]
     np.testing.assert_allclose(risks[0] - risks[1], wanted, atol=2e-8)
-
-
-@pytest.fixture(scope="module")
-def censored():
-    return pd.read_csv(PUBLISHED / "data_censored.csv.gz")
-
-
-LOSSES = {
-    "eligible": "eligible", "censored": "censored", "covariates": ["x2"],
-    "censoring_weights": (["x2"], ["x2", "x1"]), "pool_censoring": "numerator",
-}  # fmt: skip
-
-
-def test_censoring_weights_have_the_numbers_of_trialemulation(censored):
-    """Nobody has the outcome in trials from 2 on, whose hazards R's glm drives towards zero."""
-    settings = SequenceSettings(
-        "intention-to-treat", None, LOSSES["censoring_weights"], "numerator", 0.99, None,
-        "logistic", None, None, 2, 2, 0, "all", 0, 0.95, 0, ("x2",),
-    )  # fmt: skip
-    rows = read_person_time(
-        censored, **ROLES, eligible="eligible", censored="censored", covariates=["x2", "x1"],
-        measured={},
-    )  # fmt: skip
-    trials = start_trials(rows, "intention-to-treat", None, None)
-    weights = settings.weights(rows, trials)
-    assert trials.length.sum() == 1_558
-    early = trials.trial <= 1
-    some = replace(
-        trials,
-        **{k: getattr(trials, k)[early] for k in ("start", "end", "event", "deviated")},
-    )
-    estimates = Estimates(settings, some, weights.rows(early))
-    risk, _ = estimates.risks(coefficients(estimates.fit()), False)
-    survival = -(risk[0] - risk[1])[10] * early.mean()
-    assert survival == pytest.approx(-0.15315301, rel=1e-6)
-
-
-def test_separated_models_are_refused_by_name(censored):
-    with pytest.raises(SeparationError, match="has the outcome"):
-        sequential_trials(censored.assign(outcome=0), **ROLES)
-    with pytest.raises(SeparationError, match="model of the outcome has no finite maximum"):
-        sequential_trials(censored, **ROLES, **LOSSES)
-    with pytest.raises(SeparationError, match="no finite"):
-        sequential_trials(
-            censored, **ROLES, eligible="eligible", covariates=["age"], effect="per-protocol",
-            treatment_weights=(["age"], ["age", "x1", "x3"]),
-        )  # fmt: skip
 
 
 def test_bootstrap_fits_the_weights_of_each_draw_again(months):

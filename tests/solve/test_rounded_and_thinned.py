@@ -12,7 +12,7 @@ from steropes.design_matrix import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm
-from steropes.solve.data_term.row_subsampling import thinned
+from steropes.solve.data_term.local_term import thinned
 from steropes.solve.proximal_newton import hessian_updates
 from tuning import tune_solver
 

@@ -13,7 +13,6 @@ from tests.studies.strategus.small_specification import BLEEDING, CELECOXIB, cir
 
 from steropes.studies import OmopDatabase, demo_database
 from steropes.studies.cohort_diagnostics.cohort_findings import cohort_findings
-from steropes.studies.cohort_diagnostics.cohort_overlap import cohort_overlap
 from steropes.studies.cohort_diagnostics.definition_concepts import (
     MEMBERS,
     CohortDefinition,
@@ -22,6 +21,7 @@ from steropes.studies.cohort_diagnostics.definition_concepts import (
 from steropes.studies.cohort_diagnostics.diagnostic_tables import (
     AskedDiagnostics,
     cohort_diagnostics,
+    cohort_overlap,
 )
 from steropes.studies.cohort_diagnostics.source_concepts import orphan_concepts
 from steropes.studies.cohort_diagnostics.yearly_incidence import yearly_incidence

@@ -6,6 +6,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.studies.conftest import START, day
+from tests.studies.vocabulary_of_features import (
+    CONCEPTS,
+    extract,
+    values,
+    vocabulary_tables,
+)
 
 from steropes.errors import DataError
 from steropes.studies import OmopDatabase
@@ -13,98 +19,11 @@ from steropes.studies.cohorts import CohortTable
 from steropes.studies.covariates import FeatureRules, extract_features
 from steropes.studies.covariates.sparse_covariate_columns import Columns
 
-TABLES = {
-    "condition_era": "person_id BIGINT, condition_concept_id BIGINT, condition_era_start_date DATE,"
-    " condition_era_end_date DATE",
-    "visit_occurrence": "person_id BIGINT, visit_concept_id BIGINT, visit_start_date DATE,"
-    " visit_end_date DATE",
-    "concept_relationship": "concept_id_1 BIGINT, concept_id_2 BIGINT, relationship_id VARCHAR",
-}
-CONCEPT = (
-    "concept_id BIGINT, concept_name VARCHAR, domain_id VARCHAR, vocabulary_id VARCHAR, "
-    "concept_class_id VARCHAR, standard_concept VARCHAR, concept_code VARCHAR"
-)
-ANCESTOR = (
-    "ancestor_concept_id BIGINT, descendant_concept_id BIGINT, min_levels_of_separation BIGINT"
-)
-VALUES = (
-    "person_id BIGINT, measurement_concept_id BIGINT, measurement_date DATE, "
-    "value_as_number DOUBLE, range_low DOUBLE, range_high DOUBLE, value_as_concept_id BIGINT, "
-    "unit_concept_id BIGINT"
-)
-CONCEPTS = [
-    (441840, "Clinical finding", "Condition", "SNOMED", "Clinical Finding", "S", "0"),
-    (201820, "Diabetes mellitus", "Condition", "SNOMED", "Clinical Finding", "S", "1"),
-    (201826, "Type 2 diabetes", "Condition", "SNOMED", "Clinical Finding", "S", "2"),
-    (77, "Disorder of glucose", "Condition", "SNOMED", "Clinical Finding", "S", "3"),
-    (4030518, "Renal impairment", "Condition", "SNOMED", "Clinical Finding", "S", "4"),
-    (21600001, "A", "Drug", "ATC", "ATC 1st", "C", "A"),
-    (21600002, "A10BA02", "Drug", "ATC", "ATC 5th", "C", "A10BA02"),
-    (503, "metformin", "Drug", "RxNorm", "Ingredient", "S", "503"),
-    (600, "Glucose", "Measurement", "LOINC", "Lab Test", "S", "600"),
-    (9202, "Outpatient", "Visit", "Visit", "Visit", "S", "OP"),
-    (45, "ICD", "Condition", "ICD9CM", "code", None, "250.50"),
-]
-ANCESTORS = [
-    (441840, 201820, 3),
-    (441840, 201826, 4),
-    (441840, 77, 5),
-    (441840, 4030518, 3),
-    (201820, 201820, 0),
-    (201820, 201826, 1),
-    (201826, 201826, 0),
-    (77, 201826, 1),
-    (4030518, 4030518, 0),
-    (21600001, 503, 4),
-    (21600002, 503, 1),
-    (503, 503, 0),
-]
 
-
-@pytest.fixture
-def vocabulary(omop):
-    """Make the database with a small vocabulary and the tables of the catalogue."""
-
-    def write(**rows):
-        path = omop.write()
-        with duckdb.connect(str(path)) as con:
-            for table, columns in TABLES.items():
-                con.execute(f"CREATE OR REPLACE TABLE {table} ({columns})")
-            for table, columns in (
-                ("concept", CONCEPT),
-                ("concept_ancestor", ANCESTOR),
-                ("measurement", VALUES),
-            ):
-                con.execute(f"CREATE OR REPLACE TABLE {table} ({columns})")
-            rows = {"concept": CONCEPTS, "concept_ancestor": ANCESTORS, **rows}
-            for table, values in rows.items():
-                marks = ", ".join("?" * len(values[0]))
-                con.executemany(f"INSERT INTO {table} VALUES ({marks})", values)
-        return path
-
-    return write
-
-
-def extract(path, n, *analyses, **rules):
-    entries = pd.DataFrame({"person_id": np.arange(1, n + 1), "start": pd.Timestamp(START)})
-    with OmopDatabase(path) as db:
-        return extract_features(db, entries, FeatureRules(analyses=analyses, **rules))
-
-
-def values(features):
-    """{covariate: {row: value}}"""
-    x = features.matrix().tocoo()
-    ids = features.columns["covariate_id"].to_numpy()
-    found = {int(i): {} for i in ids}
-    for row, column, value in zip(x.coords[0], x.coords[1], x.data, strict=True):
-        found[int(ids[column])][int(row)] = float(value)
-    return found
-
-
-def test_demographics_have_the_ids_of_their_analyses(omop, vocabulary):
+def test_demographics_have_the_ids_of_their_analyses(omop):
     omop.person(born=1970, sex=8532)
     omop.person(born=2009, sex=0)
-    found = extract(vocabulary(), 2, 1, 3, 6, 7)
+    found = extract(vocabulary_tables(omop), 2, 1, 3, 6, 7)
     assert values(found) == {
         8532001: {0: 1.0},
         3: {1: 1.0},
@@ -115,7 +34,7 @@ def test_demographics_have_the_ids_of_their_analyses(omop, vocabulary):
     assert found.columns["name"].tolist()[0] == "age group: 0-4"
 
 
-def test_windows_end_on_the_start_and_eras_count_by_overlap(omop, vocabulary):
+def test_windows_end_on_the_start_and_eras_count_by_overlap(omop):
     for _ in range(5):
         omop.person()
     eras = [
@@ -125,18 +44,18 @@ def test_windows_end_on_the_start_and_eras_count_by_overlap(omop, vocabulary):
         (4, 201826, day(0), day(0)),
         (5, 201826, day(1), day(9)),
     ]
-    found = values(extract(vocabulary(condition_era=eras), 5, 201, 202, 204, 205))
+    found = values(extract(vocabulary_tables(omop, condition_era=eras), 5, 201, 202, 204, 205))
     assert found == {
         201826201: {0: 1, 1: 1, 2: 1, 3: 1},
         201826202: {1: 1, 2: 1, 3: 1},
         201826204: {2: 1, 3: 1},
         201826205: {3: 1},
     }
-    before = extract(vocabulary(condition_era=eras), 5, 202, end_day=-1)
+    before = extract(vocabulary_tables(omop, condition_era=eras), 5, 202, end_day=-1)
     assert values(before) == {201826202: {1: 1, 2: 1}}
 
 
-def test_eras_that_begin_in_the_window(omop, vocabulary):
+def test_eras_that_begin_in_the_window(omop):
     for _ in range(3):
         omop.person()
     eras = [
@@ -144,7 +63,7 @@ def test_eras_that_begin_in_the_window(omop, vocabulary):
         (2, 201826, day(-365), day(9)),
         (3, 201826, day(-30), day(-30)),
     ]
-    found = extract(vocabulary(condition_era=eras), 3, 206, 207, 208, 214, 406)
+    found = extract(vocabulary_tables(omop, condition_era=eras), 3, 206, 207, 208, 214, 406)
     assert values(found) == {
         201826206: {1: 1, 2: 1},
         201826207: {2: 1},
@@ -155,12 +74,12 @@ def test_eras_that_begin_in_the_window(omop, vocabulary):
     assert found.columns["name"][0] == "condition group, long term, begun then: Diabetes mellitus"
 
 
-def test_age_and_observation_before_are_values(omop, vocabulary):
+def test_age_and_observation_before_are_values(omop):
     omop.person(born=1970, observed=(-100, 5))
     omop.person(born=2009, observed=None)
     omop.observed(2, -50, -10)
     omop.observed(2, -9, 3)  # touches the period before, and is joined with it
-    found = extract(vocabulary(), 2, 2, 8, 11)
+    found = extract(vocabulary_tables(omop), 2, 2, 8, 11)
     assert values(found) == {
         1002: {0: 40, 1: 1},
         1008: {0: 100, 1: 50},
@@ -182,9 +101,9 @@ def test_the_default_set_is_that_of_feature_extraction():
     )
 
 
-def test_conditions_stand_for_their_groups_but_for_vague_ones(omop, vocabulary):
+def test_conditions_stand_for_their_groups_but_for_vague_ones(omop):
     omop.person()
-    path = vocabulary(condition_era=[(1, 201826, day(-9), day(-9))])
+    path = vocabulary_tables(omop, condition_era=[(1, 201826, day(-9), day(-9))])
     assert set(values(extract(path, 1, 210))) == {201820210, 201826210}
     assert set(values(extract(path, 1, 210, exclude=(201826,)))) == set()
     assert set(values(extract(path, 1, 210, include=(201826,)))) == {201826210}
@@ -194,19 +113,19 @@ def test_conditions_stand_for_their_groups_but_for_vague_ones(omop, vocabulary):
     assert set(values(kept)) == {201826210}
 
 
-def test_drugs_stand_for_ingredients_and_classes_of_some_lengths(omop, vocabulary):
+def test_drugs_stand_for_ingredients_and_classes_of_some_lengths(omop):
     omop.drug(omop.person(), 503, -5)
-    assert set(values(extract(vocabulary(), 1, 410))) == {503410, 21600001410}
+    assert set(values(extract(vocabulary_tables(omop), 1, 410))) == {503410, 21600001410}
 
 
-def test_measurements_by_range_value_and_concept(omop, vocabulary):
+def test_measurements_by_range_value_and_concept(omop):
     omop.person()
     rows = [
         (1, 600, day(-5), 4.0, 5.0, 9.0, 0, 8753),
         (1, 600, day(-4), 7.0, 5.0, 9.0, 45877985, 8753),
         (1, 600, day(-4), 6.0, 5.0, None, None, 8753),
     ]
-    path = vocabulary(measurement=rows)
+    path = vocabulary_tables(omop, measurement=rows)
     assert set(values(extract(path, 1, 710))) == {6001710, 6002710}
     assert values(extract(path, 1, 706)) == {600753706: {0: 6.0}}
     [code] = values(extract(path, 1, 714))
@@ -215,7 +134,7 @@ def test_measurements_by_range_value_and_concept(omop, vocabulary):
 
 
 @pytest.mark.parametrize("analysis", [705, 706, 707, 708, 809, 810, 811, 812])
-def test_values_have_a_column_and_a_name_for_each_unit(omop, vocabulary, analysis):
+def test_values_have_a_column_and_a_name_for_each_unit(omop, analysis):
     for _ in range(6):
         omop.person()
     kind = "measurement" if analysis < 800 else "observation"
@@ -231,7 +150,7 @@ def test_values_have_a_column_and_a_name_for_each_unit(omop, vocabulary, analysi
     ]
     units = [(8753, "mmol/L"), (8840, "mg/dL"), (9753, "mile"), (44778753, "grain")]
     named = [(c, n, "Unit", "UCUM", "Unit", "S", n) for c, n in units]
-    path = vocabulary(concept=[*CONCEPTS, *named], measurement=rows)
+    path = vocabulary_tables(omop, concept=[*CONCEPTS, *named], measurement=rows)
     with duckdb.connect(str(path)) as con:
         con.execute("CREATE OR REPLACE TABLE observation AS SELECT * RENAME ("
                     "measurement_concept_id AS observation_concept_id, "
@@ -262,16 +181,16 @@ def rows_of(features, k):
     return {int(row) + 1: float(value) for row, value in pairs}
 
 
-def test_counts_of_visits_and_of_different_concepts(omop, vocabulary):
+def test_counts_of_visits_and_of_different_concepts(omop):
     person = omop.person()
     for concept in (503, 503, 504):
         omop.drug(person, concept, -5)
     visits = [(1, 9202, day(-5), day(-5)), (1, 9202, day(-4), day(-4)), (1, 9203, day(-3), day(-3))]
-    found = values(extract(vocabulary(visit_occurrence=visits), 1, 908, 920, 923))
+    found = values(extract(vocabulary_tables(omop, visit_occurrence=visits), 1, 908, 920, 923))
     assert found == {1908: {0: 2}, 1920: {0: 3}, 9202923: {0: 2}, 9203923: {0: 1}}
 
 
-def test_scores_count_a_category_once(omop, vocabulary):
+def test_scores_count_a_category_once(omop):
     omop.person(born=1930)
     omop.person(born=1990, sex=8507)
     eras = [
@@ -283,29 +202,34 @@ def test_scores_count_a_category_once(omop, vocabulary):
     relations = [(45, 201826, "Maps to")]
     found = values(
         extract(
-            vocabulary(condition_era=eras, concept_relationship=relations), 2, 901, 902, 903, 904
+            vocabulary_tables(omop, condition_era=eras, concept_relationship=relations),
+            2,
+            901,
+            902,
+            903,
+            904,
         )
     )
     # Charlson: diabetes 1, renal 2. DCSI: retinopathy 1. Diabetes 1, and 80 years old, a woman.
     assert found == {1901: {0: 3}, 1902: {0: 1}, 1903: {0: 2}, 1904: {0: 4}}
 
 
-def test_a_person_with_two_rows_has_the_points_of_age_and_sex_once(omop, vocabulary):
+def test_a_person_with_two_rows_has_the_points_of_age_and_sex_once(omop):
     omop.person(born=1930)
     omop.rows["person"] *= 2
-    path = vocabulary()
+    path = vocabulary_tables(omop)
     with OmopDatabase(path) as db:
         entries = pd.DataFrame({"person_id": [1], "start": pd.Timestamp(START)})
         found = extract_features(db, entries, FeatureRules(analyses=(903, 904)))
     assert values(found) == {1903: {0: 1}, 1904: {0: 3}}
 
 
-def test_cohorts_serve_as_covariates(omop, vocabulary):
+def test_cohorts_serve_as_covariates(omop):
     omop.person()
     omop.person()
     cohorts = CohortTable([7, 7], [1, 2], [day(-9), day(1)], [day(-2), day(5)], names={7: "frail"})
     entries = pd.DataFrame({"person_id": [1, 2], "start": pd.Timestamp(START)})
-    with OmopDatabase(vocabulary()) as db:
+    with OmopDatabase(vocabulary_tables(omop)) as db:
         found = extract_features(
             db, entries, FeatureRules(analyses=()), cohorts=cohorts, as_covariates=(7,)
         )
@@ -313,11 +237,11 @@ def test_cohorts_serve_as_covariates(omop, vocabulary):
     assert found.columns["name"].tolist() == ["frail"]
 
 
-def test_a_cohort_that_is_open_to_the_end_of_days_is_a_covariate(omop, vocabulary):
+def test_a_cohort_that_is_open_to_the_end_of_days_is_a_covariate(omop):
     omop.person()
     cohorts = CohortTable([7], [1], [day(-9)], ["9999-12-31"])
     entries = pd.DataFrame({"person_id": [1], "start": pd.Timestamp(START)})
-    with OmopDatabase(vocabulary()) as db:
+    with OmopDatabase(vocabulary_tables(omop)) as db:
         found = extract_features(
             db, entries, FeatureRules(analyses=()), cohorts=cohorts, as_covariates=(7,)
         )
@@ -365,94 +289,3 @@ def test_columns_that_come_in_batches_and_parts_are_those_that_were_sent(rng):
         at = slice(indptr[j], indptr[j + 1])
         assert list(zip(rows[at], values[at], strict=True)) == sent[i]
     assert columns.concatenate()[1].tolist() == [0]  # it is empty now
-
-
-UNUSABLE = ("'NaN'", "'Infinity'", "'-Infinity'", "1e39", "-1e39")
-
-
-def measured(path, kind, *values):
-    """Replace the measurements by one person's, of the given SQL values, a day after another."""
-    with duckdb.connect(str(path)) as con:
-        con.execute("DROP TABLE measurement")
-        con.execute(
-            "CREATE TABLE measurement (person_id BIGINT, measurement_concept_id BIGINT, "
-            f"measurement_date DATE, value_as_number {kind}, range_low {kind}, range_high {kind}, "
-            "value_as_concept_id BIGINT, unit_concept_id BIGINT)"
-        )
-        for k, value in enumerate(values):
-            con.execute(
-                f"INSERT INTO measurement VALUES (1, 600, DATE '{day(k - 20)}', {value}, "
-                f"{5 if kind == 'DOUBLE' else chr(39) + '5' + chr(39)}, "
-                f"{9 if kind == 'DOUBLE' else chr(39) + '10' + chr(39)}, 0, 8753)"
-            )
-    return path
-
-
-@pytest.mark.parametrize("value", UNUSABLE)
-def test_a_value_that_is_not_finite_is_no_covariate_and_is_counted(omop, vocabulary, value):
-    omop.person()
-    path = measured(vocabulary(), "DOUBLE", 6.0, value)
-    assert values(extract(path, 1, 706)) == {600753706: {0: 6.0}}
-    assert values(extract(path, 1, 710)) == {6002710: {0: 1.0}}
-    assert extract(path, 1, 704, 706, 708, 710).unusable == {706: 1, 708: 1, 710: 1}
-    alone = measured(path, "DOUBLE", value)
-    assert values(extract(alone, 1, 706, 710)) == {}
-
-
-def test_text_that_is_no_number_is_left_out_and_other_text_is_its_number(omop, vocabulary):
-    omop.person()
-    path = measured(vocabulary(), "VARCHAR", "' 7.5 '", "'positive'", "'inf'", "''", "NULL")
-    found = extract(path, 1, 706, 710)
-    assert values(found) == {600753706: {0: 7.5}, 6002710: {0: 1.0}}  # 10 is above 7.5 as a number
-    assert found.unusable == {706: 2, 710: 2}
-
-
-def test_a_record_without_a_value_is_within_no_range_and_not_counted(omop, vocabulary):
-    omop.person()
-    found = extract(measured(vocabulary(), "DOUBLE", "NULL"), 1, 706, 710)
-    assert values(found) == {}
-    assert found.unusable == {}
-
-
-@pytest.mark.parametrize("limit", ["'NaN'", "1e39"])
-def test_a_limit_of_the_range_that_is_no_finite_number_makes_no_range(omop, vocabulary, limit):
-    omop.person()
-    path = measured(vocabulary(), "DOUBLE", 6.0)
-    with duckdb.connect(str(path)) as con:
-        con.execute(f"UPDATE measurement SET range_low = {limit}")
-    found = extract(path, 1, 706, 710)
-    assert values(found) == {600753706: {0: 6.0}}
-    assert found.unusable == {710: 1}
-
-
-def test_values_of_observations_follow_the_same_rule(omop, vocabulary):
-    omop.person()
-    path = vocabulary()
-    with duckdb.connect(str(path)) as con:
-        con.execute(
-            "CREATE OR REPLACE TABLE observation AS SELECT 1::BIGINT AS person_id, "
-            f"700::BIGINT AS observation_concept_id, DATE '{day(-3)}' + i::INTEGER AS "
-            "observation_date, CASE WHEN i = 0 THEN 2.5 ELSE 'inf'::DOUBLE END AS value_as_number, "
-            "NULL::BIGINT AS unit_concept_id FROM range(2) t(i)"
-        )
-    found = extract(path, 1, 810, 811)
-    assert values(found) == {700000810: {0: 2.5}, 700000811: {0: 2.5}}
-    assert found.unusable == {810: 1, 811: 1}
-
-
-def test_a_missing_year_of_birth_makes_no_age_and_one_that_is_no_number_is_refused(
-    omop, vocabulary
-):
-    omop.person(born=1930)
-    path = vocabulary()
-    with duckdb.connect(str(path)) as con:
-        con.execute("ALTER TABLE person ALTER year_of_birth TYPE DOUBLE")
-        con.execute("UPDATE person SET year_of_birth = 'NaN'")
-    assert values(extract(path, 1, 2, 3)) == {}
-    for kind, value in (("DOUBLE", "inf"), ("VARCHAR", "19x0"), ("VARCHAR", "1930.5")):
-        with duckdb.connect(str(path)) as con:
-            con.execute(f"ALTER TABLE person ALTER year_of_birth TYPE {kind}")
-            con.execute(f"UPDATE person SET year_of_birth = '{value}'")
-        with pytest.raises(DataError, match="person: year_of_birth has") as refused:
-            extract(path, 1, 2, 3)
-        assert value not in str(refused.value)

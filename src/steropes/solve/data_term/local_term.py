@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from ...backends.array_namespace import array_namespace
-from ...backends.backend_interface import Array, DeviceMatrix
+from ...backends.backend_interface import Array, Backend, DeviceMatrix
 from ...backends.cpu import CpuBackend
 from ...design_matrix.design_interfaces import ColumnsByRows, DesignLike
 from ...likelihoods import Likelihood
@@ -23,12 +23,32 @@ from .column_hessian import ColumnHessian
 from .column_sum_cache import ColumnCache
 from .data_term_interfaces import Accuracy, CurvatureAt, Trial
 from .device_columns import DeviceColumns
-from .row_subsampling import effective_rows, thinned
 from .row_weights import RowMultiples, weights_of_rows, weights_on_device
 from .term_without_nuisance import TermWithoutNuisance
 from .working_set import WorkingColumns
 
-__all__ = ["LocalTerm"]
+__all__ = ["LocalTerm", "effective_rows", "thinned"]
+
+
+def thinned(w: Array, thin: int, backend: Backend) -> Array:
+    """Return row weights (n, 1) of a reproducible random subsample, zero for all other rows.
+
+    Where a step goes far, no Hessian at its start is right at its end. A rough one serves as well
+    if there are many rows for each column (Roosta-Khorasani and Mahoney 2019). If it contracts
+    badly, a Hessian of all rows replaces it.
+    """
+    kept = np.random.default_rng(0).random(len(w), np.float32) < 1 / thin
+    w = w * backend.asarray(kept[:, None])
+    w *= thin
+    return w
+
+
+def effective_rows(v: Array) -> float:
+    """Return (Σv)² / Σv² of curvatures v, which is small if a few rows outweigh the others."""
+    most = float(v.max())
+    if not 0 < most < np.inf:
+        return 0.0
+    return float((v / most).sum()) ** 2 / float(((v / most) ** 2).sum())
 
 
 class LocalTerm(TermWithoutNuisance):

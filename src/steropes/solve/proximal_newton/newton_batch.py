@@ -29,17 +29,35 @@ from ..fit_trace import FitTrace
 from ..optimality.optimality_certificate import violations_in_units
 from ..optimality.violations_outside_working_set import outside_violations
 from ..quasi_newton.shared_hessian import SharedHessian
-from ..solver_constants import SolverPolicy
+from ..solver_constants import SolverPolicy, WorkingSetPolicy
 from .descent_state import ColumnCheck, DescentEnd, DescentState, Violations
 from .hessian_updates import Hessians
-from .joining_columns import most_urgent
 from .optimality_violation_units import local_score_variances, smaller_variances
 from .path_derivative import Response
 from .step_phases import commit, propose, search
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "most_urgent"]
+
 
 Callback = Callable[[int, float], None]
+
+
+def most_urgent(urgency: np.ndarray, k: int, policy: WorkingSetPolicy) -> np.ndarray:
+    """Return the columns with the largest positive urgency (p,), ascending.
+
+    No more join at once than a share of the working set: of many correlated columns that seem
+    urgent, most no longer are once the first ones have moved.
+
+    Parameters
+    ----------
+    k : int
+        Size of the working set.
+    """
+    wanted = np.flatnonzero(urgency > 0)
+    limit = max(policy.min_batch, int(policy.batch_share * k))
+    if len(wanted) > limit:
+        wanted = wanted[np.argsort(-urgency[wanted], kind="stable")[:limit]]
+    return np.sort(wanted)
 
 
 class Batch:

@@ -31,6 +31,14 @@ CONDITIONS = (
     (80180, "Osteoarthritis", 0.20, 0.3, 0.0, 0.0, 0.0),
     (255848, "Pneumonia", 0.05, 0.0, 0.4, 0.1, 0.5),
 )
+DRUGS = ((THIAZIDE, "hydrochlorothiazide"), (INHIBITOR, "lisinopril"))
+NAMED = (
+    (HYPERTENSION, "Hypertensive disorder"),
+    (FAILURE, "Heart failure"),
+    (INFARCTION, "Acute myocardial infarction"),
+    (COUGH, "Cough"),
+    *((row[0], row[1]) for row in CONDITIONS),
+)
 # Rates per year with the inhibitor and without any of these conditions.
 RATES = {FAILURE: 0.02, INFARCTION: 0.01, COUGH: 0.10}
 FIRST, DAYS = np.datetime64("2008-01-01"), 3652
@@ -146,17 +154,7 @@ def _tables(n: int, rng: np.random.Generator, ratios: dict[int, float]) -> dict[
                 "condition_start_date": FIRST + found["day"].to_numpy(),
             }
         ),
-        **simulated_vocabulary(
-            "Simulated",
-            [(THIAZIDE, "hydrochlorothiazide"), (INHIBITOR, "lisinopril")],
-            [
-                (HYPERTENSION, "Hypertensive disorder"),
-                (FAILURE, "Heart failure"),
-                (INFARCTION, "Acute myocardial infarction"),
-                (COUGH, "Cough"),
-                *((row[0], row[1]) for row in CONDITIONS),
-            ],
-        ),
+        **simulated_vocabulary("Simulated", DRUGS, NAMED),
     }
 
 

@@ -11,6 +11,9 @@ import pandas as pd
 
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.data_quality_notes import note_rows, released_notes
+from steropes.studies.database.irregular_rows import unknown_people
+from steropes.studies.database.observation_periods import joined_periods, people_notes
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.grids.comparative_grid_run import run_grid
@@ -24,7 +27,6 @@ from steropes.studies.release.strategus_release import (
 )
 from steropes.studies.strategus.characterization_case_tables import case_tables
 from steropes.studies.strategus.cohort_diagnostics_tables import diagnostics_tables
-from steropes.studies.strategus.data_irregularity_notes import module_notes
 from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
 from steropes.studies.strategus.incidence_rates import incidence_tables
 from steropes.studies.strategus.pathway_tables import pathway_tables
@@ -43,7 +45,31 @@ from steropes.studies.strategus_plans.specification_plan import SpecificationPla
 
 __all__ = ["ModuleRuns"]
 
+
 Tables = dict[str, pd.DataFrame]
+
+
+ENTRIES = "noted_entries"
+PEOPLE = f"SELECT subject_id FROM {ENTRIES}"
+COLUMNS = ["topic", "note", "counted", "count", "warning"]
+
+
+def module_notes(
+    db: OmopDatabase,
+    cohorts: CohortTable,
+    used: Iterable[int],
+    rules: DisclosureRules,
+    database_id: str,
+) -> pd.DataFrame:
+    """Return the released table ``data_note`` of the people in the cohorts that a module uses."""
+    with db.workspace() as work:
+        cohorts.only(used).place(work, ENTRIES)
+        notes = (
+            *unknown_people(db, work, PEOPLE),
+            *people_notes(db, work, PEOPLE, joined_periods(db, PEOPLE)),
+        )
+    rows = pd.DataFrame(note_rows(notes, {}), columns=COLUMNS)
+    return released_notes(rows, rules).assign(database_id=database_id)
 
 
 @dataclass(frozen=True)
