@@ -229,7 +229,7 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
     cohorts = SharedCohorts.read(values.get("sharedResources"))
     plans: dict[str, Any] = {}
     statistics = False
-    verdicts: list[PartVerdict] = []
+    verdicts = []
     generated = any(isinstance(m, Mapping) and m.get("module") == COHORTS for m in modules)
     if not generated:
         verdicts += _cohort_verdicts(cohorts)
