@@ -367,7 +367,7 @@ def test_looks_without_error_have_no_bound_and_large_errors_have_one():
         (lambda: poisson_bound([5]).power(0), "ratio must be positive"),
         (lambda: poisson_bound([5], systematic_error=(0.1, 0.2)), "must be a SystematicError"),
         (lambda: monitored(by="name"), "by must be a list"),
-        (lambda: monitored(name=None, by=["name"]), "'name'. is missing in row 0"),
+        (lambda: monitored(name=None, by=["name"]), "'name'. is missing in .*row 0"),
         (lambda: monitored(control="False"), "must be true or false"),
         (lambda: monitored(control=np.nan), "must be true or false"),
         (lambda: monitored(se="wide"), "'se'. is not a number in row 0"),
