@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy.optimize import brentq
 from scipy.special import roots_legendre
-from scipy.stats import gamma, multivariate_normal, norm, poisson
+from scipy.stats import binom, gamma, multivariate_normal, norm, poisson
 
 from steropes import DataError
 from steropes.designs.controls import SystematicError
@@ -25,6 +25,8 @@ from steropes.designs.surveillance import (
     poisson_bound,
     signed_root,
 )
+from steropes.designs.surveillance.accruing_counts import PoissonLooks
+from steropes.designs.surveillance.counts_without_signal import CountsWithoutSignal
 
 ERROR = SystematicError(mean=0.2, sd=0.2, controls=50)
 
@@ -81,6 +83,24 @@ def test_group_bounds_are_exact(looks, control_ratio, error, bound, alpha):
     assert found.bound == pytest.approx(bound, abs=tolerance)
     if alpha is not None:
         assert found.alpha == pytest.approx(alpha, abs=6e-11)
+
+
+def test_many_events_are_counted_as_exactly_as_few():
+    # The error of one look is the mean of tail probabilities, here by dense sums.
+    x = np.linspace(-7.5, 7.5, 2001)
+    mass = norm.pdf(x) / norm.pdf(x).sum()
+    for error in (None, ERROR):
+        found = poisson_bound([500], systematic_error=error)
+        rates = 500 * np.exp(0 * x if error is None else error.mean + error.sd * x)
+        alpha = mass @ poisson.sf(found.table["events"].iloc[0] - 1, rates)
+        assert found.alpha == pytest.approx(alpha, abs=1e-9)
+    # Looks that are too early for a signal change nothing.
+    late = poisson_bound([1e-3, 500 - 1e-3], min_events=400, systematic_error=ERROR)
+    assert late.bound == pytest.approx(found.bound, abs=1e-10)
+    assert late.alpha == pytest.approx(found.alpha, abs=1e-10)
+    many = binomial_bound([20_000], 0.01)
+    least = many.table["events"].iloc[0]
+    assert many.alpha == pytest.approx(binom.sf(least - 1, 20_000, 1 / 1.01), abs=1e-10)
 
 
 def test_a_statistic_that_equals_the_bound_is_no_signal():
@@ -142,13 +162,13 @@ def test_sequentials_conditional_bound_has_another_historical_period():
 
     def signals(bound, period):
         x, weights = times[period]
-        ratio = np.array(
-            [continuous_sequential_bounds._time_ratio(int(k), 20, bound) for k in counts]
-        )
-        quiet, _ = continuous_sequential_bounds._no_signal(
-            ratio[:, None] * x, counts, np.ones(len(x))
-        )
-        return -np.diff(quiet @ weights, prepend=1.0)
+        ratio = [continuous_sequential_bounds._time_ratio(int(k), 20, bound) for k in counts]
+        without = CountsWithoutSignal(PoissonLooks(np.array(ratio)), np.log(x), weights)
+        quiet = [1.0]
+        for k in counts:
+            without.advance(int(k))
+            quiet.append(without.mass.sum())
+        return -np.diff(quiet)
 
     def error(bound):
         return signals(bound, "any moment")[:-1].sum() + signals(bound, "last event")[-1] - 0.05

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import exp1, gammainc, lambertw, roots_legendre
-from scipy.stats import gamma, norm, poisson
+from scipy.stats import gamma, norm
 
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.controls.empirical_calibration import SystematicError
+from steropes.designs.surveillance.accruing_counts import PoissonLooks, farthest
+from steropes.designs.surveillance.counts_without_signal import CountsWithoutSignal
 from steropes.designs.surveillance.sequential_bounds import (
     check_alpha,
     check_count,
     check_ratio,
     error_nodes,
     moments_of,
-    with_new_events,
 )
 from steropes.designs.values.argument_checks import check_real
 from steropes.errors import DataError
@@ -159,17 +159,15 @@ def continuous_poisson_bound(
     check_ratio("planned", planned)
     check_real("delay", delay, lambda x: 0 <= x < planned, f"between 0 and planned={planned:g}")
 
-    tilt, weights = error_nodes(systematic_error, planned)
+    nodes = error_nodes(systematic_error, planned)
 
-    def course(bound: float, ratio: float) -> tuple[float, float]:
-        times, counts = _boundary(bound, planned, min_events, delay)
-        return _of_known_rate(times, counts, tilt, weights, delay, ratio)
+    def course(bound: float) -> _Course:
+        return _Course(*_boundary(bound, planned, min_events, delay), *nodes, delay)
 
-    bound = _root(lambda bound: 1 - course(bound, 1.0)[0], alpha)
-    times, counts = _boundary(bound, planned, min_events, delay)
-    own = partial(_of_known_rate, times, counts, tilt, weights, delay)
+    bound = _root(lambda bound: course(bound).error(), alpha)
+    found = course(bound)
     return ContinuousBound(
-        bound, 1 - own(1.0)[0], float(planned), int(min_events), float(delay), _course=own
+        bound, found.error(), float(planned), int(min_events), float(delay), _course=found.end
     )
 
 
@@ -236,59 +234,92 @@ def conditional_poisson_bound(
     counts = np.arange(min_events, int(events) + 1)
     x, weights = _historical_time(int(historical_events), systematic_error)
 
-    def times(bound: float) -> NDArray:
+    def course(bound: float) -> _Course:
         ratios = [_time_ratio(int(k), int(historical_events), bound) for k in counts]
-        return np.array(ratios)[:, None] * x
+        return _Course(np.array(ratios), counts, np.log(x), weights)
 
-    bound = _root(
-        lambda bound: 1 - _of_historical_rate(times(bound), counts, weights, 1.0)[0], alpha
+    bound = _root(lambda bound: course(bound).error(), alpha)
+    found = course(bound)
+    return ContinuousBound(
+        bound, found.error(), float(events), int(min_events), _course=found.end_in_events
     )
-    own = partial(_of_historical_rate, times(bound), counts, weights)
-    return ContinuousBound(bound, 1 - own(1.0)[0], float(events), int(min_events), _course=own)
 
 
-def _of_known_rate(
-    times: NDArray, counts: NDArray, tilt: NDArray, weights: NDArray, delay: float, ratio: float
-) -> tuple[float, float]:
-    """Compute the probability of no signal, and the expected events at the end without an effect.
+class _Course:
+    """A test with its boundary, averaged over rates.
 
     Parameters
     ----------
-    times, counts : ndarray, shape (k,)
-        The boundary.
-    tilt, weights : ndarray, shape (nodes,)
-        Systematic errors and their probabilities.
-    delay : float
-        Time of the first test.
-    ratio : float
-        Ratio of rates.
-    """
-    every = np.repeat(times[:, None], len(tilt), axis=1)
-    quiet, mean = _no_signal(every, counts, ratio * np.exp(tilt), delay)
-    return float(weights @ quiet[-1]), float(weights @ mean)
-
-
-def _of_historical_rate(
-    times: NDArray, counts: NDArray, weights: NDArray, ratio: float
-) -> tuple[float, float]:
-    """Compute the probability of no signal, and the expected number of events at the end.
-
-    Parameters
-    ----------
-    times : ndarray, shape (k, nodes)
-        The boundary for each historical person-time, at a rate of one.
+    times : ndarray, shape (k,)
+        Increasing times.
     counts : ndarray of int, shape (k,)
-        Its numbers of events.
-    weights : ndarray, shape (nodes,)
-        Probabilities of the historical person-times.
-    ratio : float
-        Ratio of rates.
+        Increasing counts; reaching one until its time is a signal.
+    tilt, weights : ndarray, shape (nodes,)
+        Logarithms of rates without an effect, and their probabilities.
+    delay : float, default 0
+        Time of the first test.
     """
-    quiet, _ = _no_signal(times, counts, np.full(len(weights), ratio))
-    # Whoever has a signal at a number of events has it when the last of these happens.
-    left = quiet @ weights
-    at_count = -np.diff(left, prepend=1.0)
-    return float(left[-1]), float(counts @ at_count + counts[-1] * left[-1])
+
+    def __init__(
+        self, times: NDArray, counts: NDArray, tilt: NDArray, weights: NDArray, delay: float = 0.0
+    ) -> None:
+        if delay > 0:  # At its end the first count is a signal already.
+            times, counts = np.append(delay, times), np.append(counts[0], counts)
+        self.looks, self.least = PoissonLooks(times), counts
+        self.tilt, self.weights, self.delay = tilt, weights, delay
+
+    def error(self) -> float:
+        """Compute the probability of a signal without an effect."""
+        return 1 - float(self._without_signal(1.0)[-1])
+
+    def end(self, ratio: float) -> tuple[float, float]:
+        """Compute the probability of no signal, and the expected time at the end."""
+        counts = self._counts(ratio)
+        time, before = 0.0, 0.0
+        for least, now in zip(self.least, self.looks.sizes, strict=True):
+            waiting = now <= self.delay
+            time += now if waiting else _time_until(counts, int(least), now - before)
+            counts.advance(int(least))
+            before = now
+        return float(counts.mass.sum()), time
+
+    def end_in_events(self, ratio: float) -> tuple[float, float]:
+        """Compute the probability of no signal, and the expected number of events at the end."""
+        # Whoever has a signal at a number of events has it when the last of these happens.
+        left = self._without_signal(ratio)
+        at_count = -np.diff(left, prepend=1.0)
+        return float(left[-1]), float(self.least @ at_count + self.least[-1] * left[-1])
+
+    def _counts(self, ratio: float) -> CountsWithoutSignal:
+        return CountsWithoutSignal(self.looks, self.tilt + np.log(ratio), self.weights)
+
+    def _without_signal(self, ratio: float) -> NDArray:
+        """Compute the probabilities of no signal up to each time."""
+        counts, quiet = self._counts(ratio), np.empty(len(self.least))
+        for k, least in enumerate(self.least):
+            counts.advance(int(least))
+            quiet[k] = counts.mass.sum()
+        return quiet
+
+
+def _time_until(counts: CountsWithoutSignal, least: int, length: float) -> float:
+    """Compute the expected time without a signal in the interval after the last look."""
+    rates = np.exp(counts.tilt)
+    # Whoever lacks so many events has practically no signal in the interval.
+    new = float(rates.max()) * length
+    far = int(new + farthest(new)) + 1
+    first = min(max(least - far, 0), len(counts.mass))
+    whole = length * float(counts.mass[:first].sum())
+    near = np.arange(first, len(counts.mass))
+    if not len(near):
+        return whole
+    own = np.ones((len(rates), 1))
+    if counts.look >= 0:
+        own = counts.looks.probability(counts.look, near, counts.tilt)
+    arrived = gammainc(np.arange(1, least - first + 1), (rates * length)[:, None])
+    stay = np.cumsum(arrived, axis=1) / rates[:, None]
+    mean = counts.weights @ (own * stay[:, least - 1 - near])
+    return whole + float(counts.chance[near] @ mean)
 
 
 def _historical_time(events: int, error: SystematicError | None) -> tuple[NDArray, NDArray]:
@@ -378,46 +409,3 @@ def _time_ratio(count: int, historical: int, bound: float) -> float:
     if bound <= 0:
         return k / c
     return float(np.exp(brentq(excess, top - (bound + k + c) / k - 10, top, xtol=1e-14)))
-
-
-def _no_signal(
-    times: NDArray, counts: NDArray, rates: NDArray, delay: float = 0.0
-) -> tuple[NDArray, NDArray]:
-    """Compute the probabilities of no signal, and the expected time at which the test ends.
-
-    Parameters
-    ----------
-    times : ndarray, shape (k, nodes)
-        Increasing times.
-    counts : ndarray of int, shape (k,)
-        Increasing counts; reaching one until its time is a signal.
-    rates : ndarray, shape (nodes,)
-        Rates of events.
-    delay : float, default 0
-        Time of the first test.
-
-    Returns
-    -------
-    quiet : ndarray, shape (k, nodes)
-        Probability of no signal up to each time.
-    mean : ndarray, shape (nodes,)
-        Expected time of the end.
-    """
-    nodes = times.shape[1]
-    mean = before = np.full(nodes, delay)
-    state, rates = np.ones((nodes, 1)), rates[:, None]
-    if delay > 0:
-        state = poisson.pmf(np.arange(counts[0]), delay * rates)
-    quiet = np.empty(times.shape)
-    for k, (now, count) in enumerate(zip(times, counts, strict=True)):
-        means = (now - before)[:, None] * rates
-        size = int(count)
-        new = poisson.pmf(np.arange(size), means)
-        # The expected time in this interval without a signal, from each number of events.
-        arrived = gammainc(np.arange(1, size + 1), means)
-        stay = np.cumsum(arrived, axis=1) / rates
-        start = state.shape[1]
-        mean = mean + (state * stay[:, size - 1 - np.arange(start)]).sum(axis=1)
-        state, before = with_new_events(state, new), now
-        quiet[k] = state.sum(axis=1)
-    return quiet, mean

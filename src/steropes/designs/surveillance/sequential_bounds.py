@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.signal import fftconvolve
 from scipy.special import roots_legendre
 
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.controls.empirical_calibration import SystematicError
 from steropes.designs.surveillance.accruing_counts import BinomialLooks, Looks, PoissonLooks
+from steropes.designs.surveillance.counts_without_signal import CountsWithoutSignal
 from steropes.designs.values.argument_checks import check_real, check_whole
 from steropes.designs.values.input_checks import require_numbers
 from steropes.errors import DataError
@@ -26,15 +25,12 @@ from steropes.errors import DataError
 __all__ = [
     "SequentialBound", "binomial_bound", "check_alpha", "check_count", "check_events",
     "check_ratio", "check_spending", "error_nodes", "moments_of", "poisson_bound",
-    "with_new_events",
 ]  # fmt: skip
 
 # The quadrature over systematic error: its range in standard deviations, beyond which are 1e-13 of
 # the errors, and its nodes. The probability of a signal changes over 1/√events, so that more nodes
 # are needed with many events; 20 nodes for each such width give seven digits or more.
 REACH, NODES, NODES_PER_WIDTH = 7.5, 60, 20
-# Products of lengths from which a convolution by Fourier transforms is faster.
-LONG = 20_000
 # Statistics that differ by less are equal: rounding errors of logarithms.
 EQUAL = 1e-9
 
@@ -400,18 +396,20 @@ def _flat(
 
 def _spent(looks: Looks, limits: NDArray, least: int, tilt: NDArray, weights: NDArray) -> NDArray:
     """Return the least events at each look with which the error stays within its limits."""
-    thresholds = np.full(len(limits), np.nan)
+    thresholds, spent = np.full(len(limits), np.nan), 0.0
+    counts = CountsWithoutSignal(looks, tilt, weights)
     for look, limit in enumerate(limits):
+        before = counts.mass.sum()
         most = looks.most_events(look, float(tilt.max()), least)
-        low, high = least, most + 1
-        while low < high:
-            middle = (low + high) // 2
-            tried = np.append(thresholds[:look], middle)
-            if _signals(looks, tried, tilt, weights).sum() <= limit:
-                high = middle
-            else:
-                low = middle + 1
-        thresholds[look] = high if high <= most else np.nan
+        counts.advance(most + 1)
+        # The error with 0, 1, … as the least number of events that is a signal.
+        error = np.maximum(before - np.append(0.0, np.cumsum(counts.mass)), 0.0)
+        fits = np.flatnonzero(spent + error[: most + 1] <= limit)
+        first = max(int(fits[0]), least) if len(fits) else most + 1
+        if first <= most:
+            thresholds[look] = first
+            spent += error[first]
+            counts.stop_from(first)
     return thresholds
 
 
@@ -419,23 +417,11 @@ def _signals(looks: Looks, thresholds: Sequence[float] | NDArray, tilt: NDArray,
              weights: NDArray) -> NDArray:  # fmt: skip
     """Compute the probability of the first signal at each look, averaged over the nodes."""
     found = np.zeros(len(thresholds))
-    state = np.ones((len(tilt), 1))  # of cumulative events, before a signal
+    counts = CountsWithoutSignal(looks, tilt, weights)
     for look, least in enumerate(thresholds):
-        extreme = looks.most_events(look, float(tilt.max())) + 1
-        size = extreme if np.isnan(least) else int(least)
-        new = looks.new_events(look, size, tilt)
-        before = state.sum(axis=1)
-        state = with_new_events(state, new)
-        if not np.isnan(least):
-            found[look] = float(weights @ np.maximum(before - state.sum(axis=1), 0.0))
+        before = counts.mass.sum()
+        none = np.isnan(least)
+        counts.advance(looks.most_events(look, float(tilt.max())) + 1 if none else int(least))
+        if not none:
+            found[look] = max(float(before - counts.mass.sum()), 0.0)
     return found
-
-
-def with_new_events(state: NDArray, new: NDArray) -> NDArray:
-    """Add new events: convolve the rows of both, up to the last column of ``new``."""
-    size = new.shape[1]
-    if size * state.shape[1] > LONG:
-        return np.maximum(fftconvolve(state, new, axes=1)[:, :size], 0.0)
-    padded = np.concatenate([np.zeros((len(new), state.shape[1] - 1)), new], axis=1)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, state.shape[1], axis=1)[:, :size]
-    return cast(NDArray, np.einsum("nji,ni->nj", windows, state[:, ::-1]))
