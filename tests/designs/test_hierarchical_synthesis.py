@@ -70,6 +70,10 @@ def test_errors_shared_by_databases_do_not_vanish_with_more_of_them():
     assert b.spread.loc["outcomes", "lower"] < 0.3 < b.spread.loc["outcomes", "upper"]
     assert b.spread.loc["rest", "upper"] < 0.15
     assert b.effects["databases"].tolist() == [12, 12]
+    # Another database differs by the rest of the model.
+    found, rest = b.effects.iloc[0], b.spread.loc["rest", "sd"]
+    width = (found["predicted_upper"] - found["predicted_lower"]) / (2 * 1.96)
+    assert found["se"] < width == pytest.approx(np.hypot(found["se"], rest), rel=0.03)
 
 
 def test_intervals_cover_the_effect():

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from steropes.designs.evidence import combine_normal
 from steropes.errors import DataError
 from steropes.studies.cli.command_line import run
 from steropes.studies.disclosure import DisclosureRules
@@ -20,6 +21,7 @@ from steropes.studies.viewer.results_page import results_views
 EFFECTS = {"north": 0.3, "south": 0.5, "west": 0.1}
 ERRORS = {"north": 0.2, "south": 0.25, "west": 0.3}
 CONTROLS = list(range(11, 19))
+RULES = DisclosureRules()
 
 
 def settings(kind="BayesianMetaAnalysis", approximation="adaptive grid", **changes):
@@ -256,9 +258,35 @@ def test_the_command_combines_folders(folders, tmp_path):
     path.write_text(json.dumps({"moduleSpecifications": [module]}))
     named = [word for folder in folders for word in ("--results", str(folder))]
     assert run(["strategus", str(path), *named, "--output", str(tmp_path / "out")]) == 0
-    table = pd.read_csv(tmp_path / "out/release/EvidenceSynthesisModule/es_cm_result.csv")
+    release = tmp_path / "out/release/EvidenceSynthesisModule"
+    table = pd.read_csv(release / "es_cm_result.csv")
     assert len(table) == 1 + len(CONTROLS)
     assert table["target_id"].tolist() == [1] * len(table)
+    # R's tables have no limits for a further database; they are in a table beside them.
+    assert "pi_95_lb" not in table
+    limits = table.merge(pd.read_csv(release / "es_prediction.csv"), validate="one_to_one")
+    assert (limits["pi_95_lb"] < limits["ci_95_lb"]).all()
+    assert (limits["pi_95_ub"] > limits["ci_95_ub"]).all()
+    shown = {v.name: v.data() for v in results_views(read_sources([tmp_path / "out"]), RULES)}
+    shown = shown["synthesis-cm"].sort_values("outcome_id")
+    assert shown["pi_95_lb"].to_numpy() == pytest.approx(limits["pi_95_lb"].to_numpy(), rel=1e-3)
+
+
+@pytest.mark.parametrize("source", ["CohortMethod", "SelfControlledCaseSeries"])
+def test_random_effects_predict_a_further_database(folders, source):
+    for method in ("RandomEffectsMetaAnalysis", "FixedEffectsMetaAnalysis"):
+        plan = synthesis_plan(settings(method, "normal", source=source), ("settings",))
+        tables = synthesis_tables(plan, folders)
+        results = tables["es_cm_result" if source == "CohortMethod" else "es_sccs_result"]
+        further = tables["es_prediction"]
+        if method == "FixedEffectsMetaAnalysis":  # The effect is the same everywhere.
+            assert not len(further)
+            continue
+        # Two databases are too few for a t quantile with k − 2 degrees of freedom.
+        assert len(further) == results["n_databases"].ge(3).sum() == len(results) - 1
+        y, s = ([table[d] for d in EFFECTS] for table in (EFFECTS, ERRORS))
+        own = combine_normal(y, s, random=True)
+        assert np.log(further["pi_95_ub"].iloc[0]) == pytest.approx(own.predicted_upper)
 
 
 @pytest.mark.parametrize("source", ["CohortMethod", "SelfControlledCaseSeries"])
@@ -283,7 +311,7 @@ def test_a_meta_analysis_without_an_estimate_tells_why(folders, tmp_path, capsys
     notes = pd.read_csv(out / "release/EvidenceSynthesisModule/note.csv")["note"]
     assert notes.iloc[0] == reason
     assert notes.iloc[1:].isna().all()
-    views = {v.name: v.data() for v in results_views(read_sources([out]), DisclosureRules())}
+    views = {v.name: v.data() for v in results_views(read_sources([out]), RULES)}
     status = views[f"synthesis-{prefix}"]["status"]
     assert (status == reason).sum() == 1
     assert (status == "shown").sum() == len(CONTROLS)

@@ -38,8 +38,10 @@ class HierarchicalSynthesis(FieldsInHtml):
     ----------
     effects : DataFrame
         A row for each outcome of interest: posterior mean ``log_rr``, its ``se``, limits ``lower``
-        and ``upper``, ``probability`` (of an effect above zero), ``databases`` and ``naive``, the
-        mean weighted by inverse variances without a correction.
+        and ``upper``, ``probability`` (of an effect above zero), ``predicted_lower`` and
+        ``predicted_upper`` (limits in a further database, whose effect differs by the rest of the
+        model), ``databases`` and ``naive``, the mean weighted by inverse variances without a
+        correction.
     errors : DataFrame
         A row for each database: posterior mean ``error``, ``se`` and limits of its mean systematic
         error.
@@ -175,8 +177,11 @@ def hierarchical_synthesis(
     tails = ((1 - level) / 2, (1 + level) / 2)
     summary = [_summary(centre[:, j], spread[:, j], mass, tails) for j in range(centre.shape[1])]
     k = len(model.interest)
+    further = np.sqrt(spread[:, :k] ** 2 + np.repeat(sd, NODES**2)[:, None] ** 2)
+    limits = [mixture_quantiles(centre[:, j], further[:, j], mass, tails) for j in range(k)]
+    own = [(*found, *limit) for found, limit in zip(summary[:k], limits, strict=True)]
     return HierarchicalSynthesis(
-        _effects(rows, model.interest, summary[:k], level),
+        _effects(rows, model.interest, own, level),
         _errors(model.databases, summary[k:], level),
         _spread(sd, mass, tails),
         int(rows.loc[rows["control"], "outcome"].nunique()),
@@ -303,6 +308,7 @@ def _effects(
 ) -> ResultTable:
     """Make the table of effects."""
     names = ["log_rr", "se", "lower", "upper", "probability"]
+    names += ["predicted_lower", "predicted_upper"]
     table = pd.DataFrame(summary, columns=names, index=interest.rename(None))
     own = rows.set_index("outcome")
     weight = own["se"].astype(float) ** -2.0

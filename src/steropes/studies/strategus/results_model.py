@@ -28,9 +28,9 @@ FILE_PREFIXES = {"PatientLevelPredictionModule": "plp_"}
 SPECIFICATION = "resultsDataModelSpecification.csv"
 WHOLE = ("int", "bigint")
 # Tables that R does not have: reasons of missing estimates, irregularities of the data, findings on
-# cohorts and people that they share. R uploads the files that its specification lists and ignores
-# others.
-NOTES = ("note", "data_note", "cohort_finding", "cohort_overlap")
+# cohorts, people that they share, and predictions for a further database. R uploads the files that
+# its specification lists and ignores others.
+NOTES = ("note", "data_note", "cohort_finding", "cohort_overlap", "es_prediction")
 SLOPES = {"log_rr", "log_likelihood", "gradient"}
 
 

@@ -22,8 +22,8 @@ from steropes.designs.evidence.evidence_synthesis import (
     is_of_one_hidden,
     with_names,
 )
-from steropes.designs.evidence.meta_analysis import combine_normal, combine_profiles
-from steropes.designs.evidence.random_effects import random_effects
+from steropes.designs.evidence.meta_analysis import Combined, combine_normal, combine_profiles
+from steropes.designs.evidence.random_effects import RandomEffects, random_effects
 from steropes.designs.values.ratios_from_logarithms import ratio_of
 from steropes.errors import DataError
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_results
@@ -40,17 +40,23 @@ from steropes.studies.strategus_plans.synthesis_plan import (
     SynthesisThresholds,
 )
 
-__all__ = ["SYNTHESIS_NOTE", "synthesis_tables"]
+__all__ = ["PREDICTION", "SYNTHESIS_KEY", "SYNTHESIS_NOTE", "synthesis_tables"]
 
 # The tables with known ratios, by the prefix of a method's tables.
 TRUTH = {"cm": "target_comparator_outcome", "sccs": "exposure"}
 # The numbers of an estimate that is not shown.
-SHOWN = ("rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr", "i_2", "tau")
-# The columns of the table that gives the reasons of missing estimates.
-SYNTHESIS_NOTE = [
+SHOWN = (
+    "rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr", "i_2", "tau",
+    "pi_95_lb", "pi_95_ub",
+)  # fmt: skip
+# The columns that identify a combined estimate of either method, and those of the tables that R
+# does not have: reasons of missing estimates, and limits of the ratio in a further database.
+SYNTHESIS_KEY = [
     "target_id", "comparator_id", "outcome_id", "exposures_outcome_set_id", "covariate_id",
-    "analysis_id", "evidence_synthesis_analysis_id", "note",
+    "analysis_id", "evidence_synthesis_analysis_id",
 ]  # fmt: skip
+SYNTHESIS_NOTE = [*SYNTHESIS_KEY, "note"]
+PREDICTION = ["pi_95_lb", "pi_95_ub"]
 FLAG = "unblind_for_evidence_synthesis"
 PASS, FAIL, NOT_EVALUATED = "PASS", "FAIL", "NOT EVALUATED"
 # Normal quantiles of a two-sided test of 5 % with a power of 80 %.
@@ -113,7 +119,7 @@ def synthesis_tables(plan: SynthesisPlan, folders: Sequence[str | Path]) -> dict
     Returns
     -------
     dict of str to DataFrame
-        The tables ``es_*``.
+        The tables ``es_*``, of which R lacks ``es_prediction``, and ``note``.
 
     Raises
     ------
@@ -123,12 +129,16 @@ def synthesis_tables(plan: SynthesisPlan, folders: Sequence[str | Path]) -> dict
     if not folders:
         raise DataError("name the folders of results of the databases")
     made: dict[str, list[pd.DataFrame]] = {}
-    notes = []
+    notes, predictions = [], []
     for analysis in plan.analyses:
         source = SOURCES[analysis.source]
         results, checks = _combined(analysis, source, folders, plan.thresholds)
-        notes.append(results[[c for c in SYNTHESIS_NOTE if c in results]])
-        made.setdefault(f"{source.output}_result", []).append(results.drop(columns="note"))
+        key = [c for c in SYNTHESIS_KEY if c in results]
+        notes.append(results[[*key, "note"]])
+        known = results[PREDICTION].notna().all(axis=1)
+        predictions.append(results.loc[known, [*key, *PREDICTION]])
+        kept = results.drop(columns=["note", *PREDICTION])
+        made.setdefault(f"{source.output}_result", []).append(kept)
         made.setdefault(f"{source.output}_diagnostics_summary", []).append(checks)
     described = [
         {
@@ -141,6 +151,8 @@ def synthesis_tables(plan: SynthesisPlan, folders: Sequence[str | Path]) -> dict
     ]
     tables = {name: pd.concat(parts, ignore_index=True) for name, parts in made.items()}
     reasons = pd.concat(notes, ignore_index=True).reindex(columns=SYNTHESIS_NOTE)
+    further = pd.concat(predictions, ignore_index=True)
+    tables["es_prediction"] = further.reindex(columns=[*SYNTHESIS_KEY, *PREDICTION])
     return {"es_analysis": pd.DataFrame(described), **tables, "note": reasons}
 
 
@@ -275,31 +287,31 @@ def _estimate(
 ) -> dict[str, float]:
     """Combine results; a single result is returned as it is, and none gives missing values."""
     nan = math.nan
+    more = {"i_2": nan, "tau": nan, **dict.fromkeys(PREDICTION, nan)}
     if not found:
-        return {**_numbers(nan, nan, nan, nan), "i_2": nan, "tau": nan, "mdrr": math.inf}
+        return {**_numbers(nan, nan, nan, nan), **more, "mdrr": math.inf}
     if len(found) == 1:
         own = included.iloc[0]
         names = ("rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr", "mdrr")
-        return {**{n: float(own[n]) for n in names}, "i_2": nan, "tau": nan}
+        return {**{n: float(own[n]) for n in names}, **more}
     log_rr, se = [r.log_rr for r in found], [r.se for r in found]
-    i_2 = tau = nan
+    combined: Combined | RandomEffects
     if analysis.method == "Bayesian":
         mean_sd, tau_sd = analysis.prior_sd
-        posterior = random_effects([r.likelihood() for r in found], mean_sd=mean_sd, tau_sd=tau_sd)
-        tau = posterior.tau
-        numbers = _numbers(posterior.log_rr, posterior.se, posterior.lower, posterior.upper)
+        combined = random_effects([r.likelihood() for r in found], mean_sd=mean_sd, tau_sd=tau_sd)
+        more["tau"] = combined.tau
+    elif analysis.method == "random":
+        combined = combine_normal(log_rr, se, random=True)
+        more["i_2"] = combined.i_squared
+    elif analysis.normal:
+        combined = combine_normal(log_rr, se)
     else:
-        if analysis.method == "random":
-            combined = combine_normal(log_rr, se, random=True)
-            i_2 = combined.i_squared
-        elif analysis.normal:
-            combined = combine_normal(log_rr, se)
-        else:
-            combined = combine_profiles([r.likelihood() for r in found])
-        numbers = _numbers(combined.log_rr, combined.se, combined.lower, combined.upper)
+        combined = combine_profiles([r.likelihood() for r in found])
+    numbers = _numbers(combined.log_rr, combined.se, combined.lower, combined.upper)
+    limits = (ratio_of(combined.predicted_lower), ratio_of(combined.predicted_upper))
     error = numbers["se_log_rr"]
     mdrr = math.exp(DETECTABLE * error) if error < 100 else math.inf
-    return {**numbers, "i_2": i_2, "tau": tau, "mdrr": mdrr}
+    return {**numbers, **more, **dict(zip(PREDICTION, limits, strict=True)), "mdrr": mdrr}
 
 
 def _reason(of: pd.DataFrame, found: Sequence[DatabaseResult], alone: bool, log_rr: float) -> str:

@@ -22,7 +22,11 @@ from steropes.studies.disclosure.release_folder import EXACT_NOTE, RELEASE, rele
 from steropes.studies.result_files.sccs_results_schema import TABLES as SERIES
 from steropes.studies.result_files.table_layouts import TABLES as COMPARATIVE
 from steropes.studies.strategus.results_model import FILE_PREFIXES, results_model
-from steropes.studies.strategus.synthesis_run import SYNTHESIS_NOTE
+from steropes.studies.strategus.synthesis_run import (
+    PREDICTION,
+    SYNTHESIS_KEY,
+    SYNTHESIS_NOTE,
+)
 from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS
 from steropes.studies.viewer.prediction_results import prediction_tables_of_source
 from steropes.studies.viewer.study_json_tables import STUDY_FILE, study_file_tables
@@ -283,4 +287,6 @@ def _layouts() -> dict[str, list[dict[str, str]]]:
     found["data_note"].append(OF_MODULE)
     found |= {name: [columns] for name, columns in OF_COHORTS.items()}
     found["es_note"] = [dict.fromkeys(SYNTHESIS_NOTE, "BIGINT") | {"note": "VARCHAR"}]
+    limits = dict.fromkeys(PREDICTION, "DOUBLE")
+    found["es_prediction"] = [dict.fromkeys(SYNTHESIS_KEY, "BIGINT") | limits]
     return found

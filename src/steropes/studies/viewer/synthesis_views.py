@@ -22,6 +22,7 @@ from steropes.studies.diagnostics.archive_blinding import (
 )
 from steropes.studies.diagnostics.failing_diagnostics import FAILED, failing
 from steropes.studies.formatting.released_numbers import title_case
+from steropes.studies.strategus.synthesis_run import SYNTHESIS_KEY
 from steropes.studies.viewer.display_tables import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kinds
 from steropes.studies.viewer.view_columns import (
@@ -49,14 +50,18 @@ KEY = ["target_comparator_id", "outcome_id", "analysis_id", "database_id"]
 SERIES_KEY = ["exposures_outcome_set_id", "analysis_id", "covariate_id"]
 NEEDED = ("cm_result", "cm_diagnostics_summary", "cm_likelihood_profile")
 SERIES_NEEDED = ("sccs_result", "sccs_diagnostics_summary", "sccs_exposures_outcome_set")
+# Limits of the ratio in a further database.
+PREDICTED = (
+    column("pi_95_lb", "Lower prediction"),
+    column("pi_95_ub", "Upper prediction"),
+)
 SYNTHESIS = (
     column("databases", "Databases", "whole"),
     *ESTIMATE,
     *STATUS,
     column("i_squared", "I²", "share"),
     column("tau", "τ"),
-    column("pi_95_lb", "Lower prediction"),
-    column("pi_95_ub", "Upper prediction"),
+    *PREDICTED,
     *texts("long", kind="Kind of ratio", note="Note"),
     column("log_rr", "Log ratio"),
     column("se_log_rr", "Standard error"),
@@ -272,6 +277,7 @@ def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) ->
             *texts(analysis="Analysis", method="Method"),
             column("n_databases", "Databases", "whole"),
             *EFFECT,
+            *PREDICTED,
             *CALIBRATED,
             *checks(declared),
             *(COUNTS if design == "cm" else ()),
@@ -286,9 +292,7 @@ def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) ->
 def _explained(source: NamedTables, found: pd.DataFrame, design: str) -> pd.DataFrame:
     """Add diagnostics, the name of the meta-analysis, and reasons of missing estimates."""
     checked = source.tables.get(f"es_{design}_diagnostics_summary")
-    keys = ["target_id", "comparator_id", "outcome_id", "exposures_outcome_set_id",
-            "covariate_id", "analysis_id", "evidence_synthesis_analysis_id"]  # fmt: skip
-    key = [c for c in keys if c in found and checked is not None and c in checked]
+    key = [c for c in SYNTHESIS_KEY if c in found and checked is not None and c in checked]
     if checked is not None:
         wanted = [c for c in checked if c not in found or c in key]
         found = found.merge(checked[wanted].drop_duplicates(key), on=key, how="left")
@@ -298,7 +302,20 @@ def _explained(source: NamedTables, found: pd.DataFrame, design: str) -> pd.Data
             "evidence_synthesis_analysis_id"
         )["evidence_synthesis_description"]
         found["method"] = found["evidence_synthesis_analysis_id"].map(names)
-    return found.assign(note=_reasons(source, found, design))
+    return _with_predictions(source, found).assign(note=_reasons(source, found, design))
+
+
+def _with_predictions(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
+    """Add limits for a further database to the estimates that are shown; R's tables have none."""
+    limits = source.tables.get("es_prediction", pd.DataFrame()).dropna(axis=1, how="all")
+    key = [c for c in SYNTHESIS_KEY if c in found and c in limits]
+    names = [c.name for c in PREDICTED]
+    if not key or not {*names} <= {*limits}:
+        return found.assign(**dict.fromkeys(names, math.nan))
+    of_method = limits[limits[key].notna().all(axis=1)]
+    added = found.merge(of_method[[*key, *names]].drop_duplicates(key), on=key, how="left")
+    shown = ~added[HIDDEN].astype(bool) & added["log_rr"].notna()
+    return added.assign(**{name: added[name].where(shown) for name in names})
 
 
 def _reasons(source: NamedTables, found: pd.DataFrame, design: str) -> NDArray | str:
