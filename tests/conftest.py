@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import zlib
 from collections import Counter
 
@@ -40,6 +41,9 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """Count the tests that fit on another device than the CPU."""
+    # Threads of PyTorch that wait for each other keep a core busy, which another worker needs.
+    # Workers and programs inherit the limit before they import anything.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     chosen = config.getoption("--device")
     if chosen != "cpu":
         config.pluginmanager.register(DeviceUse(chosen), "device_use")
