@@ -28,7 +28,7 @@ class StoragePolicy:
         Share of nonzeros from which a column with values takes less memory if stored as
         dense.
     compared_entries : int
-        Number of entries compared at once, which limits temporary memory.
+        Number of entries compared or transposed at once, which limits temporary memory.
     min_packed_entries : int
         Number of entries from which packing is worthwhile.
     max_band_share : float

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.covariates.weighted_moments import standardized_difference
 from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES
 from steropes.studies.disclosure.disclosive_digit_rounding import (
     in_ratios,
@@ -168,8 +169,8 @@ def _of_shares(shares: dict[str, NDArray], n: dict[str, NDArray]) -> tuple[NDArr
     (p, q), (n1, n0) = ([of[arm] for arm in ARMS] for of in (shares, n))
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = np.sqrt((p * (1 - p) + q * (1 - q)) / 2)
-        difference = np.where(p == q, 0.0, (p - q) / spread)
-        return (n1 * p + n0 * q) / (n1 + n0), difference
+        mean = (n1 * p + n0 * q) / (n1 + n0)
+    return mean, standardized_difference(p, q, spread)
 
 
 def _sizes(table: pd.DataFrame) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
+from steropes.designs.covariates.weighted_moments import standardized_difference
 from steropes.studies.cohort_diagnostics.cohort_findings import PEOPLE
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK
@@ -330,11 +331,10 @@ def _pairs(shares: pd.DataFrame, source: NamedTables) -> list[pd.DataFrame]:
                                 "mean": "other_mean"}),
             on=key,
         )  # fmt: skip
-        spread = np.sqrt(
-            (both["mean"] * (1 - both["mean"]) + both["other_mean"] * (1 - both["other_mean"])) / 2
-        )
-        difference = both["mean"] - both["other_mean"]
-        parts.append(both.assign(std_diff=(difference / spread).where(spread > 0)))
+        p, q = both["mean"].to_numpy(float), both["other_mean"].to_numpy(float)
+        spread = np.sqrt((p * (1 - p) + q * (1 - q)) / 2)
+        differences = standardized_difference(p, q, spread)
+        parts.append(both.assign(std_diff=np.where(spread > 0, differences, np.nan)))
     return parts
 
 
