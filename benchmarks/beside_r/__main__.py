@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Annotated
@@ -16,9 +17,12 @@ from .cohort_method_comparison import COHORT_METHOD
 from .cyclops_comparison import CLASSES, compare_with_cyclops, counts_by_family
 from .descriptive_comparison import DESCRIPTIVE
 from .estimates_comparison import answers_of_r, compare_estimates, draw_estimates
+from .peer_times import time_peers
 from .r_programs import RAbsent, install_packages, r_versions
 from .study_batches import compare_studies, read_results, stored_study
+from .study_times import time_studies
 from .table_comparison import StudyComparison, summary_lines
+from .timed_task import HEADER, TimedTask
 from .times_comparison import FAMILIES, time_fits
 
 app = typer.Typer(
@@ -142,18 +146,55 @@ def descriptive(
 
 @app.command()
 def times(
-    rows: Annotated[int, typer.Option(help="Number of people.")] = 20_000,
-    columns: Annotated[int, typer.Option(help="Number of covariates.")] = 4000,
+    results: Annotated[
+        Path | None, typer.Option(help="File to append times to; its tasks are not repeated.")
+    ] = None,
+    part: Annotated[str, typer.Option(help="fits, studies, peers or all.")] = "all",
+    sizes: Annotated[
+        str, typer.Option(help="Rows x columns of the fits.")
+    ] = "20000x4000,100000x20000",
     folds: Annotated[int, typer.Option(help="Folds of cross-validation; 0 for none.")] = 10,
     family: Annotated[str | None, typer.Option(help="Family of all fits.")] = None,
+    people: Annotated[int, typer.Option(help="People of the database of the studies.")] = 50_000,
+    limit: Annotated[float, typer.Option(help="Processor seconds given to R for a task.")] = 600,
 ) -> None:
-    """Time one fit and cross-validation of Cyclops and of this library, on one thread."""
-    _show_versions("Cyclops")
-    print(f"{rows:,} × {columns:,}, {date.today()}")
-    print("| task | R | steropes | ratio | R's objective above ours |\n|---|---:|---:|---:|---:|")
-    families = FAMILIES if family is None else (family,)
-    for found in time_fits(rows, columns, families, folds):
-        print(found.as_row(), flush=True)
+    """Measure processor seconds of R's packages and of this library at the same tasks."""
+    print(f"{date.today()}, load {os.getloadavg()[0]:.1f}")
+    print(HEADER)
+    for task in _timed_parts(results, part, sizes, folds, family, people, limit):
+        print(task.as_row(), flush=True)
+
+
+def _timed_parts(
+    results: Path | None,
+    part: str,
+    sizes: str,
+    folds: int,
+    family: str | None,
+    people: int,
+    limit: float,
+) -> Iterator[TimedTask]:
+    """Time the parts for which R's packages are there, and say which are skipped."""
+    fits = ("Cyclops",)
+    studies = ("CohortMethod", "SelfControlledCaseSeries")
+    peers = ("glmnet", "survival", "rms")
+    for name, packages in (("fits", fits), ("studies", studies), ("peers", peers)):
+        if part not in (name, "all"):
+            continue
+        try:
+            print(", ".join(f"{p} {version}" for p, version in r_versions(*packages).items()))
+        except RAbsent as absent:
+            print(f"{name} skipped: {absent}")
+            continue
+        if name == "studies":
+            yield from time_studies(people, limit, results)
+        elif name == "peers":
+            yield from time_peers(limit, results)
+        else:
+            for size in sizes.split(","):
+                rows, columns = map(int, size.split("x"))
+                families = FAMILIES if family is None else (family,)
+                yield from time_fits(rows, columns, families, folds, limit, results)
 
 
 @app.command()

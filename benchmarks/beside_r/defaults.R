@@ -3,10 +3,13 @@ suppressMessages({library(jsonlite); library(CohortMethod); library(SelfControll
 of <- list(
   CohortMethod = c("createGetDbCohortMethodDataArgs", "createCreateStudyPopulationArgs", "createCreatePsArgs", "createTrimByPsArgs",
     "createTruncateIptwArgs", "createMatchOnPsArgs", "createStratifyByPsArgs", "createComputeCovariateBalanceArgs",
-    "createFitOutcomeModelArgs", "createCmDiagnosticThresholds"),
+    "createFitOutcomeModelArgs", "createCmDiagnosticThresholds", "createTargetComparatorOutcomes", "createOutcome",
+    "createCmAnalysis", "createCmAnalysesSpecifications"),
   SelfControlledCaseSeries = c("createEraCovariateSettings", "createAgeCovariateSettings", "createSeasonalityCovariateSettings",
     "createCalendarTimeCovariateSettings", "createControlIntervalSettings", "createGetDbSccsDataArgs",
-    "createCreateStudyPopulationArgs", "createCreateSccsIntervalDataArgs", "createFitSccsModelArgs", "createSccsDiagnosticThresholds"),
+    "createCreateStudyPopulationArgs", "createCreateSccsIntervalDataArgs", "createFitSccsModelArgs", "createSccsDiagnosticThresholds",
+    "createCreateScriIntervalDataArgs", "createExposuresOutcome", "createExposure", "createSccsAnalysis",
+    "createSccsAnalysesSpecifications"),
   Cyclops = c("createPrior", "createControl"))
 text <- function(value) if (is.symbol(value) && nchar(as.character(value)) == 0) "" else paste(deparse(value), collapse = " ")
 found <- lapply(names(of), function(package) {

@@ -24,6 +24,7 @@ __all__ = [
 TARGET, COMPARATOR = PAIRS[0][:2]
 OUTCOMES = (HARMED, UNHARMED)
 NESTING = RISKS[0]  # people from their first record of this risk factor
+FEMALE = 8532001  # FeatureExtraction's number of the covariate
 
 # Columns and tables that R's packages read and the simulated database lacks.
 MORE_COLUMNS = {
@@ -171,6 +172,7 @@ def draw_settings(seed: int, analyses: int = 4) -> dict[str, Any]:
         "outcomes": [*OUTCOMES],
         "exclude": [TARGET, COMPARATOR],
         "refit": seed % 7 != 6,  # else propensity models are those of everybody in the cohorts
+        **({"nesting": NESTING} if seed % 8 == 5 else {}),
         "analyses": [_draw_analysis(rng, k) for k in range(1, analyses + 1)],
     }
 
@@ -202,12 +204,22 @@ def _draw_analysis(rng: np.random.Generator, number: int) -> dict[str, Any]:
             "censorAtNewRiskWindow": one(False, False, True),
         },
     }
+    for part, name, value in (
+        ("data", "minAge", one(35, 45)),
+        ("data", "maxAge", one(65, 75)),
+        ("data", "genderConceptIds", [one(8532, 8507)]),
+        ("data", "studyStartDate", one("20110101", "20120701")),
+        ("data", "studyEndDate", one("20161231", "20180630")),
+        ("population", "maxDaysAtRisk", one(180, 700)),
+    ):
+        if rng.random() < 0.12:
+            analysis[part][name] = value
     if analysis["data"]["removeDuplicateSubjects"].startswith("keep first"):
         analysis["data"]["firstExposureOnly"] = True  # later entries follow another convention
     population = analysis["population"]
     if population["endAnchor"] == "cohort start" and population["riskWindowEnd"] == 0:
         population["riskWindowEnd"] = 90
-    kind = one("cox", "cox", "logistic")  # runCmAnalyses of 6.0.2 stops at Poisson models
+    kind = one("cox", "cox", "logistic", "poisson")
     outcome: dict[str, Any] = {"modelType": kind, "stratified": False}
     way = one("match", "strata", "weights", "weights", "trim", "crude")
     if way != "crude":
@@ -215,7 +227,7 @@ def _draw_analysis(rng: np.random.Generator, number: int) -> dict[str, Any]:
         analysis["propensity"] = {"estimator": estimator, "variance": one(0.01, 0.05)}
     if way == "match":
         analysis["match"] = {
-            "maxRatio": one(1, 4, 100),
+            "maxRatio": one(1, 2, 4, 10, 100),
             "caliper": one(0.2, 0.05),
             "caliperScale": one("standardized logit", "standardized", "propensity score"),
             "allowReverseMatch": one(False, False, True),
@@ -226,7 +238,7 @@ def _draw_analysis(rng: np.random.Generator, number: int) -> dict[str, Any]:
             "numberOfStrata": one(5, 10),
             "baseSelection": one("all", "target", "comparator"),
         }
-        outcome["stratified"] = kind != "logistic"  # R fits Breslow's approximation to strata
+        outcome["stratified"] = True
     if way == "weights":
         outcome["inversePtWeighting"] = True
         if one(True, False):
@@ -237,9 +249,11 @@ def _draw_analysis(rng: np.random.Generator, number: int) -> dict[str, Any]:
             {"trimFraction": 0.05, "trimMethod": "asymmetric"},
             {"equipoiseBounds": [0.3, 0.7]},
         )
-    if way in ("trim", "crude") and one(True, False, False):
+    if way != "weights" and one(True, False, False):
         outcome |= {"useCovariates": True, "variance": 0.05}
         analysis.setdefault("propensity", {"estimator": "att", "variance": 0.05})
+    if way != "weights" and one(True, False, False, False):
+        outcome["interactionCovariateIds"] = one([FEMALE], [FEMALE, NESTING * 1000 + 102])
     analysis["outcome"] = outcome
     return analysis
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
-__all__ = ["RAbsent", "install_packages", "r_versions", "run_r"]
+__all__ = ["RAbsent", "RTooSlow", "install_packages", "r_versions", "run_r"]
 
 HERE = Path(__file__).parent
 
 
 class RAbsent(Exception):
     """R or one of its packages cannot be found; the message names which."""
+
+
+class RTooSlow(Exception):
+    """R was stopped at its limit of processor seconds.
+
+    Attributes
+    ----------
+    printed : str
+        What it had printed.
+    """
+
+    def __init__(self, message: str, printed: str) -> None:
+        super().__init__(message)
+        self.printed = printed
 
 
 def r_versions(*packages: str) -> dict[str, str]:
@@ -78,27 +94,40 @@ def install_packages(mirrors: Path, library: Path | None = None, fetch: bool = F
         raise RAbsent("R's packages could not be built; the lines above have the reason")
 
 
-def run_r(script: str, *arguments: str | Path, timeout: float | None = None) -> str:
+def run_r(script: str, *arguments: str | Path, limit: float = math.inf) -> str:
     """Run a script of this folder with one thread, and return what it printed.
+
+    Parameters
+    ----------
+    script : str
+    *arguments : str or Path
+    limit : float
+        Processor seconds after which it is stopped. Default: it is not.
 
     Raises
     ------
     RAbsent
         If R is not installed.
+    RTooSlow
+        If it was stopped.
     RuntimeError
         If the script failed, with the last lines of its messages.
     """
     program = shutil.which("Rscript")
     if program is None:
         raise RAbsent("R is not installed: there is no Rscript on the path")
+    called = [program, str(HERE / script), *map(str, arguments)]
+    if math.isfinite(limit):
+        called = ["bash", "-c", f'ulimit -t {math.ceil(limit)}; exec "$@"', "bash", *called]
     done = subprocess.run(
-        [program, str(HERE / script), *map(str, arguments)],
+        called,
         capture_output=True,
         text=True,
-        timeout=timeout,
         check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL) and math.isfinite(limit):
+        raise RTooSlow(f"{script} was stopped after {limit:,.0f} processor seconds", done.stdout)
     if done.returncode:
         last = "\n".join(done.stderr.strip().splitlines()[-12:])
         raise RuntimeError(f"{script} ended with status {done.returncode}:\n{last}")

@@ -144,3 +144,10 @@ def test_defaults_are_those_of_the_packages(page, package):
         assert re.sub(r"\s+", " ", stored[function][argument]) == of_r
         default = inspect.signature(SETTINGS[name]).parameters[field].default
         assert repr(default) == here, f"{name}.{field}"
+    # The other arguments are listed with their defaults in R, so that none is left out.
+    others = re.findall(r"^\| (\w+)\((\w+)\) \| (?:`([^`]+)`|none) \| ([^|]+) \|$", text, re.M)
+    for function, argument, of_r, _ in others:
+        assert re.sub(r"\s+", " ", stored[function][argument]) == of_r
+    listed = {line[:2] for line in (*lines, *others)}
+    known = {(f, a) for f, args in stored.items() if f != "version" for a in args}
+    assert listed == known
