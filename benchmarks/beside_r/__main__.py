@@ -10,15 +10,17 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import typer
 
 from .case_series_comparison import CASE_SERIES
 from .cohort_method_comparison import COHORT_METHOD
 from .cyclops_comparison import CLASSES, compare_with_cyclops, counts_by_family
 from .descriptive_comparison import DESCRIPTIVE
+from .documented import reproduce_documented_differences
 from .estimates_comparison import answers_of_r, compare_estimates, draw_estimates
 from .peer_times import time_peers
-from .r_programs import RAbsent, install_packages, r_versions
+from .r_programs import RAbsent, install_packages, r_versions, run_r
 from .study_batches import compare_studies, read_results, stored_study
 from .study_times import time_studies
 from .table_comparison import StudyComparison, summary_lines
@@ -208,6 +210,33 @@ def install(
         install_packages(mirrors, library, fetch)
     except RAbsent as absent:
         print(f"skipped: {absent}")
+
+
+@app.command()
+def documented() -> None:
+    """Show documented differences that random studies do not draw, on a few people."""
+    _show_versions("CohortMethod", "FeatureExtraction")
+    for line in reproduce_documented_differences().to_dict("records"):
+        mark = "same" if line["R"] == line["here"] else "DIFFERS"
+        print(f"{line['what']}, person {line['person']}: {mark}")
+        print(f"    R: {line['R']}\n    here: {line['here']}")
+
+
+@app.command("event-dependence")
+def event_dependence(
+    simulations: Annotated[int, typer.Option(help="Number of each kind.")] = 100,
+    cases: Annotated[int, typer.Option(help="Cases of each simulation.")] = 300,
+    results: Annotated[Path, typer.Option(help="CSV file of both log ratios.")] = Path(
+        "event_dependence.csv"
+    ),
+) -> None:
+    """Show how far R's weights for event-dependent observation move estimates without it."""
+    _show_versions("SelfControlledCaseSeries", "Cyclops")
+    run_r("event_dependence.R", str(simulations), str(cases), "0", results)
+    found = pd.read_csv(results)
+    shift = (found["with"] - found["without"]).groupby(found["eras"])
+    print(shift.describe(percentiles=[0.05, 0.25, 0.5, 0.75, 0.95]).round(3).to_string())
+    print(found.groupby("eras")[["without", "with"]].agg(["mean", "std"]).round(3).to_string())
 
 
 @app.command()

@@ -3,6 +3,9 @@
 # the elapsed seconds or the error.
 suppressMessages({library(SelfControlledCaseSeries); library(jsonlite)})
 invisible(ParallelLogger::clearLoggers())
+# Clusters of R processes, each of which loads its packages, take longer than small studies themselves.
+cluster_of <- ParallelLogger::makeCluster
+assignInNamespace("makeCluster", function(numberOfThreads, ...) cluster_of(1, ...), "ParallelLogger")
 flat <- function(x) if (is.list(x) && is.null(names(x))) unlist(x) else x
 call_with <- function(f, given, ...) do.call(f, c(lapply(given, flat), list(...)))
 control <- createControl(noiseLevel = "silent", tolerance = 1e-9, maxIterations = 5000, resetCoefficients = TRUE, seed = 1)
@@ -19,6 +22,16 @@ repaired <- function(...) {
   population
 }
 if (Sys.getenv("R_UNREPAIRED") == "") assignInNamespace("createStudyPopulation", repaired, "SelfControlledCaseSeries")
+
+# Half of the time of a small study is this function, which is called three times with the same arguments.
+known_rates <- new.env()
+rates <- SelfControlledCaseSeries:::computeOutcomeRatePerMonth
+rates_once <- function(studyPopulation, sccsModel = NULL) {
+  key <- digest::digest(list(studyPopulation$cases, studyPopulation$outcomes, sccsModel$estimates))
+  if (is.null(known_rates[[key]])) known_rates[[key]] <- rates(studyPopulation, sccsModel)
+  known_rates[[key]]
+}
+assignInNamespace("computeOutcomeRatePerMonth", rates_once, "SelfControlledCaseSeries")
 
 make_analysis <- function(a) {
   eras <- lapply(a$windows, function(w) call_with(createEraCovariateSettings, w))

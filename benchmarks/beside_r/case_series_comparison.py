@@ -48,8 +48,10 @@ def draw_series(seed: int, analyses: int = 4) -> dict[str, Any]:
         question["nesting"] = NESTING
     drawn = [_draw_analysis(rng, k) for k in range(1, analyses + 1)]
     # R drops results without a probe at the end of observation, and fails if none are left.
-    drawn[0].pop("control", None)
-    drawn[0]["endOfObservationEraLength"] = max(30, drawn[0]["endOfObservationEraLength"])
+    if all(_without_probe(analysis, {}) for analysis in drawn):
+        drawn.append(_draw_analysis(rng, analyses + 1))
+        drawn[-1].pop("control", None)
+        drawn[-1]["endOfObservationEraLength"] = 30
     return {"questions": [question], "analyses": drawn}
 
 
@@ -237,6 +239,7 @@ REASONS = (
            "no estimate: nothing is shown here", lambda a, row: row["mdrr"] == float("inf")),
     Reason(r"sccs_time_to_event\.rows", CONVENTION, "weeks in which no case was observed",
            lambda a, row: row["_merge"] == "left_only" and row["observed_subjects"] == 0),
+    Reason(r"sccs_diagnostics_summary\.time_stability_p", CONVENTION, "monthly rates"),
     Reason(r"sccs_diagnostics_summary\.mdrr", CONVENTION, "time before the first day that counts"),
 )  # fmt: skip
 
@@ -279,6 +282,10 @@ def _why(analysis: Analysis, row: Row) -> tuple[str, str]:
         return R_ERROR, "observed days count once for each outcome"
     if item.endswith("outcome_observation_periods"):
         return CONVENTION, "an observation period in two study periods counts twice here"
+    if item.endswith("time_stability_p") and (
+        "seasonKnots" in analysis or "calendarKnots" in analysis
+    ):
+        return CONVENTION, SPLINES
     if "prior" in analysis and item == "llr":
         return R_ERROR, "the likelihood ratio has a penalised null"
     if "prior" in analysis and item in ("rr", "log_rr") and abs(row["ours"] - row["theirs"]) < 0.02:

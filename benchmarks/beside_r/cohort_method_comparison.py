@@ -48,8 +48,11 @@ def _empty_arm(analysis: Analysis, row: Row) -> bool:
 # The pages on R list these; the first reason that concerns a cell is counted.
 REASONS = (
     Reason(r"cm_follow_up_dist\.\w+_p_75_days", R_ERROR, "the 75 % quantile is that of 85 %"),
+    Reason(r"cm_kaplan_meier_dist\.rows", CONVENTION, "last days of Kaplan–Meier curves"),
     Reason(r"cm_kaplan_meier_dist\.", CONVENTION,
-           "curves of weighted analyses and sets, last days"),
+           "Kaplan–Meier curves of weighted analyses, sets and strata",
+           lambda a, row: any(part in a for part in ("match", "stratify"))
+           or a["outcome"].get("inversePtWeighting", False)),
     Reason(r"\w+\.\w*std_diff_var_after", CONVENTION, "variances of weighted differences"),
     Reason(r"\w+\.\w*sdm_family_wise_min_p", R_ERROR, "p-values above one, their variances"),
     Reason(r"cm_diagnostics_summary\.attrition_fraction", CONVENTION, "R leaves it empty"),
@@ -61,7 +64,13 @@ REASONS = (
     Reason(r"cm_\w*covariate_balance\.mean_after", CONVENTION, "R leaves a mean of zero empty"),
     Reason(r"cm_result\.(\w*rr|llr|p|one_sided_p|ci_95_[lu]b)", R_ERROR,
            "no outcomes in an arm: R's number is where its iterations ended", _empty_arm),
-    Reason(r"cm_result\.ci_95_[lu]b", TOLERANCE, "R ends its search for a limit early"),
+    Reason(r"cm_(interaction_)?result\.", CONVENTION,
+           "R's Breslow approximation to logistic strata",
+           lambda a, row: a["outcome"]["modelType"] == "logistic" and a["outcome"]["stratified"]),
+    Reason(r"cm_result\.llr", CONVENTION, "the likelihood ratio under the prior of covariates",
+           lambda a, row: "useCovariates" in a["outcome"]),
+    Reason(r"cm_(interaction_)?result\.ci_95_[lu]b", TOLERANCE,
+           "R ends its search for a limit early"),
     Reason(r"cm_\w*covariate_balance\.balanced_", TOLERANCE, "differences next to the limit"),
     Reason(r"cm_covariate_balance\.\w+_(after|diff)", R_ERROR,
            "balance of outcomes is not weighted without truncation", _weighted),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,12 @@ MORE_TABLES = (
 )
 
 
-def write_databases(folder: Path, people: int, seed: int) -> None:
+def write_databases(folder: Path, people: int, seed: int, edits: Sequence[str] = ()) -> None:
     """Write the same simulated rows as ``omop.duckdb`` and, for R, as ``omop.sqlite``.
 
     The table ``cohort`` has the cohorts of `cohort_definitions`. Dates of SQLite are seconds since
-    1970, as R's DatabaseConnector stores them.
+    1970, as R's DatabaseConnector stores them. Statements of SQL may edit the rows before both are
+    written.
     """
     shutil.rmtree(folder, ignore_errors=True)  # an earlier run may have been interrupted
     folder.mkdir(parents=True)
@@ -81,6 +83,8 @@ def write_databases(folder: Path, people: int, seed: int) -> None:
                 made.execute(f"UPDATE {table} SET {name.split()[0]} = {value}")
         for statement in MORE_TABLES:
             made.execute(statement.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1))
+        for statement in edits:
+            made.execute(statement)
     with (
         duckdb.connect(folder / "omop.duckdb", read_only=True) as source,
         sqlite3.connect(folder / "omop.sqlite") as other,
@@ -169,7 +173,7 @@ def draw_settings(seed: int, analyses: int = 4) -> dict[str, Any]:
     return {
         "target": TARGET,
         "comparator": COMPARATOR,
-        "outcomes": [*OUTCOMES],
+        "outcomes": [*OUTCOMES] if analyses > 1 else [OUTCOMES[seed % 2]],
         "exclude": [TARGET, COMPARATOR],
         "refit": seed % 7 != 6,  # else propensity models are those of everybody in the cohorts
         **({"nesting": NESTING} if seed % 8 == 5 else {}),

@@ -160,7 +160,8 @@ def compare_frames(
     key = list(table.key)
     if table.rounded:
         ours, theirs = (
-            t.assign(**{table.rounded: t[table.rounded].round(9) + 0.0}) for t in (ours, theirs)
+            t.assign(**{table.rounded: pd.to_numeric(t[table.rounded]).round(9) + 0.0})
+            for t in (ours, theirs)
         )
     both = ours.merge(theirs, on=key, how="outer", suffixes=("", "_r"), indicator=True)
     alone = (both["_merge"] != "both").to_numpy()

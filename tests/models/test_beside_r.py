@@ -16,6 +16,7 @@ from benchmarks.beside_r.case_series_comparison import CASE_SERIES, draw_series
 from benchmarks.beside_r.cohort_method_comparison import COHORT_METHOD
 from benchmarks.beside_r.cyclops_comparison import compare_with_cyclops
 from benchmarks.beside_r.cyclops_problems import CONDITIONAL, cyclops_problem, folds_of
+from benchmarks.beside_r.documented import reproduce_documented_differences
 from benchmarks.beside_r.drawn_study import draw_settings
 from benchmarks.beside_r.estimates_comparison import compare_estimates
 from benchmarks.beside_r.r_programs import RAbsent, install_packages, r_versions
@@ -111,3 +112,29 @@ def test_no_problem_differs_from_cyclops():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert not [r.words for r in compare_with_cyclops(range(8)) if r.verdict == "DIFFERENT"]
+
+
+@pytest.mark.slow
+def test_documented_differences_are_those_of_r():
+    """Its page states them: 301 and 300 days, 91 and 90, and so on."""
+    try:
+        r_versions("CohortMethod", "FeatureExtraction", "SelfControlledCaseSeries")
+    except RAbsent as absent:
+        pytest.skip(str(absent))
+    found = reproduce_documented_differences().set_index(["what", "person"])
+    both, first, every = "keep first, truncate to second", "first exposure", "all exposures"
+    expected = {
+        (f"{both}; {first}; 300 days", 4): ("target 301 days", "target 300 days"),
+        (f"{both}; {first}; cohort end", 1): ("target 91 days", "target 90 days"),
+        (f"{both}; {first}; cohort end", 2): ("left out", "left out"),
+        (f"keep first; {first}; cohort end", 2): ("target 61 days", "left out"),
+        (f"{both}; {every}; cohort end", 3): ("target 32 days", "target 31 days, target 32 days"),
+        ("window of 201 days of the first era", 3): ("201 days", "152 days"),
+    }
+    for key, pair in expected.items():
+        assert tuple(found.loc[key]) == pair
+    values = found.loc["recorded values"]
+    assert "= 2e+39" in values["R"][2]
+    assert values["here"][2] == ""
+    assert "within normal range" in values["R"][3]
+    assert values["here"][3] == ""

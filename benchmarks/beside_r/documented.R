@@ -1,0 +1,37 @@
+# Reproduce documented differences on a few people made by hand: Rscript documented.R FOLDER
+# Reads omop.sqlite of FOLDER, whose cohorts are 101, 102 and 201; writes people.csv, values.csv and windows.csv there.
+suppressMessages({library(CohortMethod); library(FeatureExtraction)})
+invisible(ParallelLogger::clearLoggers())
+folder <- commandArgs(TRUE)[1]
+options(andromedaTempFolder = file.path(folder, "andromeda"))
+details <- DatabaseConnector::createConnectionDetails(dbms = "sqlite", server = file.path(folder, "omop.sqlite"))
+people <- NULL
+for (both in c("keep first, truncate to second", "keep first")) for (first in c(TRUE, FALSE)) {
+  data <- getDbCohortMethodData(details, "main", targetId = 101, comparatorId = 102, outcomeIds = 201, exposureDatabaseSchema = "main",
+    exposureTable = "cohort", outcomeDatabaseSchema = "main", outcomeTable = "cohort",
+    getDbCohortMethodDataArgs = createGetDbCohortMethodDataArgs(removeDuplicateSubjects = both, washoutPeriod = 0, firstExposureOnly = first, restrictToCommonPeriod = FALSE,
+      covariateSettings = createCovariateSettings(useDemographicsGender = TRUE)))
+  persons <- dplyr::collect(data$cohorts)
+  risks <- list(`300 days` = createCreateStudyPopulationArgs(removeSubjectsWithPriorOutcome = FALSE, riskWindowEnd = 365, endAnchor = "cohort start", maxDaysAtRisk = 300),
+    `cohort end` = createCreateStudyPopulationArgs(removeSubjectsWithPriorOutcome = FALSE))
+  for (risk in names(risks)) {
+    found <- createStudyPopulation(data, outcomeId = 201, createStudyPopulationArgs = risks[[risk]])
+    people <- rbind(people, data.frame(both = both, first = first, risk = risk, person = persons$personId[match(found$rowId, persons$rowId)],
+      treatment = found$treatment, days = found$timeAtRisk))
+  }
+}
+write.csv(people, file.path(folder, "people.csv"), row.names = FALSE)
+values <- getDbCovariateData(connectionDetails = details, cdmDatabaseSchema = "main", cohortTable = "cohort", cohortIds = 101, rowIdField = "subject_id",
+  covariateSettings = createCovariateSettings(useMeasurementValueLongTerm = TRUE, useMeasurementRangeGroupLongTerm = TRUE), aggregated = FALSE)
+names <- dplyr::collect(values$covariateRef)
+found <- dplyr::collect(values$covariates)
+found$name <- names$covariateName[match(found$covariateId, names$covariateId)]
+write.csv(found, file.path(folder, "values.csv"), row.names = FALSE)
+
+series <- SelfControlledCaseSeries::getDbSccsData(details, "main", outcomeIds = 201, exposureDatabaseSchema = "main", exposureTable = "cohort",
+  outcomeDatabaseSchema = "main", outcomeTable = "cohort", getDbSccsDataArgs = SelfControlledCaseSeries::createGetDbSccsDataArgs(exposureIds = 101))
+cases <- SelfControlledCaseSeries::createStudyPopulation(series, 201, SelfControlledCaseSeries::createCreateStudyPopulationArgs())
+window <- SelfControlledCaseSeries::createEraCovariateSettings(includeEraIds = 101, start = 0, end = 200, endAnchor = "era start", firstOccurrenceOnly = TRUE)
+intervals <- SelfControlledCaseSeries::createSccsIntervalData(cases, series, SelfControlledCaseSeries::createCreateSccsIntervalDataArgs(window, endOfObservationEraLength = 0))
+exposed <- merge(dplyr::collect(intervals$covariates), dplyr::collect(intervals$outcomes)[, c("rowId", "time")])
+write.csv(data.frame(days = sum(exposed$time)), file.path(folder, "windows.csv"), row.names = FALSE)
