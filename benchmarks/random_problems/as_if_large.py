@@ -53,7 +53,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "data.single_precision_tol": 1e-9, "data.single_precision_lanes": 1,
     }}),
     (0.8, {
-        "solve.subproblem.coordinate_sweeps": {"PANEL_COORDINATES": 7},
+        "solve.subproblem.coordinate_sweeps": {"SIZES.panel_coordinates": 7},
         "solve.solver_constants": {
             "subproblem.max_sweeps": -1, "subproblem.max_sweeps_alone": -1,
         },
@@ -65,7 +65,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         },
     }),
     (0.8, {"solve.subproblem.preconditioners.tiled_cholesky": {
-        "TILE_COLUMNS": 5, "PARALLEL_STRIPES": 3, "VECTORS_PER_TASK": 2,
+        "SIZES.tile_columns": 5, "SIZES.tile_stripes": 3, "SIZES.tile_task_vectors": 2,
     }}),
     (0.5, {"solve.solver_constants": {"subproblem.preconditioner.max_factor_columns": 12}}),
     (0.8, {
@@ -73,7 +73,9 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
             "subproblem.preconditioner.kept_corrections": 2,
             "subproblem.preconditioner.kept_unit_share": 0.0,
         },
-        "solve.subproblem.preconditioners.inactive_column_corrections": {"COLUMNS_TOGETHER": 3},
+        "solve.subproblem.preconditioners.inactive_column_corrections": {
+            "SIZES.inverse_columns": 3
+        },
     }),
     (0.5, {"solve.solver_constants": {
         "subproblem.preconditioner.min_lacking": 2, "subproblem.preconditioner.spare_share": 0.3,
@@ -81,9 +83,9 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.5, {"solve.solver_constants": {"subproblem.max_eliminated": 1}}),
     (0.8, {
         "solve.subproblem.dense_products": {
-            "ROWS_PER_TASK": 5, "PARTIAL_SUMS": 3, "CACHED_ROWS": 3,
+            "SIZES.dense_task_rows": 5, "SIZES.dense_partial_sums": 3, "SIZES.dense_cached_rows": 3,
         },
-        "solve.quasi_newton.shared_hessian": {"ROWS_PER_TASK": 5},
+        "solve.quasi_newton.shared_hessian": {"SIZES.dense_task_rows": 5},
         "design_matrix.working_columns_by_row": {
             "STORAGE.mirrored_rows": 5, "STORAGE.squared_rows": 11,
         },
@@ -102,12 +104,15 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     }),
     (0.8, {
         "solve.hessian.profiled_hessian": {
-            "CROSS_ENTRIES": 64, "CACHED_GRAM_COLUMNS": 4, "GRAM_ENTRIES": 64,
-            "MIN_POOLED_COLUMNS": 2, "MIN_POOLED_PARAMETERS": 10, "PARAMETER_GROUPS": 7,
+            "SIZES.cross_entries": 64, "SIZES.cached_gram_columns": 4, "SIZES.gram_entries": 64,
+            "SIZES.min_pooled_columns": 2, "SIZES.min_pooled_parameters": 10,
+            "SIZES.parameter_groups": 7,
         },
-        "solve.hessian.grouped_hessian": {"MAX_GROUP_SUMS": 100},
-        "solve.hessian.multi_predictor_hessian": {"PEOPLE_AT_ONCE": 7},
-        "solve.optimality.optimality_certificate": {"MAX_COLUMNS": 3, "MAX_ENTRIES": 64},
+        "solve.hessian.grouped_hessian": {"SIZES.group_sums": 100},
+        "solve.hessian.multi_predictor_hessian": {"SIZES.people_at_once": 7},
+        "solve.optimality.optimality_certificate": {
+            "SIZES.curvature_columns": 3, "SIZES.curvature_entries": 64
+        },
         "likelihoods.pooled_logistic_likelihood": {"CHUNK_SIZES.people": 11},
         "likelihoods.nuisance_hessian": {"CHUNK_SIZES.right_hand_sides": 3},
     }),
@@ -120,9 +125,9 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.3, {
         "solve.solver_constants": {"hessian.min_wide_columns": 6, "hessian.max_matrix_columns": 6},
         "solve.data_term.preconditioner_correlations": {
-            "PARALLEL_CHUNKS": 3, "COLUMNS_PER_TASK": 3
+            "SIZES.correlation_chunks": 3, "SIZES.correlation_task_columns": 3
         },
-        "solve.data_term.column_hessian": {"PARTIAL_SUMS": 3},
+        "solve.data_term.column_hessian": {"SIZES.column_partial_sums": 3},
     }),
 )  # fmt: skip
 

@@ -10,6 +10,7 @@ from steropes.design_matrix import as_design
 from steropes.likelihoods.fine_gray_likelihood import FineGrayLikelihood
 from steropes.solve.hessian import hessian, subdistribution_hessian
 from survival_reference import censoring_survival, fine_gray_loss, numeric_gradient
+from tuning import tune
 
 
 def _data(seed, n=50, tied=True, stratified=True, weighted=True):
@@ -73,7 +74,7 @@ def test_curvature_in_many_batches_is_the_same(monkeypatch):
     one, numeric = _hessians(model, eta, bound, len(eta))
     np.testing.assert_allclose(one, numeric, atol=1e-7)
     for size in (50, 150, 250):  # one, three, five groups at a time
-        monkeypatch.setattr(subdistribution_hessian, "MAX_GROUP_SUMS", size)
+        tune(monkeypatch, subdistribution_hessian, "SIZES", group_sums=size)
         many, _ = _hessians(model, eta, bound, len(eta))
         np.testing.assert_allclose(many, one, atol=1e-12)
 

@@ -13,6 +13,7 @@ from steropes.likelihoods.cox_likelihood import CoxLikelihood
 from steropes.likelihoods.fine_gray_likelihood import FineGrayLikelihood
 from steropes.solve.hessian import diagonal, hessian, subdistribution_hessian
 from survival_reference import numeric_gradient
+from tuning import tune
 
 
 def _data(seed, n=30, tied=True, stratified=True, weighted=True):
@@ -78,7 +79,7 @@ def test_curvature_in_many_batches_is_the_same(monkeypatch):
     one, numeric = _hessians(model, eta, bound)
     np.testing.assert_allclose(one, numeric, atol=1e-7)
     for size in (50, 150, 250):  # one, three, five groups at a time
-        monkeypatch.setattr(subdistribution_hessian, "MAX_GROUP_SUMS", size)
+        tune(monkeypatch, subdistribution_hessian, "SIZES", group_sums=size)
         np.testing.assert_allclose(_hessians(model, eta, bound)[0], one, atol=1e-12)
 
 

@@ -11,6 +11,7 @@ from steropes.fit.shards.sharded_problem import ShardedProblem, sharded_problem
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, DivideAndCombine
 from steropes.models.fitting.row_arguments import FitInputs
 from steropes.solve.hessian import profiled_hessian
+from tuning import tune
 
 CUTS = (0, 90, 95, 200)
 
@@ -92,7 +93,7 @@ def test_subsets_of_rows_in_blocks(data):
 
 def test_many_thresholds_are_pooled_for_steps_and_not_for_errors(data, monkeypatch):
     X, y, _ = data
-    monkeypatch.setattr(profiled_hessian, "PARAMETER_GROUPS", 20)
+    tune(monkeypatch, profiled_hessian, "SIZES", parameter_groups=20)
     one, blocks = (CumulativeProbabilityModel().fit(Z, y) for Z in (X, in_blocks(X)))
     np.testing.assert_allclose(blocks.coef_, one.coef_, atol=2e-8)
     np.testing.assert_allclose(blocks.vcov(), one.vcov(), rtol=1e-6)

@@ -7,10 +7,10 @@ import pytest
 
 from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.subproblem.preconditioners.inactive_column_corrections import (
-    COLUMNS_TOGETHER,
     InactiveColumnsCache,
 )
-from steropes.solve.subproblem.preconditioners.tiled_cholesky import TILE_COLUMNS, Cholesky
+from steropes.solve.subproblem.preconditioners.tiled_cholesky import Cholesky
+from steropes.solve.work_sizes import SIZES
 
 
 def unit_diagonal(rng, n):
@@ -44,14 +44,14 @@ def with_diagonal_complement(A, m, D):
 @pytest.mark.parametrize("gone", [[0], [699], [3, 5, 650], list(range(0, 700, 3))])
 def test_inactive_columns_are_as_if_never_eliminated(gone, rng):
     n, m = 800, 700
-    assert m > 2 * TILE_COLUMNS
+    assert m > 2 * SIZES.tile_columns
     A = unit_diagonal(rng, n)
     factor = Cholesky(A[:, :m].astype(np.float32), ThreadPool(2))
     D = (1.0 - (factor.L[m:] ** 2).sum(axis=1)).astype(np.float32)
     has = np.ones((m, 1), bool)
     has[gone] = False
     correction = InactiveColumnsCache(factor).of(has, m)[0]
-    assert len(correction.blocks) == -(-len(gone) // COLUMNS_TOGETHER)
+    assert len(correction.blocks) == -(-len(gone) // SIZES.inverse_columns)
     there = rng.random(n - m) < 0.7
     at = np.concatenate([np.flatnonzero(has), m + np.flatnonzero(there)])
     B = with_diagonal_complement(A, m, D)[np.ix_(at, at)]

@@ -20,13 +20,12 @@ from ..likelihoods import Likelihood
 from ..likelihoods.likelihood_interface import Bound
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from .hessian import hessian
+from .work_sizes import SIZES
 
 __all__ = ["LogDeterminant"]
 
 # The determinant is computed for at most this many columns.
 MAX_COLUMNS = 2000
-# This many columns of Z are processed together.
-COLUMNS_AT_ONCE = 32
 
 
 class LogDeterminant:
@@ -82,8 +81,8 @@ class LogDeterminant:
                 continue
             A = linalg.solve_triangular(L, np.eye(len(L)), lower=True).T
             d: Array = 0.0
-            for a in range(0, len(L), COLUMNS_AT_ONCE):
-                Z = self._times(A[:, a : a + COLUMNS_AT_ONCE])
+            for a in range(0, len(L), SIZES.determinant_columns):
+                Z = self._times(A[:, a : a + SIZES.determinant_columns])
                 d = d + self.likelihood.third_derivative(eta, self._weigh(b), Z)
             g = self.backend.to_host(self.rows.rmatmul(d))[:, 0]
             out[:, b] = -self.power * g * self.design.scale

@@ -15,6 +15,7 @@ from steropes.likelihoods.cumulative import CODES, CumulativeLikelihood, Interva
 from steropes.likelihoods.curvature_kinds import ProfiledCurvature
 from steropes.solve.certified_fit import certified_fit
 from steropes.solve.hessian import diagonal, hessian, profiled_hessian
+from tuning import tune
 
 
 def made(X, y, link="logit", prior=None, offset=None, weights=None, jobs=2, upper=None):
@@ -212,7 +213,7 @@ def test_a_coarse_hessian_is_near_the_exact_one_and_no_answer_depends_on_it(rng,
     n, p = 3000, 40
     X = sparse.random(n, p, density=0.1, random_state=1, format="csc")
     y = X[:, :3] @ [1.0, -1.0, 0.5] + rng.logistic(size=n)
-    monkeypatch.setattr(profiled_hessian, "MIN_POOLED_PARAMETERS", 1000)
+    tune(monkeypatch, profiled_hessian, "SIZES", min_pooled_parameters=1000)
     problem = made(X, y, prior=Normal(1.0))
     pooled = fitted(problem)
     point = pooled.nuisance.at(problem.design.matmul(
@@ -223,7 +224,7 @@ def test_a_coarse_hessian_is_near_the_exact_one_and_no_answer_depends_on_it(rng,
     )
     exact, coarse = (hessian(rows, point.curvature(coarse=c)) for c in (False, True))
     assert 0 < np.abs(coarse - exact).max() < 1e-3 * np.abs(exact).max()
-    monkeypatch.setattr(profiled_hessian, "MIN_POOLED_PARAMETERS", 10**9)
+    tune(monkeypatch, profiled_hessian, "SIZES", min_pooled_parameters=10**9)
     np.testing.assert_allclose(pooled.beta, fitted(problem).beta, atol=1e-8)
 
 
@@ -234,9 +235,9 @@ def test_a_coarse_hessian_knows_stiff_links_behind_a_weak_one(rng, monkeypatch):
     n, K, k = 80, 12, 6
     low, up, pointers, a, b, _, _, _ = draws_of_curvature(rng, n, K, True)
     rows = as_design(rng.normal(size=(n, k))).by_rows(np.arange(k), None, get_backend("cpu", 1))
-    monkeypatch.setattr(profiled_hessian, "PARAMETER_GROUPS", 7)
-    monkeypatch.setattr(profiled_hessian, "MIN_POOLED_PARAMETERS", 10)
-    monkeypatch.setattr(profiled_hessian, "MIN_POOLED_COLUMNS", 2)
+    tune(monkeypatch, profiled_hessian, "SIZES", parameter_groups=7)
+    tune(monkeypatch, profiled_hessian, "SIZES", min_pooled_parameters=10)
+    tune(monkeypatch, profiled_hessian, "SIZES", min_pooled_columns=2)
 
     def coarse(weak):
         block = Chain(np.full(K, 200.0), np.r_[0.0, weak, np.full(K - 2, 50.0)])

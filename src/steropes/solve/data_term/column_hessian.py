@@ -13,12 +13,10 @@ from ...backends.thread_pool import balanced_chunks
 from ...design_matrix.column_storage import DenseBlock, SparseBlock
 from ...design_matrix.design_interfaces import ColumnStore
 from ..subproblem.subproblem_constants import PreconditionerPolicy
+from ..work_sizes import SIZES
 from .preconditioner_correlations import Piece, correlations, strong_pairs
 
 __all__ = ["ColumnHessian", "StoredColumns"]
-
-# Threads build this many partial sums over columns for a single vector.
-PARTIAL_SUMS = 4
 
 
 class StoredColumns:
@@ -169,7 +167,7 @@ class ColumnHessian:
                 return z
 
             for z in self.pool.map(
-                some, balanced_chunks(np.append(0, np.cumsum(read)), PARTIAL_SUMS)
+                some, balanced_chunks(np.append(0, np.cumsum(read)), SIZES.column_partial_sums)
             ):
                 out += z
         return out

@@ -11,13 +11,9 @@ from ...backends.cpu.descent.block_cholesky import column_squares, strong_column
 from ...backends.thread_pool import ThreadPool, balanced_chunks
 from ..subproblem.correlated_pairs import collect_pairs
 from ..subproblem.subproblem_constants import PreconditionerPolicy
+from ..work_sizes import SIZES, pieces
 
 __all__ = ["Correlations", "Piece", "correlations", "strong_pairs"]
-
-# Threads work on this many chunks of columns at the same time.
-PARALLEL_CHUNKS = 8
-# Each task compares this many columns with all others.
-COLUMNS_PER_TASK = 256
 
 
 class Piece(NamedTuple):
@@ -48,7 +44,7 @@ class Piece(NamedTuple):
     def chunks(self) -> list[tuple[int, int]]:
         """Ranges of columns with nearly equal numbers of entries."""
         work = np.cumsum(np.append(0, self.lines.ends - self.lines.starts + 1))
-        return balanced_chunks(work, PARALLEL_CHUNKS)
+        return balanced_chunks(work, SIZES.correlation_chunks)
 
 
 def strong_pairs(
@@ -72,7 +68,7 @@ def strong_pairs(
         )
         return count
 
-    stripes = [(a, min(a + COLUMNS_PER_TASK, k)) for a in range(first, k, COLUMNS_PER_TASK)]
+    stripes = pieces(SIZES.correlation_task_columns, k, first)
     pairs, strength = collect_pairs(some, stripes, backend.pool, (k - first) * k, policy)
     return piece.at[pairs], strength
 
@@ -115,7 +111,7 @@ def correlations(
         column_squares(*piece.arrays, v, *terms, own, members, starts, a, b, at, z, squares)
 
     work = np.append(0, np.cumsum(lengths.astype(float) ** 2))
-    pool.map(some, balanced_chunks(work, PARALLEL_CHUNKS), int(work[-1]))
+    pool.map(some, balanced_chunks(work, SIZES.correlation_chunks), int(work[-1]))
     place = np.arange(len(members)) - np.repeat(starts[:-1], lengths)
     width = np.repeat(lengths, lengths)
     return Correlations(squares, piece.at[members], np.repeat(at, lengths), width, place)

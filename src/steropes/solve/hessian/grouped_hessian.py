@@ -11,13 +11,9 @@ import numpy as np
 from ...backends.backend_interface import Array, Backend
 from ...design_matrix.design_interfaces import RowsLike
 from ...likelihoods.curvature_kinds import GroupedCurvature
+from ..work_sizes import SIZES
 
-__all__ = ["MAX_GROUP_SUMS", "diagonal", "group_sums", "hessian"]
-
-# At most this many entries of the group sums are in memory at once.
-MAX_GROUP_SUMS = 2_000_000
-# This many stripes of the Hessian are processed in parallel.
-PARALLEL_STRIPES = 8
+__all__ = ["diagonal", "group_sums", "hessian"]
 
 
 def hessian(
@@ -39,7 +35,7 @@ def hessian(
     if rows.lines is not None and rows.lines.nnz / max(rows.n, 1) * lines / runs < 0.2 * rows.k:
         _subtract_sparse(rows, curvature, G, first)
         return G
-    batch = max(1, MAX_GROUP_SUMS // max(1, rows.k))
+    batch = max(1, SIZES.group_sums // max(1, rows.k))
     for M, c in group_sums(rows, curvature, batch):
         _subtract(G, M, backend.asarray(c), first, backend)
     return G
@@ -53,7 +49,7 @@ def diagonal(rows: RowsLike, curvature: GroupedCurvature) -> Array:
         return h
     curvature = replace(curvature, u=backend.asarray(curvature.u), c=backend.to_host(curvature.c))
     if curvature.c.any():
-        batch = max(1, MAX_GROUP_SUMS // max(1, rows.k))
+        batch = max(1, SIZES.group_sums // max(1, rows.k))
         for M, c in group_sums(rows, curvature, batch):
             h -= (M**2).T @ backend.asarray(c)
     return rows.backend.xp.maximum(h, 0.0)
@@ -64,7 +60,7 @@ def _subtract(G: Array, M: Array, c: Array, first: int, backend: Backend) -> Non
     k = len(G)
     cM = M * c[:, None]
     M, cM = (x.astype(G.dtype, copy=False) for x in (M, cM))  # In the precision of G.
-    size = max(64, -(-(k - first) // PARALLEL_STRIPES))
+    size = max(64, -(-(k - first) // SIZES.hessian_stripes))
 
     def stripe(a: int, b: int) -> None:
         G[a:b] -= cM[:, a:b].T @ M

@@ -13,14 +13,10 @@ from ...backends.cpu.likelihoods import pooled_logistic_kernels as pooled
 from ...backends.thread_pool import balanced_chunks
 from ...design_matrix.design_interfaces import ChannelLike
 from ...likelihoods.curvature_kinds import ChannelCurvature
+from ..work_sizes import SIZES
 from .symmetric_fill import fill_symmetric
 
 __all__ = ["hessian"]
-
-# Baseline terms of this many people are in memory at once.
-PEOPLE_AT_ONCE = 2048
-# Sums over people have this many parts, whatever the number of threads.
-PARTIAL_SUMS = 8
 
 
 def hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int = 0) -> Array:
@@ -94,11 +90,11 @@ def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> Ar
         return total * np.diag(B) if free else total
 
     def part(a: int, b: int) -> np.ndarray:
-        S = np.empty((min(PEOPLE_AT_ONCE, b - a), M))
+        S = np.empty((min(SIZES.people_at_once, b - a), M))
         out = np.zeros((X.k, M))
         sparse = np.zeros((X.k, M))
-        for i0 in range(a, b, PEOPLE_AT_ONCE):
-            i1 = min(i0 + PEOPLE_AT_ONCE, b)
+        for i0 in range(a, b, SIZES.people_at_once):
+            i1 = min(i0 + SIZES.people_at_once, b)
             s = S[: i1 - i0]
             pooled.moments(at.h, at.base, at.functions, basis, *at_risk, c, s, i0, i1)
             if X.lines is not None:
@@ -114,7 +110,9 @@ def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> Ar
     full = np.full(0 if free else n, M, np.int32)
     work = np.zeros(n + 1, np.int64)
     np.cumsum(at.last - at.first + 1, out=work[1:])
-    parts = rows.backend.pool.map(part, balanced_chunks(work, PARTIAL_SUMS), 8 * int(work[-1]))
+    parts = rows.backend.pool.map(
+        part, balanced_chunks(work, SIZES.people_partial_sums), 8 * int(work[-1])
+    )
     total = sum(parts, np.zeros((X.k, M)))
     return total * np.diag(B) if free else total
 

@@ -7,21 +7,17 @@ import numpy as np
 from ...backends.backend_interface import Array
 from ...design_matrix.design_interfaces import ColumnsByRows
 from ...likelihoods.curvature_kinds import OperatorCurvature
+from ..work_sizes import SIZES
 
 __all__ = ["diagonal", "hessian"]
-
-# At least this many columns are processed at once.
-MIN_DIRECTIONS = 8
-# More columns are processed at once as long as their rows have at most this many numbers.
-MAX_DIRECTION_ENTRIES = 1 << 21
 
 
 def hessian(rows: ColumnsByRows, curvature: OperatorCurvature, first: int = 0) -> Array:
     """See `steropes.solve.hessian`."""
     backend, k = rows.backend, rows.k
     G = np.zeros((k, k))
-    most = min(k - first, MAX_DIRECTION_ENTRIES // max(rows.n, 1))
-    width = MIN_DIRECTIONS * max(1, -(-most // MIN_DIRECTIONS))
+    most = min(k - first, SIZES.direction_entries // max(rows.n, 1))
+    width = SIZES.min_directions * max(1, -(-most // SIZES.min_directions))
     for a in range(first, k, width):
         b = min(a + width, k)
         D = np.zeros((k, width))

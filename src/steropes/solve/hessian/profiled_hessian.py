@@ -17,20 +17,11 @@ from ...backends.thread_pool import ThreadPool, balanced_chunks
 from ...design_matrix.design_interfaces import ColumnsByRows, RowsLike
 from ...likelihoods.curvature_kinds import ProfiledCurvature
 from ...likelihoods.nuisance_hessian import Chain
+from ..work_sizes import SIZES
 from .symmetric_fill import fill_symmetric
 
 __all__ = ["MIN_EIGENVALUE", "cross", "diagonal", "hessian", "pooled_groups"]
 
-# At most this many entries of C are in memory at once.
-CROSS_ENTRIES = 1 << 20
-# A coarse Hessian has this many groups of parameters; fewer are cheaper and less exact.
-PARAMETER_GROUPS = 500
-# Pooling saves time from this many columns and parameters on.
-MIN_POOLED_COLUMNS, MIN_POOLED_PARAMETERS = 32, 5000
-# A Gram matrix of up to this many columns fits the cache.
-CACHED_GRAM_COLUMNS = 256
-# This many entries of X are weighted at once.
-GRAM_ENTRIES = 1 << 19
 # A matrix with a unit diagonal is positive definite if no eigenvalue is below this.
 MIN_EIGENVALUE = 1e-10
 
@@ -98,7 +89,7 @@ def _hessian(rows: RowsLike, curvature: ProfiledCurvature, first: int) -> np.nda
         if pooled is not None:
             S[:, first:] -= pooled.T @ pooled[:, first:]
         else:
-            ones = np.ones(max(64, CROSS_ENTRIES // rows.k))
+            ones = np.ones(max(64, SIZES.cross_entries // rows.k))
             for Z in _eliminated(rows, curvature, block):
                 if first:
                     S[:, first:] -= Z.T @ Z[:, first:]
@@ -124,11 +115,15 @@ def _weighted_gram(X: np.ndarray, v: np.ndarray, pool: ThreadPool) -> np.ndarray
     """Compute X' diag(v) X, summed in an order independent of the number of threads."""
     n, k = X.shape
     G = np.zeros((k, k))
-    step = max(256, -(-n // 16)) if k <= CACHED_GRAM_COLUMNS else max(256, GRAM_ENTRIES // k)
+    step = (
+        max(256, -(-n // 16))
+        if k <= SIZES.cached_gram_columns
+        else max(256, SIZES.gram_entries // k)
+    )
 
     def part(i0: int, i1: int) -> np.ndarray:
         """Compute the sum over rows i0 … i1 − 1."""
-        if k > CACHED_GRAM_COLUMNS:
+        if k > SIZES.cached_gram_columns:
             return (X[i0:i1] * v[i0:i1, None]).T @ X[i0:i1]
         g = np.zeros((k, k))
         tridiagonal_threshold_kernels.gram_dense(X, v, g, i0, i1)
@@ -200,7 +195,7 @@ def _sums_elsewhere(
 
 def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> Iterator[np.ndarray]:
     """Yield D^(−1/2) L⁻¹ C for T = L D L', some rows at a time, in a reused array."""
-    size = max(64, CROSS_ENTRIES // rows.k)
+    size = max(64, SIZES.cross_entries // rows.k)
     store, carry = np.empty((min(size, block.K), rows.k)), np.zeros(rows.k)
     at = _numbers(curvature)
     for k0 in range(0, block.K, size):
@@ -213,11 +208,13 @@ def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> I
 def pooled_groups(rows: ColumnsByRows, K: int) -> int:
     """Return as how many groups a chain of K parameters is eliminated in a coarse Hessian."""
     if elsewhere(rows):  # Each group takes k numbers to send.
-        return K if K <= 2 * PARAMETER_GROUPS else PARAMETER_GROUPS
+        return K if 2 * SIZES.parameter_groups >= K else SIZES.parameter_groups
     return (
         K
-        if rows.lines is None or rows.k < MIN_POOLED_COLUMNS or K <= MIN_POOLED_PARAMETERS
-        else PARAMETER_GROUPS
+        if rows.lines is None
+        or rows.k < SIZES.min_pooled_columns
+        or SIZES.min_pooled_parameters >= K
+        else SIZES.parameter_groups
     )
 
 
@@ -233,7 +230,7 @@ def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.nd
     if not (block.W[1:] > 0).all() or (at is not None and not (np.diff(at) > 0).all()):
         return None
     # Finer towards the ends, where α is steep.
-    place = 0.5 - 0.5 * np.cos(np.pi * np.arange(PARAMETER_GROUPS) / PARAMETER_GROUPS)
+    place = 0.5 - 0.5 * np.cos(np.pi * np.arange(SIZES.parameter_groups) / SIZES.parameter_groups)
     first = np.unique((place * block.K).astype(np.int64))
     u, d = np.add.reduceat(block.u, first), np.empty(len(first))
     edges = np.append(first, block.K)

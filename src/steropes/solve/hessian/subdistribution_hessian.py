@@ -14,7 +14,8 @@ import numpy as np
 from ...backends.backend_interface import Array
 from ...design_matrix.design_interfaces import RowsLike
 from ...likelihoods.curvature_kinds import SubdistributionCurvature
-from .grouped_hessian import MAX_GROUP_SUMS, group_sums
+from ..work_sizes import SIZES
+from .grouped_hessian import group_sums
 
 __all__ = ["diagonal", "hessian"]
 
@@ -39,7 +40,7 @@ def _group_sums(
     rows: RowsLike, curvature: SubdistributionCurvature
 ) -> Iterator[tuple[Array, np.ndarray]]:
     """Yield the sums m of some groups at a time, with their weights."""
-    asarray, batch = rows.backend.asarray, max(1, MAX_GROUP_SUMS // max(1, rows.k))
+    asarray, batch = rows.backend.asarray, max(1, SIZES.group_sums // max(1, rows.k))
     curvature = replace(
         curvature, u=asarray(curvature.u), late=asarray(curvature.late), G=asarray(curvature.G)
     )

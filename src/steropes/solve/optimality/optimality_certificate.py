@@ -20,6 +20,7 @@ from ...priors import INFINITE_PENALTY
 from ..checked_problem_interface import SolverProblem
 from ..hessian import diagonal
 from ..linear_predictor import bound_weights, linear_predictor
+from ..work_sizes import SIZES
 
 __all__ = [
     "certificate",
@@ -31,10 +32,6 @@ __all__ = [
     "violations_in_units",
 ]
 
-# Curvatures of at most this many columns are computed together.
-MAX_COLUMNS = 1024
-# Curvatures of columns with about this many entries are computed together.
-MAX_ENTRIES = 1 << 22
 # A λ below this share of √H is no usable unit.
 UNIT_FLOOR = 1e-3
 # A curvature below this share of Σ v x² may consist of rounding errors.
@@ -255,7 +252,11 @@ def _largest_violation(
     order = likelihood.order
     total = problem.weights if order is None else problem.weights[order]
     noise = float(np.max(likelihood.dispersion(there.loss, total.sum(keepdims=True))))
-    step = int(np.clip(MAX_ENTRIES * design.p // max(design.nnz, 1), 1, MAX_COLUMNS))
+    step = int(
+        np.clip(
+            SIZES.curvature_entries * design.p // max(design.nnz, 1), 1, SIZES.curvature_columns
+        )
+    )
     for a in range(0, len(counted), step):
         at = counted[a : a + step]
         assert curvature is not None

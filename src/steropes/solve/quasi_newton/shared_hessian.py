@@ -18,13 +18,10 @@ from ..subproblem import (
     QuadraticModel,
     ReducedHessian,
 )
+from ..work_sizes import SIZES, pieces
 from .absolute_eigenvalue_hessian import make_positive_definite
 
 __all__ = ["GrowingMatrix", "SharedHessian"]
-
-
-# Each task copies this many rows.
-ROWS_PER_TASK = 256
 
 
 class GrowingMatrix:
@@ -65,7 +62,7 @@ class GrowingMatrix:
             room[first:k, a:b] = H[first:, a:b]
             room[a : min(b, first), first:k] = H[first:, a : min(b, first)].T
 
-        self._pool.map(stripe, _stripes(k), k * (k - first))
+        self._pool.map(stripe, pieces(SIZES.dense_task_rows, k), k * (k - first))
 
     def _move(self, first: int, dtype: np.dtype) -> None:
         """Copy the first rows and columns to an array with room for k and some more."""
@@ -77,13 +74,8 @@ class GrowingMatrix:
         def stripe(a: int, b: int) -> None:
             room[a:b, :first] = old[a:b, :first]
 
-        self._pool.map(stripe, _stripes(first), first * first)
+        self._pool.map(stripe, pieces(SIZES.dense_task_rows, first), first * first)
         self._room = room
-
-
-def _stripes(n: int) -> list[tuple[int, int]]:
-    """Divide n rows into tasks."""
-    return [(a, min(a + ROWS_PER_TASK, n)) for a in range(0, n, ROWS_PER_TASK)]
 
 
 class SharedHessian:

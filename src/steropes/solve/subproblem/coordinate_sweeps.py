@@ -7,12 +7,10 @@ from typing import Protocol
 import numpy as np
 
 from ...backends.cpu.descent.coordinate_descent import descend_alone, descend_panel, panel_room
+from ..work_sizes import SIZES
 from .low_rank_hessian_terms import LowRank
 
 __all__ = ["PanelSweeps", "SingleSweeps", "SweepMatrix", "own_terms"]
-
-# After this many coordinates, changes are propagated to all other slopes.
-PANEL_COORDINATES = 512
 
 
 def own_terms(Y: np.ndarray, low: LowRank, b: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,9 +54,9 @@ class PanelSweeps:
         shared, low = self.shared, self.low
         k, B = y.shape
         t = np.zeros(low.c.shape)
-        for a in range(0, k, PANEL_COORDINATES):
+        for a in range(0, k, SIZES.panel_coordinates):
             # Changes of a panel are propagated to all other coordinates at once.
-            b = min(a + PANEL_COORDINATES, k)
+            b = min(a + SIZES.panel_coordinates, k)
             delta = np.empty((b - a, B))
             if descend_panel(
                 shared.rows, shared.Y, shared.eliminated, a, s, y, h, l1, l2, self._U, t, low.c,

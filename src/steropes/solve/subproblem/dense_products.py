@@ -13,25 +13,15 @@ from ...backends.cpu.descent.single_precision_products import (
     side_by_side,
 )
 from ...backends.thread_pool import ThreadPool
+from ..work_sizes import SIZES, pieces
 
 __all__ = ["by_memory", "of_rows", "times", "transposed_times", "width"]
-
-# Each task processes this many rows of the matrix.
-ROWS_PER_TASK = 256
-# The columns are divided into at least this many parts.
-MIN_COLUMN_PARTS = 4
-# Sums over rows have this many parts, whatever the number of threads.
-PARTIAL_SUMS = 8
-# Up to this many vectors, BLAS spends more time on copying the matrix than it saves.
-MAX_VECTORS = 24
-# This many rows fit the cache together.
-CACHED_ROWS = 64
 
 
 def times(A: np.ndarray, z: np.ndarray, pool: ThreadPool) -> np.ndarray:
     """Compute A[:, :k] z of vectors z (k, B) of A's precision, (n, B) in double precision."""
     n, (k, B) = len(A), z.shape
-    stripes = [(a, min(a + ROWS_PER_TASK, n)) for a in range(0, n, ROWS_PER_TASK)]
+    stripes = pieces(SIZES.dense_task_rows, n)
     if by_memory(A, B):
         Q = width(B)
         Z, sums, kernel = side_by_side(z, Q), np.zeros((n, -(-B // Q), Q)), add_products[Q]
@@ -62,14 +52,14 @@ def transposed_times(
         if rows is None:
             return A[a:b, first:last].T @ z[a:b]
         total = np.zeros((k, B), A.dtype)
-        for i in range(a, b, CACHED_ROWS):
-            at = slice(i, min(i + CACHED_ROWS, b))
+        for i in range(a, b, SIZES.dense_cached_rows):
+            at = slice(i, min(i + SIZES.dense_cached_rows, b))
             total += A[rows[at], first:last].T @ z[at]
         return total
 
-    size = max(ROWS_PER_TASK, -(-n // PARTIAL_SUMS))
+    size = max(SIZES.dense_task_rows, -(-n // SIZES.dense_partial_sums))
     out = np.zeros((k, B))
-    for total in pool.map(part, [(a, min(a + size, n)) for a in range(0, n, size)], n * k):
+    for total in pool.map(part, pieces(size, n), n * k):
         out += total
     return out
 
@@ -86,7 +76,7 @@ def of_rows(
     first, last = columns
     k, (blocks, Q) = last - first, Z.shape[1:]
     sums, kernel = np.zeros((k, blocks, Q)), add_transposed_products[Q]
-    size = min(TILE, 64 * -(-k // (64 * MIN_COLUMN_PARTS)))
+    size = min(TILE, 64 * -(-k // (64 * SIZES.dense_column_parts)))
     whole = sums.reshape(k, blocks * Q)
 
     def stripe(i: int, j: int) -> None:
@@ -94,13 +84,13 @@ def of_rows(
         if take is not None:
             take(whole, i, j)
 
-    pool.map(stripe, [(i, min(i + size, k)) for i in range(0, k, size)], len(rows) * k)
+    pool.map(stripe, pieces(size, k), len(rows) * k)
     return whole
 
 
 def by_memory(A: np.ndarray, B: int) -> bool:
     """Return whether BLAS is slower than memory for B vectors."""
-    return A.dtype == np.float32 and 1 < B <= MAX_VECTORS
+    return A.dtype == np.float32 and 1 < B <= SIZES.max_dense_vectors
 
 
 def width(B: int) -> int:

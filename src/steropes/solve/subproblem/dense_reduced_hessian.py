@@ -8,10 +8,10 @@ from ...backends.cpu.descent.block_cholesky import matrix_squares, strong_pairs
 from ...backends.cpu.descent.slope_updates import add_updates, moved_rows
 from ...backends.reductions_of_tall_arrays import column_max, row_any
 from ...backends.thread_pool import ThreadPool
+from ..work_sizes import SIZES, pieces
 from . import dense_products
 from .coordinate_sweeps import PanelSweeps, SingleSweeps
 from .correlated_pairs import allocate_squares, collect_pairs
-from .dense_products import ROWS_PER_TASK
 from .low_rank_hessian_terms import LowRank
 from .reduced_hessian import ReducedHessian, Sweeps
 from .subproblem_constants import SubproblemPolicy
@@ -131,9 +131,7 @@ class DenseReducedHessian(ReducedHessian):
         def stripe(a: int, b: int) -> None:
             A[a:b] = self.between(at[a:b], at, dtype)
 
-        self.pool.map(
-            stripe, [(a, min(a + ROWS_PER_TASK, len(at))) for a in range(0, len(at), ROWS_PER_TASK)]
-        )
+        self.pool.map(stripe, pieces(SIZES.dense_task_rows, len(at)))
         inside = np.flatnonzero(self.eliminated[at])
         A[inside, inside] = 1.0
         return A
@@ -148,9 +146,7 @@ class DenseReducedHessian(ReducedHessian):
             out[a:b, :j] *= (1.0 / size[a:b, None]).astype(out.dtype)
             out[a:b, :j] *= (1.0 / size[:j]).astype(out.dtype)
 
-        self.pool.map(
-            stripe, [(a, min(a + ROWS_PER_TASK, len(at))) for a in range(0, len(at), ROWS_PER_TASK)]
-        )
+        self.pool.map(stripe, pieces(SIZES.dense_task_rows, len(at)))
 
     def between(self, rows: np.ndarray, columns: np.ndarray, dtype: np.dtype | type) -> np.ndarray:
         """See `MatrixEntries.between`."""
@@ -170,9 +166,7 @@ class DenseReducedHessian(ReducedHessian):
         def stripe(a: int, b: int) -> None:
             np.take(self.G[at[a:b]], at, axis=1, out=G[a:b])
 
-        self.pool.map(
-            stripe, [(a, min(a + ROWS_PER_TASK, len(at))) for a in range(0, len(at), ROWS_PER_TASK)]
-        )
+        self.pool.map(stripe, pieces(SIZES.dense_task_rows, len(at)))
         out = self._cut(at)
         out.G, out.rows = G, G
         return out
@@ -186,7 +180,7 @@ class DenseReducedHessian(ReducedHessian):
             count: int = strong_pairs(self.rows, self.Y, size, a, b, least, np.empty(b), *room)
             return count
 
-        stripes = [(a, min(a + ROWS_PER_TASK, self.k)) for a in range(known, self.k, ROWS_PER_TASK)]
+        stripes = pieces(SIZES.dense_task_rows, self.k, known)
         work = (self.k - known) * self.k // 2
         return collect_pairs(some, stripes, self.pool, work, self.policy.preconditioner)
 

@@ -10,6 +10,7 @@ from ....design_matrix.design_interfaces import DesignLike
 from ....likelihoods.cumulative import Evaluation, LaneRows, ShardLevels
 from ....likelihoods.curvature_kinds import GroupedCurvature
 from ...hessian import hessian
+from ...work_sizes import SIZES
 from ..working_set import WorkingColumns
 from .local_shard import Unbound, point_key
 from .shard_base import ShardBase
@@ -29,8 +30,6 @@ __all__ = ["LevelShard"]
 
 # Two points are kept: that of the steps and that of a Hessian.
 KEPT_POINTS = 2
-# Cross derivatives of this many thresholds are computed together.
-THRESHOLDS_AT_ONCE = 8
 
 
 class LevelShard(ShardBase):
@@ -167,8 +166,8 @@ class LevelShard(ShardBase):
     ) -> np.ndarray:
         """Compute −C X, (K, k)."""
         out = np.zeros((K, len(active.W)))
-        for k0 in range(0, own.K, THRESHOLDS_AT_ONCE):
-            k1 = min(k0 + THRESHOLDS_AT_ONCE, own.K)
+        for k0 in range(0, own.K, SIZES.thresholds_at_once):
+            k1 = min(k0 + SIZES.thresholds_at_once, own.K)
             wide = k0 + self.part.backend.lanes(k1 - k0)
             R = own.crossed(ev, self.part.n, k0, wide)
             out[k0:k1] = np.asarray(active.rows.rmatmul(R)).T[: k1 - k0]

@@ -12,14 +12,13 @@ import numpy as np
 from ....backends.cpu.descent.block_cholesky import factor_blocks, merge, solve_blocks
 from ....backends.reductions_of_tall_arrays import columns
 from ....backends.thread_pool import balanced_chunks
+from ...work_sizes import SIZES
 from ..reduced_hessian import SINGLE_ROUNDING, ReducedHessian
 
 __all__ = ["BlockPreconditioner", "ColumnBlocks"]
 
 # Unexplained shares of columns within blocks are at least this, so that equal ones are regular.
 MIN_UNEXPLAINED = 1e-4
-# This many groups of blocks are factored in parallel.
-PARALLEL_GROUPS = 8
 
 
 class ColumnBlocks:
@@ -114,7 +113,7 @@ class BlockPreconditioner:
             )  # fmt: skip
 
         work = np.concatenate([[0], np.cumsum((there.astype(float) ** 3).sum(axis=1))])
-        shared.pool.map(factor, balanced_chunks(work, PARALLEL_GROUPS), int(work[-1]))
+        shared.pool.map(factor, balanced_chunks(work, SIZES.block_groups), int(work[-1]))
         self._some = np.arange(support.shape[1])
         self._own = self._whole = support, diagonal, places
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
+from ...work_sizes import SIZES
 from ..subproblem_constants import PreconditionerPolicy
 from .tiled_cholesky import Cholesky
 
 __all__ = ["InactiveColumns", "InactiveColumnsCache"]
 
-# This many columns of L⁻¹ are computed together and begin at the same row.
-COLUMNS_TOGETHER = 64
 
 Block = tuple[int, np.ndarray]  # Columns as their first row and the rows from there on.
 
@@ -38,9 +37,9 @@ class InactiveColumns:
     def __init__(self, starts: np.ndarray, V: np.ndarray, L: np.ndarray) -> None:
         m = L.shape[1]
         self.blocks: list[Block] = []
-        for i in range(0, len(starts), COLUMNS_TOGETHER):
-            first = int(starts[i : i + COLUMNS_TOGETHER].min())
-            Q = V[len(V) - (m - first) :, i : i + COLUMNS_TOGETHER]
+        for i in range(0, len(starts), SIZES.inverse_columns):
+            first = int(starts[i : i + SIZES.inverse_columns].min())
+            Q = V[len(V) - (m - first) :, i : i + SIZES.inverse_columns]
             # Repeated, because one pass is inaccurate for nearly dependent columns.
             for _ in range(2):
                 for start, P in self.blocks:

@@ -6,16 +6,10 @@ import numpy as np
 from scipy import linalg
 
 from ....backends.thread_pool import ThreadPool
+from ...work_sizes import SIZES, pieces
 from .. import dense_products
 
 __all__ = ["Cholesky"]
-
-# A tile has this many columns.
-TILE_COLUMNS = 256
-# This many parts of a panel are processed in parallel.
-PARALLEL_STRIPES = 8
-# Each task solves for this many vectors.
-VECTORS_PER_TASK = 64
 
 
 class Cholesky:
@@ -36,7 +30,7 @@ class Cholesky:
         self.L = A
         self.m = A.shape[1]
         self.pool = pool
-        self.tiles = [(a, min(a + TILE_COLUMNS, self.m)) for a in range(0, self.m, TILE_COLUMNS)]
+        self.tiles = pieces(SIZES.tile_columns, self.m)
         self.inverses: list[np.ndarray] = []  # Inverses of the diagonal tiles.
         for a, b in self.tiles:
             self._tile(a, b)
@@ -113,28 +107,25 @@ class Cholesky:
         The work decreases with the position of the rows.
         """
         L, m = self.L, self.m
-        first = int(at.min()) // TILE_COLUMNS * TILE_COLUMNS
+        first = int(at.min()) // SIZES.tile_columns * SIZES.tile_columns
         E = np.zeros((m - first, len(at)), L.dtype)
         E[at - first, np.arange(len(at))] = 1.0
 
         def some(i: int, j: int) -> None:
             """Solve with the factor's tiles for some right-hand sides."""
             Z = E[:, i:j]
-            start = int(at[i:j].min()) // TILE_COLUMNS * TILE_COLUMNS
+            start = int(at[i:j].min()) // SIZES.tile_columns * SIZES.tile_columns
             for (a, b), inverse in zip(self.tiles, self.inverses, strict=True):
                 if a > start:
                     Z[a - first : b - first] -= L[a:b, start:a] @ Z[start - first : a - first]
                 if a >= start:
                     Z[a - first : b - first] = inverse @ Z[a - first : b - first]
 
-        self.pool.map(
-            some,
-            [(i, min(i + VECTORS_PER_TASK, len(at))) for i in range(0, len(at), VECTORS_PER_TASK)],
-        )
+        self.pool.map(some, pieces(SIZES.tile_task_vectors, len(at)))
         return first, E
 
 
 def _stripes(a: int, n: int) -> list[tuple[int, int]]:
     """Divide rows a … n into tasks."""
-    size = max(TILE_COLUMNS, -(-(n - a) // PARALLEL_STRIPES))
-    return [(i, min(i + size, n)) for i in range(a, n, size)]
+    size = max(SIZES.tile_columns, -(-(n - a) // SIZES.tile_stripes))
+    return pieces(size, n, a)
