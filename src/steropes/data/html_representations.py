@@ -7,12 +7,14 @@ import html
 from collections.abc import Mapping, Sized
 from typing import Any
 
-__all__ = ["FieldsInHtml", "TextInHtml", "facts_html"]
+__all__ = ["SHOWN_ROWS", "FieldsInHtml", "TextInHtml", "facts_html"]
 
 # A value whose text is longer (in characters) is abbreviated.
 MAX_WIDTH = 120
 # Collections with more entries are described by their size.
 MAX_LISTED = 12
+# Displays of results have at most this many rows of a table.
+SHOWN_ROWS = 20
 
 
 def facts_html(title: str, facts: Mapping[str, object]) -> str:

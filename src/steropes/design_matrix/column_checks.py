@@ -6,12 +6,10 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from ..data.vector_checks import LARGEST_SQUARABLE
 from ..errors import DataError
 
-__all__ = ["LARGEST", "column_word", "refuse_empty", "refuse_extreme", "refuse_twice"]
-
-# The largest size of a column, and the inverse of the smallest, so that squares are finite.
-LARGEST = 1e152
+__all__ = ["column_word", "refuse_empty", "refuse_extreme", "refuse_twice"]
 
 
 def column_word(names: Sequence[str] | None, j: int) -> str:
@@ -40,7 +38,7 @@ def refuse_twice(names: Sequence[Hashable]) -> None:
 
 def refuse_extreme(scale: np.ndarray, names: Sequence[str] | None) -> None:
     """Raise if a column's unit makes variances of coefficients overflow or underflow."""
-    bad = ~((scale >= 1 / LARGEST) & (scale <= LARGEST))
+    bad = ~((scale >= 1 / LARGEST_SQUARABLE) & (scale <= LARGEST_SQUARABLE))
     if bad.any():
         j = int(bad.argmax())
         raise DataError(

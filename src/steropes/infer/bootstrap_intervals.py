@@ -12,13 +12,12 @@ import pandas as pd
 from scipy import stats
 
 from ..data import check_level
+from ..data.html_representations import SHOWN_ROWS
 from ..data.plottable_result_tables import ResultTable, present_coefficients
 from ..errors import DataError
 
 __all__ = ["Bootstrap", "BootstrapMethod", "standard_deviations"]
 
-# At most this many coefficients are displayed.
-MAX_ROWS = 20
 
 BootstrapMethod = Literal["percentile", "basic", "bca"]
 
@@ -92,8 +91,8 @@ class Bootstrap:
         """Show the standard errors and percentile intervals as HTML, of the first coefficients."""
         table = pd.concat([self.se.rename("se"), self.confint()], axis=1)
         table.insert(0, "estimate", self.estimate)
-        shown = table.iloc[:MAX_ROWS].to_html(border=0, float_format="{:.4g}".format)
-        rest = f"<p>{len(table) - MAX_ROWS} more in confint().</p>" * (len(table) > MAX_ROWS)
+        shown = table.iloc[:SHOWN_ROWS].to_html(border=0, float_format="{:.4g}".format)
+        rest = f"<p>{len(table) - SHOWN_ROWS} more in confint().</p>" * (len(table) > SHOWN_ROWS)
         return f"<p><b>{html.escape(repr(self)[1:-1])}</b></p>{shown}{rest}"
 
     @property

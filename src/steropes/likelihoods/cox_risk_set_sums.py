@@ -16,12 +16,12 @@ from .likelihood_interface import Likelihood
 from .risk_set_row_order import RiskSetLines
 from .risk_sets import RiskSets, sort_survival
 
-__all__ = ["CoxShares", "Ties", "WeightsOfShares"]
+__all__ = ["MAX_UNSHIFTED_PREDICTOR", "CoxShares", "Ties", "WeightsOfShares"]
 
 Ties = Literal["efron", "breslow"]
 
 # The largest |η| for which exp(η) is summed without a shift.
-SAFE = 100.0
+MAX_UNSHIFTED_PREDICTOR = 100.0
 
 
 @dataclass
@@ -178,7 +178,7 @@ class CoxShares(Likelihood):
 
     def _safe(self, eta: Array) -> bool:
         """Return whether exp(η) neither overflows nor underflows, so that no shift is needed."""
-        return bool(self.backend.xp.abs(eta).max() < SAFE)
+        return bool(self.backend.xp.abs(eta).max() < MAX_UNSHIFTED_PREDICTOR)
 
     def sums(self, r: Array, weights: WeightsOfShares) -> tuple[Array, Array | None]:
         """Compute N and E, (m, B): sums of r over risk sets without tied events and over ties."""

@@ -14,6 +14,7 @@ from steropes.backends.blas_threads import single_threaded_blas
 from steropes.designs.controls.empirical_calibration import SystematicError
 from steropes.designs.evidence.profile_interpolation import Profile
 from steropes.designs.evidence.quadrature import (
+    UNKNOWN,
     KnownLikelihood,
     Likelihood,
     likely_range,
@@ -27,9 +28,6 @@ __all__ = ["calibrate_profile", "fit_profile_error"]
 NODES = 24
 # Points at which a likelihood is evaluated.
 POINTS = 401
-# The largest change of the error's mean or sd, and the largest share of an averaged likelihood, by
-# profiles where they are unknown.
-UNKNOWN = 0.02
 # The first grid in which a likelihood is sought, and the largest sd of the error.
 WIDEST, LARGEST_SD = 40.0, 10.0
 

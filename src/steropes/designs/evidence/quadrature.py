@@ -13,6 +13,7 @@ from steropes.errors import DataError
 
 __all__ = [
     "HEAVY_DF",
+    "UNKNOWN",
     "KnownLikelihood",
     "Likelihood",
     "averaged_likelihood",
@@ -26,6 +27,10 @@ __all__ = [
 ]
 
 NOTHING = -300.0  # Log-densities are truncated here; smaller ones are negligible and slow.
+# Results may depend this much, and no more, on profiles beyond their ends, where these are unknown:
+# a change of a mean or standard deviation as a share of the standard deviation, or a difference of
+# probabilities. It is about the error of the quadrature.
+UNKNOWN = 0.02
 NEGLIGIBLE = 30.0  # A log-density this far below its maximum contributes nothing to an integral.
 GROWTH = 1.08  # The ratio of successive steps in the tails of the grid of means.
 WIDE = 8.0  # The first grid of effects extends to this many prior standard deviations.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.designs.evidence.profile_interpolation import Profile
 from steropes.designs.evidence.quadrature import (
+    UNKNOWN,
     KnownLikelihood,
     Likelihood,
     averaged_likelihood,
@@ -28,10 +29,6 @@ from steropes.designs.values.plottable_effect_tables import DrawnEffect
 from steropes.errors import DataError
 
 __all__ = ["RandomEffects", "effects_posterior", "random_effects"]
-
-# The largest change of the results, as a share of the posterior standard deviation, by the unknown
-# likelihood beyond the ends of profiles: about the error of the quadrature.
-UNKNOWN = 0.02
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from steropes.data.diagnostic_limits import LEAST_CONTROLS
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.evidence.quadrature import (
     HEAVY_DF,
+    UNKNOWN,
     KnownLikelihood,
     Likelihood,
     effects_grid,
@@ -38,9 +39,6 @@ __all__ = ["BiasDistribution", "CorrectedEffect", "correct_bias", "fit_bias"]
 POINTS, TABLE = 401, 501
 # Parts of the posterior with less than this share of the largest do not count.
 NEGLIGIBLE = 1e-10
-# A probability that depends by more on profiles beyond their ends is not told. The one that is told
-# lies between the two of zero and of constant profiles there, and so has at most half this error.
-UNKNOWN = 0.02
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from ...data.html_representations import SHOWN_ROWS
 from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
 from ...infer.hazard_with_variance import HazardWithVariance
@@ -20,9 +21,6 @@ from .counterfactual_groups import PeopleToAverage
 
 __all__ = ["StandardizedIncidence", "StandardizedSurvival", "standardize", "standardize_incidence"]
 
-# Number of rows of each table that are printed.
-MAX_ROWS = 20
-
 
 class StandardizedTables:
     """Tables of averages, which are printed one below the other; some may be None."""
@@ -30,7 +28,8 @@ class StandardizedTables:
     def __repr__(self) -> str:
         """Print the tables one below the other."""
         parts = (
-            f"{title}\n{t.to_string(max_rows=MAX_ROWS, index=False)}" for title, t in self._tables()
+            f"{title}\n{t.to_string(max_rows=SHOWN_ROWS, index=False)}"
+            for title, t in self._tables()
         )
         return "\n\n".join(parts)
 
@@ -44,7 +43,7 @@ class StandardizedTables:
     def _repr_html_(self) -> str:
         """Format the tables as HTML for notebooks."""
         return "".join(
-            f"<p><b>{title}</b></p>{table.to_html(max_rows=MAX_ROWS, index=False, border=0)}"
+            f"<p><b>{title}</b></p>{table.to_html(max_rows=SHOWN_ROWS, index=False, border=0)}"
             for title, table in self._tables()
         )
 

@@ -15,6 +15,7 @@ import pandas as pd
 from sklearn import get_config
 from sklearn.utils import estimator_html_repr
 
+from ...data.html_representations import SHOWN_ROWS
 from ...errors import DataError
 from ...priors import Prior
 from .covariances import why_no_covariance
@@ -23,8 +24,6 @@ from .wald_tables import wald_summary
 
 __all__ = ["fit_html", "fit_mimebundle", "fit_text"]
 
-# At most this many coefficients are displayed.
-MAX_ROWS = 20
 # A setting of the prior whose text is longer (in characters) is abbreviated.
 MAX_SETTING_WIDTH = 60
 # Standard errors are computed for a display only up to this number of coefficients.
@@ -134,15 +133,15 @@ def _displayed_coefficients(model: FittedModel) -> tuple[pd.DataFrame, str]:
             note = "No standard errors: see summary()."
     if model._has_sparse_prior():
         note, table.columns.name = why_no_covariance(model.prior_), None
-    if len(table) <= MAX_ROWS:
+    if len(table) <= SHOWN_ROWS:
         return table, note
-    largest = np.argsort(-np.abs(coef), kind="stable")[:MAX_ROWS]
+    largest = np.argsort(-np.abs(coef), kind="stable")[:SHOWN_ROWS]
     free = np.flatnonzero(np.array(names) == "intercept")
     shown = np.union1d(largest[coef[largest] != 0], free)
     rest, nonzero = len(table) - len(shown), int(np.count_nonzero(np.delete(coef, free)))
     if nonzero == 0:
         text = "All coefficients are zero."
-    elif nonzero <= MAX_ROWS:
+    elif nonzero <= SHOWN_ROWS:
         text = f"All that are not zero; the other {rest:,} are in summary()."
     else:
         text = f"The largest coefficients; {rest:,} more are in summary()."

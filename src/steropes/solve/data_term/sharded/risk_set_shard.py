@@ -9,6 +9,7 @@ import numpy as np
 
 from ....backends.backend_interface import Array
 from ....design_matrix.design_interfaces import DesignLike, PieceLike
+from ....likelihoods.cox_risk_set_sums import MAX_UNSHIFTED_PREDICTOR
 from ....likelihoods.curvature_kinds import GroupedCurvature
 from ....likelihoods.shard_risk_sets import Hazards, ShardRiskSets, ShardWeights
 from ...hessian import hessian
@@ -16,7 +17,6 @@ from ..working_set import WorkingColumns
 from .local_shard import Unbound, point_key
 from .shard_base import ShardBase
 from .shard_messages import (
-    MAX_UNSHIFTED_PREDICTOR,
     Ask,
     At,
     Gradients,

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from ....backends.backend_interface import Backend
+from ....likelihoods.cox_risk_set_sums import MAX_UNSHIFTED_PREDICTOR
 from ....likelihoods.likelihood_interface import Bound, Likelihood
 from ....likelihoods.sharded_partial_likelihood import RiskHessian, ShardedPartialLikelihood
 from ..data_term_interfaces import Accuracy, CurvatureAt
 from ..working_set import WorkingSet
 from .shard_messages import (
-    MAX_UNSHIFTED_PREDICTOR,
     Answer,
     At,
     ContextShards,

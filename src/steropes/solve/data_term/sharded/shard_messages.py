@@ -244,9 +244,6 @@ Ask = (
     | Relative | LeftOut | Span
 )  # fmt: skip
 
-# exp(η) is summed without a shift up to this |η|.
-MAX_UNSHIFTED_PREDICTOR = 100.0
-
 
 @dataclass(frozen=True)
 class Request:
