@@ -14,7 +14,8 @@ from tests.studies.release_attacker import Unknowns
 from tests.studies.strategus.small_modules import PREDICTION_DESIGN
 
 from steropes.designs.prediction_measures.prediction_performance import GENDERS, age_group
-from steropes.studies.prediction.prediction_models import PredictionResult, performance_tables
+from steropes.studies.prediction.evaluated_predictions import performance_tables
+from steropes.studies.prediction.prediction_models import PredictionResult
 from steropes.studies.prediction.prediction_population import TEST as TESTED
 from steropes.studies.prediction.prediction_population import Population, divided
 from steropes.studies.release.prediction_people import rules_of_entries
@@ -82,9 +83,11 @@ def random_prediction(rng):
                     f"{name}covariate_st_dev": has[own].std()}  # fmt: skip
         if row["covariate_count"]:
             rows.append(row)
+    none = pd.Series(dtype=float)
     return PredictionResult(
-        made, 0.1, -2.0, True, 1, population.attrition, covariates=pd.DataFrame(rows),
-        **performance_tables(parts, population),
+        most_entries=1, attrition=population.attrition, covariates=pd.DataFrame(rows),
+        **performance_tables(parts, population), design=made, variance=0.1, intercept=-2.0,
+        converged=True, coefficients=none, scales=none,
     )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from tests.studies.strategus.small_modules import PREDICTION_DESIGN
 
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.disclosive_digit_rounding import log_unit
-from steropes.studies.prediction.prediction_models import PredictionResult, performance_tables
+from steropes.studies.prediction.evaluated_predictions import performance_tables
+from steropes.studies.prediction.prediction_models import PredictionResult
 from steropes.studies.prediction.prediction_population import TEST, Population, divided
 from steropes.studies.release.prediction_release import released_result
 from steropes.studies.strategus.prediction_result_tables import prediction_tables
@@ -90,9 +91,12 @@ def result(cases, n=1000, spread=1.0, seed=1, entries=1, **split):
         row[f"{name}covariate_mean"] = covariate[own].mean()
         row[f"{name}covariate_st_dev"] = covariate[own].std()
     intercept = float(np.log(risk[0] / (1 - risk[0])) - score[0])
+    none = pd.Series(dtype=float)
     return PredictionResult(
-        made, 0.1, intercept, True, entries, steps, covariates=pd.DataFrame([row]), **tables
-    )
+        most_entries=entries, attrition=steps, covariates=pd.DataFrame([row]), **tables,
+        design=made, variance=0.1, intercept=intercept, converged=True, coefficients=none,
+        scales=none,
+    )  # fmt: skip
 
 
 def statistics(tables):

@@ -35,6 +35,14 @@ Results = Annotated[
         "meta-analyses of EvidenceSynthesisModule. Repeatable."
     ),
 ]
+Models = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder or zip file with the prediction models that the specification validates, such "
+        "as a copy of the study's repository.",
+        show_default=False,
+    ),
+]
 ObservedUntil = Annotated[
     str | None,
     typer.Option(
@@ -53,6 +61,7 @@ def strategus(
     ),
     check: Check = False,
     results: Results = None,
+    models: Models = None,
     database_id: Annotated[
         str | None, typer.Option(help="Name of the database in the results.", show_default=False)
     ] = None,
@@ -81,7 +90,7 @@ def strategus(
             raise DataError(
                 "--observed-until needs a run on a database: leave out --check and --results"
             )
-    plan = read_specification_plan(spec)
+    plan = read_specification_plan(spec, models=models)
     if check:
         _check(plan, database, schema, quiet)
     if results:

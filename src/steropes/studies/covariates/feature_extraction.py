@@ -7,7 +7,7 @@ people.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -27,9 +27,14 @@ from steropes.designs.settings.validated_types import (
 from steropes.designs.values.dates_and_ages import as_days
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, whole_numbers
+from steropes.studies.covariates.cohort_covariates import (
+    CohortCovariate,
+    collect_cohort_covariates,
+    named_covariates,
+)
 from steropes.studies.covariates.concept_selection import ConceptSelection, place_selection
 from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES, DEFAULT, Analysis
-from steropes.studies.covariates.covariate_names import CUSTOM, covariate_table
+from steropes.studies.covariates.covariate_names import CUSTOM
 from steropes.studies.covariates.covariate_sql import Statements
 from steropes.studies.covariates.sparse_covariate_columns import Columns
 from steropes.studies.covariates.vocabulary_checks import check_vocabulary
@@ -201,6 +206,7 @@ def extract_features(
     *,
     cohorts: CohortTable | None = None,
     as_covariates: Iterable[int] = (),
+    of_cohorts: Sequence[CohortCovariate] = (),
 ) -> Features:
     """Extract the covariates of people at their index dates.
 
@@ -218,6 +224,8 @@ def extract_features(
     as_covariates : iterable of int
         Ids of the cohorts to use: the covariate is 1 for people who are in the cohort on any day of
         the long window. Its id is the cohort's id times 1000 plus 999.
+    of_cohorts : sequence of CohortCovariate
+        Covariates of cohorts with windows and ids of their own.
 
     Returns
     -------
@@ -281,9 +289,15 @@ def extract_features(
             work.run(EMPTY)
             _collect_cohorts(work, cohorts, custom, rules)
             columns.add(work.stream(SORTED))
+        if of_cohorts:
+            if cohorts is None:
+                raise DataError("covariates of cohorts need the cohorts themselves")
+            work.run(EMPTY)
+            collect_cohort_covariates(db, work, of_cohorts, cohorts)
+            columns.add(work.stream(SORTED))
         notes = distinct((*absent, *family.notes, *missing_links, *_irregular(db, work, rules)))
     ids, indptr, rows, values = columns.concatenate()
-    table = covariate_table(db, ids, cohorts, units)
+    table = named_covariates(db, ids, of_cohorts, cohorts, units)
     described = with_statistics(table, indptr, values)
     return Features(len(entries), indptr, rows, values, described, unusable, notes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -13,19 +14,41 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import WITH_PERSON, observation_periods
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.strategus_plans.prediction_plan import PredictionDesign
 from steropes.studies.strategus_plans.prediction_settings import (
     DataRestriction,
     PopulationSettings,
     SplitSettings,
 )
 
-__all__ = ["TEST", "UNUSED", "Population", "divided", "outside_training", "population"]
+__all__ = [
+    "FEWEST_OUTCOMES", "TEST", "UNUSED", "Population", "PopulationDesign", "divided",
+    "outside_training", "population",
+]  # fmt: skip
 
 ENTRIES = "prediction_entries"
 TEST, UNUSED = -1, 0  # Divisions of people who are in no fold.
 # R's package fits no model with fewer outcomes: in the population, and in each fold.
 FEWEST_OUTCOMES, FEWEST_IN_FOLD = 10, 5
+
+
+class PopulationDesign(Protocol):
+    """The settings that select a population."""
+
+    @property
+    def target(self) -> int:
+        """The cohort whose outcomes are predicted."""
+
+    @property
+    def outcome(self) -> int:
+        """The cohort of outcomes."""
+
+    @property
+    def restriction(self) -> DataRestriction:
+        """Entries of the target that are read."""
+
+    @property
+    def population(self) -> PopulationSettings:
+        """Entries that belong to the population, and their time at risk."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -49,7 +72,7 @@ class Population:
     attrition: pd.DataFrame
 
 
-def population(db: OmopDatabase, design: PredictionDesign, cohorts: CohortTable) -> Population:
+def population(db: OmopDatabase, design: PopulationDesign, cohorts: CohortTable) -> Population:
     """Select the entries of a design by the rules of PatientLevelPrediction, in its order."""
     settings = design.population
     with db.workspace() as work:
@@ -130,7 +153,7 @@ def outside_training(n: int, split: SplitSettings) -> tuple[int, int]:
     return int(n * split.test), round(n * (1 - split.train - split.test))
 
 
-def _entries_sql(db: OmopDatabase, design: PredictionDesign) -> str:
+def _entries_sql(db: OmopDatabase, design: PopulationDesign) -> str:
     """Return SQL for the entries of the target, with days relative to their start."""
     limits: DataRestriction = design.restriction
     source = (

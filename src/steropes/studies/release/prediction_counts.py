@@ -17,8 +17,8 @@ from steropes.studies.disclosure.complementary_suppression import (
     withheld_counts,
 )
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.prediction.prediction_models import PredictionResult
-from steropes.studies.release.prediction_people import CV, TEST, TRAIN, EvaluatedPeople
+from steropes.studies.prediction.evaluated_predictions import TEST, EvaluatedPredictions
+from steropes.studies.release.prediction_people import EvaluatedPeople, first_evaluation
 
 __all__ = ["ANALYSIS_IDS", "CASES", "GROUPS", "PEOPLE", "PredictionCounts", "prediction_counts"]
 
@@ -65,7 +65,7 @@ class _Cells:
 
 
 def prediction_counts(
-    result: PredictionResult,
+    result: EvaluatedPredictions,
     parts: Mapping[str, EvaluatedPeople],
     rules: DisclosureRules,
     rare: bool,
@@ -85,13 +85,16 @@ def prediction_counts(
     cells, last = _Cells(), result.attrition.iloc[-1]
     n, cases = int(last["target_count"]), int(last["outcomes"])
     whole = cells.add([n, n - cases, cases])
-    # Held-out risks are those of the people of training.
-    own = {name: parts[name] for name in (TRAIN, TEST) if name in parts}
+    # All evaluations other than the test have the people of the first one.
+    first = first_evaluation(result)
+    own = {name: parts[name] for name in (first, TEST) if name in parts}
     sizes = {name: cells.add([p.people, p.cases]) for name, p in own.items()}
     for k, of in enumerate((whole[0], whole[2])):
         cells.add_up(np.array([at[k] for at in sizes.values()]), of)
     demographics = _of_groups(cells, result.demographics, sizes, ["age_group", "gen_group"])
-    calibration = _of_groups(cells, result.calibration, sizes, [])
+    calibration = _of_groups(
+        cells, result.calibration.assign(stratum=_strata(result)), sizes, ["stratum"]
+    )
     covariates = _of_covariates(cells, result, whole, demographics)
     shown = pd.Series(cells.exact).map(rules.coarse).to_numpy(float)
     absent = np.zeros(len(shown), bool)
@@ -123,24 +126,36 @@ def _of_groups(
     """
     if table.empty:
         return np.zeros((2, 0), dtype=np.int64)
-    of = table["evaluation"].where(table["evaluation"] == TEST, TRAIN)
-    same = (
-        [of, *(table[key] for key in keys)] if keys else [pd.Series(range(len(table)), table.index)]
-    )
+    training = next(iter(sizes))
+    of = table["evaluation"].where(table["evaluation"] == TEST, training)
+    same = [of, *(table[key] for key in keys)]
     number = table.groupby(same, sort=False, dropna=False).ngroup().to_numpy()
     _, first = np.unique(number, return_index=True)
     evaluation = table["evaluation"].iloc[first]
     found = []
     for k, name in enumerate((PEOPLE, CASES)):
         at = cells.add(table[name].iloc[first], fewest=int(k == 0))
-        totals = [sizes[TEST if e == TEST else TRAIN][k] for e in evaluation]
+        totals = [sizes[TEST if e == TEST else training][k] for e in evaluation]
         cells.add_up(at, totals, evaluation.factorize()[0])
         found.append(at[number])
     return np.array(found)
 
 
+def _strata(result: EvaluatedPredictions) -> list[object]:
+    """Return a key of each stratum of risks: evaluations in the same order share their strata."""
+    found: dict[str, list[object]] = {}
+    counts: dict[str, NDArray] = {}
+    for of, table in result.calibration.groupby("evaluation", sort=False):
+        name, n = str(of), table[[PEOPLE, CASES]].to_numpy()
+        like = result.order_of(name)
+        same = like in counts and np.array_equal(counts[like], n)
+        counts[name] = n
+        found[name] = found[like] if same else [(name, k) for k in range(len(table))]
+    return [key for keys in found.values() for key in keys]
+
+
 def _of_covariates(
-    cells: _Cells, result: PredictionResult, whole: NDArray, groups: NDArray
+    cells: _Cells, result: EvaluatedPredictions, whole: NDArray, groups: NDArray
 ) -> NDArray:
     """Add the people with each binary covariate; return positions by `GROUPS`.
 
@@ -155,7 +170,7 @@ def _of_covariates(
     for own, of in zip(at, whole, strict=True):
         cells.add_up(own, of, ids % ANALYSIS_IDS)
     by_group = result.demographics
-    first = (by_group["evaluation"] != CV).to_numpy()
+    first = by_group["evaluation"].isin([first_evaluation(result), TEST]).to_numpy()
     for column, analysis, names in (
         ("gen_group", GENDER, {g: GENDERS.get(g) for g in ids // ANALYSIS_IDS}),
         ("age_group", AGE_GROUP, {k: age_group(5 * k) for k in ids // ANALYSIS_IDS}),

@@ -14,7 +14,12 @@ from steropes.designs.prediction_measures.prediction_thresholds import classific
 from steropes.studies.disclosure.disclosive_digit_rounding import significant, to_unit
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.sums_over_people import released_means
-from steropes.studies.prediction.prediction_models import PredictionResult, standardized
+from steropes.studies.prediction.evaluated_predictions import (
+    TRAIN,
+    EvaluatedPredictions,
+    standardized,
+)
+from steropes.studies.prediction.prediction_models import PredictionResult
 from steropes.studies.release.prediction_counts import (
     CASES,
     GROUPS,
@@ -23,9 +28,9 @@ from steropes.studies.release.prediction_counts import (
 )
 from steropes.studies.release.prediction_people import (
     COUNTED,
-    TRAIN,
     EvaluatedPeople,
     evaluated_people,
+    first_evaluation,
     has_rare_outcomes,
     rules_of_entries,
 )
@@ -48,7 +53,9 @@ FINEST = 1e-4  # Released statistics are rounded to it, so that zero is not a ro
 Tables = dict[str, pd.DataFrame]
 
 
-def released_result(result: PredictionResult, rules: DisclosureRules, rare: bool = False) -> Tables:
+def released_result(
+    result: EvaluatedPredictions, rules: DisclosureRules, rare: bool = False
+) -> Tables:
     """Return the tables of a model's results for release.
 
     The people of all tables overlap. Counts are therefore rounded as `DisclosureRules.coarse` does,
@@ -73,8 +80,9 @@ def released_result(result: PredictionResult, rules: DisclosureRules, rare: bool
 
     Parameters
     ----------
-    result : PredictionResult
-        Exact results.
+    result : EvaluatedPredictions
+        Exact results. Risks of models of other databases are not moved; those that are recalibrated
+        here are.
     rare : bool, default False
         Whether another design has few people with this outcome in a part of the same target.
     """
@@ -92,16 +100,18 @@ def released_result(result: PredictionResult, rules: DisclosureRules, rare: bool
     rare = rare or has_rare_outcomes(result, rules)
     rules = rules_of_entries(result, rules)
     parts = evaluated_people(result, rules)
-    risks = _Risks(parts, parts[TRAIN].shift, rules, rare)
+    moves = {name: result.shifted_by(name) for name in parts}
+    shifts = {name: 0.0 if of is None else parts[of].shift for name, of in moves.items()}
+    risks = _Risks(parts, shifts, rules, rare)
     counts = prediction_counts(result, parts, rules, rare)
     calibration = _calibration(result.calibration, counts.calibration, risks)
     return {
         "plp_attrition": _attrition(result.attrition, rules, rare),
-        "plp_evaluation_statistics": _statistics(result.statistics, calibration, risks),
+        "plp_evaluation_statistics": _statistics(result, calibration, risks),
         "plp_threshold_summary": _thresholds(result.thresholds, risks),
         "plp_calibration_summary": calibration,
         "plp_prediction_distribution": _distribution(result.distribution, risks),
-        "plp_demographic_summary": _demographics(result.demographics, counts.demographics, risks),
+        "plp_demographic_summary": _demographics(result, counts.demographics, risks),
         "plp_covariate_summary": _covariates(result.covariates, counts.covariates, rare, rules),
     }
 
@@ -127,30 +137,35 @@ def _attrition(table: pd.DataFrame, rules: DisclosureRules, rare: bool) -> pd.Da
     return found.assign(outcomes=math.nan if rare else outcomes)
 
 
-def _statistics(table: pd.DataFrame, calibration: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
+def _statistics(
+    result: EvaluatedPredictions, calibration: pd.DataFrame, risks: _Risks
+) -> pd.DataFrame:
     """Release statistics; with few people with or without the outcome only their counts."""
     found = []
-    for name, part in table.groupby("evaluation", sort=False):
-        value = part.set_index("metric")["value"]
-        of = risks.parts[str(name)]
+    for key, part in result.statistics.groupby("evaluation", sort=False):
+        name, value = str(key), part.set_index("metric")["value"]
+        of = risks.parts[name]
         shown = dict.fromkeys(value.index, math.nan)
         shown["populationSize"] = float(of.shown_people)
         if of.few:
             shown["outcomeCount"] = float(risks.rules.coarse(of.cases))
         elif not risks.rare:
             strata = calibration[calibration["evaluation"] == name]
-            shown |= _measures(value, of, strata, risks, name == TRAIN)
+            sums = result.sums_to_outcomes(name)
+            shown |= _measures(value, of, strata, risks, risks.shifts[name], sums)
             shown["outcomeCount"] = float(of.shown_cases)
         found.append(part.assign(value=part["metric"].map(shown)))
     return pd.concat(found)
 
 
 def _measures(
-    value: pd.Series, part: EvaluatedPeople, strata: pd.DataFrame, risks: _Risks, trained: bool
-) -> dict[str, float]:
+    value: pd.Series, part: EvaluatedPeople, strata: pd.DataFrame, risks: _Risks, shift: float,
+    sums: bool,
+) -> dict[str, float]:  # fmt: skip
     """Compute and round the measures of shifted risks and released numbers with the outcome.
 
-    In training data the mean risk is the share with the outcome, which follows from these numbers.
+    Where risks sum to the number with the outcome, their mean is the share with the outcome, which
+    follows from these numbers.
     """
     exact = {str(k): float(x) for k, x in value.items() if k not in COUNTED}
     if not exact:
@@ -161,15 +176,15 @@ def _measures(
     for name in PRECISION:
         found[name] = to_unit(significant(_moved(exact[name], part.shift)), FINEST)
     share = part.shown_cases / max(part.shown_people, 1)
-    mean = _moved(exact["calibrationInLarge mean prediction"], risks.shift)
-    mean = share if trained else risks.rules.stepped(mean, part.people)
+    mean = _moved(exact["calibrationInLarge mean prediction"], shift)
+    mean = share if sums else risks.rules.stepped(mean, part.people)
     found["calibrationInLarge mean prediction"] = significant(mean)
     found["calibrationInLarge observed risk"] = significant(share)
     found["brier score"] = significant((1 - found["brier score scaled"]) * mean * (1 - mean))
     gradient = found["weak calibration gradient"]
     moves = {
-        "calibrationInLarge intercept": part.shift - risks.shift,
-        "weak calibration intercept": part.shift - gradient * risks.shift,
+        "calibrationInLarge intercept": part.shift - shift,
+        "weak calibration intercept": part.shift - gradient * shift,
     }
     for name, move in moves.items():
         found[name] = to_unit(significant(exact[name] + move), FINEST)
@@ -193,20 +208,28 @@ class _Risks:
     ----------
     parts : mapping of str to EvaluatedPeople
         The people of each evaluation.
-    shift : float
-        The number that is added to the log odds of all risks.
+    shifts : mapping of str to float
+        The number that is added to the log odds of the risks of each evaluation.
     rare : bool
         Whether all risks are withheld.
     """
 
     parts: Mapping[str, EvaluatedPeople]
-    shift: float
+    shifts: Mapping[str, float]
     rules: DisclosureRules
     rare: bool
 
-    def shown(self, risk: float) -> float:
-        """Release one risk that is no mean."""
-        return math.nan if self.rare else significant(_moved(risk, self.shift))
+    def shown(self, risks: pd.Series, evaluation: pd.Series) -> pd.Series:
+        """Release risks that are no means, of the evaluations of their rows."""
+        if self.rare:
+            return pd.Series(math.nan, risks.index, dtype=float)
+        return self.moved(risks, evaluation).map(significant)
+
+    def moved(self, risks: pd.Series, evaluation: pd.Series) -> pd.Series:
+        """Add the shifts of evaluations to risks."""
+        both = zip(risks, evaluation, strict=True)
+        moved = [_moved(x, self.shifts[str(name)]) for x, name in both]
+        return pd.Series(moved, risks.index, dtype=float)
 
     def summarised(self, table: pd.DataFrame, n: pd.Series) -> pd.DataFrame:
         """Release summaries of the risks of groups of people.
@@ -219,7 +242,7 @@ class _Risks:
         hidden = (n == 0) | self.rare
         found = table.copy()
         mean = table["average_predicted_probability"]
-        moved = mean.map(lambda x: _moved(x, self.shift))
+        moved = self.moved(mean, table["evaluation"])
         scale = (moved * (1 - moved) / (mean * (1 - mean))).where((mean > 0) & (mean < 1), 1.0)
         columns = {
             f"{name}_predicted_probability": share
@@ -228,7 +251,8 @@ class _Risks:
         }
         for column, share in columns.items():
             beyond = np.minimum(share, 1 - share) * n
-            found[column] = table[column].map(self.shown).mask(beyond < self.rules.least)
+            shown = self.shown(table[column], table["evaluation"])
+            found[column] = shown.mask(beyond < self.rules.least)
         spread = (table["st_dev_predicted_probability"] * scale).map(significant)
         of = [self.parts[str(name)].people for name in table["evaluation"]]
         means = [self.rules.stepped(x, k) for x, k in zip(moved, of, strict=True)]
@@ -262,7 +286,7 @@ def _thresholds(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
             for kind in ("true", "false")
         )
         released = classification_measures(
-            kept["prediction_threshold"].map(risks.shown).to_numpy(dtype=float),
+            risks.shown(kept["prediction_threshold"], kept["evaluation"]).to_numpy(dtype=float),
             np.minimum(true, all_cases),
             np.minimum(false, all_others),
             all_cases,
@@ -311,18 +335,21 @@ def _distribution(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
     return risks.summarised(table, shown).assign(person_count=shown)
 
 
-def _demographics(table: pd.DataFrame, counts: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
+def _demographics(
+    result: EvaluatedPredictions, counts: pd.DataFrame, risks: _Risks
+) -> pd.DataFrame:
     """Release observed and predicted risks by age and gender.
 
     Age and gender are covariates, so that the risks of a group show how many people of the training
     data have the outcome, also in its folds and in other people. Groups of few people are left out,
     because a row shows that there are people.
     """
+    table = result.demographics
     if table.empty:
         return table
     rules, group = risks.rules, ["age_group", "gen_group"]
     found = risks.summarised(table, counts[PEOPLE])
-    trained = table[table["evaluation"] == TRAIN]
+    trained = table[table["evaluation"] == first_evaluation(result)]
     cases = trained["person_count_with_outcome"]
     few = cases.map(rules.small) | (trained[PEOPLE] - cases).map(rules.small)
     few |= ~counts.loc[trained.index, CASES].ge(0)
@@ -348,7 +375,7 @@ def _calibration(table: pd.DataFrame, counts: pd.DataFrame, risks: _Risks) -> pd
         person_count_at_risk=n,
         person_count_with_outcome=cases,
         observed_incidence=share.clip(upper=1.0),
-        prediction_threshold=table["prediction_threshold"].map(risks.shown),
+        prediction_threshold=risks.shown(table["prediction_threshold"], table["evaluation"]),
     )
 
 

@@ -18,6 +18,7 @@ from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.grids.sccs_grid import run_case_series_grid
+from steropes.studies.prediction.model_validation import validated_designs
 from steropes.studies.prediction.prediction_models import predicted_designs
 from steropes.studies.release.strategus_release import (
     released_baseline,
@@ -30,7 +31,8 @@ from steropes.studies.strategus.cohort_diagnostics_tables import diagnostics_tab
 from steropes.studies.strategus.dechallenge_rechallenge import challenge_counts
 from steropes.studies.strategus.incidence_rates import incidence_tables
 from steropes.studies.strategus.pathway_tables import pathway_tables
-from steropes.studies.strategus.prediction_result_tables import prediction_tables
+from steropes.studies.strategus.prediction_model_export import write_models
+from steropes.studies.strategus.prediction_result_tables import prediction_tables, validation_tables
 from steropes.studies.strategus.target_baseline import baseline_tables
 from steropes.studies.strategus.time_to_event import times_to_events
 from steropes.studies.strategus.treatment_pathways import target_pathways
@@ -42,6 +44,7 @@ from steropes.studies.strategus_plans.pathway_plan import PATHWAYS
 from steropes.studies.strategus_plans.prediction_plan import PREDICTION
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES
 from steropes.studies.strategus_plans.specification_plan import SpecificationPlan
+from steropes.studies.strategus_plans.validation_plan import VALIDATION
 
 __all__ = ["ModuleRuns"]
 
@@ -197,13 +200,35 @@ class ModuleRuns:
         plan, cohorts = self.plan.prediction, self.made.table
         if plan is None or cohorts is None:
             return None
-        for design in plan.designs:
-            for cohort in (design.target, design.outcome):
-                if cohort in self.made.refused:
-                    failed[f"{PREDICTION}, design {design.number}"] = self.made.refused[cohort]
+        named = {f"{PREDICTION}, design {d.number}": d.cohorts for d in plan.designs}
+        failed |= self._refused(named)
         plan = plan.without(self.made.refused)
         results = predicted_designs(self.db, plan, cohorts, failed, self.say)
         if not results:
             return None
+        write_models(self.folder / PREDICTION / "models", results, self.database_id)
         found = prediction_tables(results, self.plan.cohorts, database, self.rules)
         return {**found, "data_note": self._notes(plan.targets, cohorts)}
+
+    def validation(self, database: Tables, failed: dict[str, str]) -> Tables | None:
+        """Run PatientLevelPredictionValidationModule; failures are added to ``failed``."""
+        plan, cohorts = self.plan.validation, self.made.table
+        if plan is None or cohorts is None:
+            return None
+        named = {f"{VALIDATION}, validation {d.number}": d.cohorts for d in plan.designs}
+        failed |= self._refused(named)
+        plan = plan.without(self.made.refused)
+        results = validated_designs(self.db, plan, cohorts, failed, self.say)
+        if not results:
+            return None
+        found = validation_tables(results, self.plan.cohorts, database, self.rules)
+        return {**found, "data_note": self._notes(plan.targets, cohorts)}
+
+    def _refused(self, needed: Mapping[str, Iterable[int]]) -> dict[str, str]:
+        """Return the reasons of parts whose cohorts could not be made."""
+        return {
+            part: self.made.refused[cohort]
+            for part, cohorts in needed.items()
+            for cohort in sorted(cohorts)
+            if cohort in self.made.refused
+        }

@@ -19,12 +19,16 @@ import pandas as pd
 
 from steropes.designs.evidence.profile_interpolation import spline_slopes
 from steropes.studies.formatting.plain_text import csv_text
+from steropes.studies.strategus_plans.prediction_plan import PREDICTION
+from steropes.studies.strategus_plans.validation_plan import VALIDATION
 
 __all__ = ["FILE_PREFIXES", "module_files", "module_tables", "results_model"]
 
 # The prefix of tables that the names of a module's files lack. R's PatientLevelPrediction writes
 # and uploads ``performances.csv`` as the table ``plp_performances``.
-FILE_PREFIXES = {"PatientLevelPredictionModule": "plp_"}
+FILE_PREFIXES = {PREDICTION: "plp_", VALIDATION: "plp_"}
+# Modules that have the tables of another one.
+SAME_TABLES = {VALIDATION: PREDICTION}
 SPECIFICATION = "resultsDataModelSpecification.csv"
 WHOLE = ("int", "bigint")
 # Tables that R does not have: reasons of missing estimates, irregularities of the data, findings on
@@ -45,6 +49,7 @@ def results_model() -> pd.DataFrame:
 def module_tables(module: str) -> dict[str, pd.DataFrame]:
     """Return the part of the results model of each table of a module."""
     model = results_model()
+    module = SAME_TABLES.get(module, module)
     return dict(iter(model[model["module"] == module].groupby("table_name", sort=False)))
 
 

@@ -41,6 +41,7 @@ from steropes.studies.strategus_plans.series_plan import CASE_SERIES
 from steropes.studies.strategus_plans.specification_plan import COHORTS, SpecificationPlan
 from steropes.studies.strategus_plans.supported_parts import PartVerdict, verdicts_after
 from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS
+from steropes.studies.strategus_plans.validation_plan import VALIDATION
 
 __all__ = ["SpecificationResults", "run_specification", "run_synthesis"]
 
@@ -197,6 +198,7 @@ def run_specification(
             (PATHWAYS, lambda: on.pathways(tables[DATABASE])),
             (CASE_SERIES, on.series),
             (PREDICTION, lambda: on.prediction(tables[DATABASE], failed)),
+            (VALIDATION, lambda: on.validation(tables[DATABASE], failed)),
         ):
             try:
                 found = run()

@@ -9,9 +9,11 @@ from typing import Any
 
 from steropes.designs.covariates.preprocessing import TidyRules
 from steropes.errors import DataError
+from steropes.studies.covariates.cohort_covariates import CohortCovariate
 from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.formatting.plain_text import plain_text
 from steropes.studies.strategus_plans.cyclops_settings import exempt_covariates, require_prior
+from steropes.studies.strategus_plans.prediction_covariates import prediction_covariates
 from steropes.studies.strategus_plans.prediction_settings import (
     DataRestriction,
     DesignSettings,
@@ -19,7 +21,6 @@ from steropes.studies.strategus_plans.prediction_settings import (
     PopulationSettings,
     SplitSettings,
 )
-from steropes.studies.strategus_plans.r_covariate_settings import covariate_rules
 from steropes.studies.strategus_plans.r_json_values import JsonPath, json_path, parsed
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
@@ -52,6 +53,10 @@ class PredictionDesign:
         Entries of the target that are read.
     population : PopulationSettings
         Entries that belong to the population, and their time at risk.
+    rules : FeatureRules
+        FeatureExtraction's covariates.
+    of_cohorts : tuple of CohortCovariate
+        Covariates of cohorts.
     only : tuple of int
         The only covariates to use, by id; empty for all.
     tidy : TidyRules
@@ -76,6 +81,7 @@ class PredictionDesign:
     restriction: DataRestriction
     population: PopulationSettings
     rules: FeatureRules
+    of_cohorts: tuple[CohortCovariate, ...]
     only: tuple[int, ...]
     tidy: TidyRules
     split: SplitSettings
@@ -84,6 +90,11 @@ class PredictionDesign:
     seed: int
     summary: bool
     json_texts: tuple[tuple[str, str], ...]
+
+    @property
+    def cohorts(self) -> frozenset[int]:
+        """The cohorts that the design needs."""
+        return frozenset({self.target, self.outcome, *(c.cohort for c in self.of_cohorts)})
 
 
 @dataclass(frozen=True)
@@ -100,7 +111,7 @@ class PredictionPlan:
 
     def without(self, refused: Mapping[int, str]) -> PredictionPlan:
         """Return the plan without designs of cohorts that could not be made."""
-        left = tuple(d for d in self.designs if not {d.target, d.outcome} & {*refused})
+        left = tuple(d for d in self.designs if not d.cohorts & {*refused})
         return replace(self, designs=left)
 
 
@@ -180,7 +191,11 @@ def _design(
     _require_population(read, at)
     _require_split(read.split_settings, (*at, "splitSettings"))
     variance = _variance(read.model_settings, (*at, "modelSettings"))
-    rules, only = covariate_rules(read.covariate_settings, (*at, "covariateSettings"))
+    place: JsonPath = (*at, "covariateSettings")
+    rules, only, of_cohorts = prediction_covariates(read.covariate_settings, place)
+    for covariate in of_cohorts:
+        if why := cohorts.fault(covariate.cohort):
+            raise DataError(why)
     listed = read.model_settings.param.include_covariate_ids
     if only and listed:
         only = tuple(i for i in only if i in listed)
@@ -197,6 +212,7 @@ def _design(
         read.restrict_plp_data_settings,
         read.population_settings,
         rules,
+        of_cohorts,
         only or listed,
         TidyRules(tidy.min_fraction, tidy.remove_redundancy, tidy.normalize)
         if read.execute_settings.run_preprocess_data

@@ -29,7 +29,13 @@ from steropes.studies.strategus_plans.comparative_plan import (
     comparative_plan,
 )
 from steropes.studies.strategus_plans.incidence_plan import INCIDENCE, IncidencePlan, incidence_plan
+from steropes.studies.strategus_plans.model_transfer_plan import (
+    MODEL_TRANSFER,
+    ModelTransferPlan,
+    model_transfer_plan,
+)
 from steropes.studies.strategus_plans.pathway_plan import PATHWAYS, PathwayPlan, pathway_plan
+from steropes.studies.strategus_plans.prediction_model_files import ModelFiles
 from steropes.studies.strategus_plans.prediction_plan import (
     PREDICTION,
     PredictionPlan,
@@ -41,15 +47,15 @@ from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, Share
 from steropes.studies.strategus_plans.specification_text import specification_values
 from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
 from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS, SynthesisPlan, synthesis_plan
+from steropes.studies.strategus_plans.validation_plan import (
+    VALIDATION,
+    ValidationPlan,
+    validation_plan,
+)
 
 __all__ = ["SpecificationPlan", "read_specification_plan", "specification_plan"]
 
 COHORTS = "CohortGeneratorModule"
-# Modules of Strategus that do not run here, with the reason.
-REFUSED = {
-    "PatientLevelPredictionValidationModule": "models of other studies are validated by R's "
-    "PatientLevelPrediction",
-}
 # The names of a module, of which only the settings influence results.
 BESIDE = {"module", "settings", "version", "remoteRepo", "remoteUsername"}
 
@@ -74,6 +80,10 @@ class SpecificationPlan(FieldsInHtml):
         The plan of CohortDiagnosticsModule.
     prediction : PredictionPlan or None
         The plan of PatientLevelPredictionModule.
+    transfer : ModelTransferPlan or None
+        The plan of ModelTransferModule.
+    validation : ValidationPlan or None
+        The plan of PatientLevelPredictionValidationModule.
     pathways : PathwayPlan or None
         The plan of TreatmentPatternsModule.
     synthesis : SynthesisPlan or None
@@ -107,6 +117,8 @@ class SpecificationPlan(FieldsInHtml):
     characterization: CharacterizationPlan | None = None
     diagnostics: CohortDiagnosticsPlan | None = None
     prediction: PredictionPlan | None = None
+    transfer: ModelTransferPlan | None = None
+    validation: ValidationPlan | None = None
     pathways: PathwayPlan | None = None
     synthesis: SynthesisPlan | None = None
     statistics: bool = False
@@ -135,28 +147,45 @@ class SpecificationPlan(FieldsInHtml):
         return found
 
 
+Planner = Callable[[object, JsonPath, SharedCohorts, ModelFiles], Any]
+
+
+def _without_models(plan: Callable[[object, JsonPath, SharedCohorts], Any]) -> Planner:
+    """Return the planner of a module that uses no models in files."""
+    return lambda settings, path, cohorts, _: plan(settings, path, cohorts)
+
+
 # For each module of Strategus that runs here, the attribute of `SpecificationPlan` that holds its
 # plan, and the function that plans its settings. A new module needs a line here and an attribute.
-Planner = Callable[[object, JsonPath, SharedCohorts], Any]
 MODULES: dict[str, tuple[str, Planner]] = {
-    COHORT_METHOD: ("comparative", comparative_plan),
-    CASE_SERIES: ("series", series_plan),
-    INCIDENCE: ("incidence", incidence_plan),
-    CHARACTERIZATION: ("characterization", characterization_plan),
-    COHORT_DIAGNOSTICS: ("diagnostics", cohort_diagnostics_plan),
-    PREDICTION: ("prediction", prediction_plan),
-    PATHWAYS: ("pathways", pathway_plan),
-    SYNTHESIS: ("synthesis", lambda settings, path, _: synthesis_plan(settings, path)),
+    COHORT_METHOD: ("comparative", _without_models(comparative_plan)),
+    CASE_SERIES: ("series", _without_models(series_plan)),
+    INCIDENCE: ("incidence", _without_models(incidence_plan)),
+    CHARACTERIZATION: ("characterization", _without_models(characterization_plan)),
+    COHORT_DIAGNOSTICS: ("diagnostics", _without_models(cohort_diagnostics_plan)),
+    PREDICTION: ("prediction", _without_models(prediction_plan)),
+    MODEL_TRANSFER: (
+        "transfer",
+        lambda settings, path, _, files: model_transfer_plan(settings, path, files),
+    ),
+    VALIDATION: ("validation", validation_plan),
+    PATHWAYS: ("pathways", _without_models(pathway_plan)),
+    SYNTHESIS: ("synthesis", lambda settings, path, *_: synthesis_plan(settings, path)),
 }
 
 
-def read_specification_plan(path: str | Path) -> SpecificationPlan:
+def read_specification_plan(
+    path: str | Path, *, models: str | Path | None = None
+) -> SpecificationPlan:
     """Read the file of a specification, and plan it.
 
     Parameters
     ----------
     path : str or Path
         A JSON file of Strategus or ATLAS.
+    models : str or Path, optional
+        Folder or zip file with the prediction models that the specification validates, such as a
+        copy of the study's repository. They are also looked for in the folder of the file.
 
     Returns
     -------
@@ -184,20 +213,25 @@ def read_specification_plan(path: str | Path) -> SpecificationPlan:
     >>> plan.lines()[1]
     '  module: does not run: there is no module of this name in Strategus 1.5'
     """
+    files = ModelFiles(None if models is None else Path(models), Path(path).parent)
     try:
-        return specification_plan(specification_values(path))
+        return specification_plan(specification_values(path), files=files)
     except DataError as error:
         said = str(error)
         raise DataError(said if said.startswith(str(path)) else f"{path}: {said}") from None
 
 
-def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
+def specification_plan(
+    values: Mapping[str, object], *, files: ModelFiles | None = None
+) -> SpecificationPlan:
     """Plan a specification.
 
     Parameters
     ----------
     values : mapping
         The specification as parsed JSON.
+    files : ModelFiles, optional
+        Where the prediction models are that the specification validates. Default: nowhere.
 
     Returns
     -------
@@ -211,8 +245,8 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
     """
     if is_atlas_export(values):
         cohorts, comparative = atlas_plan(values)
-        verdicts = [*_cohort_verdicts(cohorts), *comparative.verdicts]
-        return SpecificationPlan(cohorts, comparative, verdicts=tuple(verdicts))
+        said = (*_cohort_verdicts(cohorts), *comparative.verdicts)
+        return SpecificationPlan(cohorts, comparative, verdicts=said)
     if "moduleSpecifications" not in values:
         raise DataError(
             "there are neither moduleSpecifications, as in a specification of Strategus, nor "
@@ -227,6 +261,7 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
     if not isinstance(modules, list):
         raise DataError("moduleSpecifications must be a list")
     cohorts = SharedCohorts.read(values.get("sharedResources"))
+    files = ModelFiles() if files is None else files
     plans: dict[str, Any] = {}
     statistics = False
     verdicts = []
@@ -250,10 +285,10 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
                 verdicts += _cohort_verdicts(cohorts)
             elif name in MODULES:
                 attribute, planner = MODULES[name]
-                plans[attribute] = planner(settings, place, cohorts)
+                plans[attribute] = planner(settings, place, cohorts, files)
                 verdicts += plans[attribute].verdicts
             else:
-                reason = REFUSED.get(name, "there is no module of this name in Strategus 1.5")
+                reason = "there is no module of this name in Strategus 1.5"
                 verdicts.append(skipped(name, "module", reason))
         except DataError as error:
             verdicts.append(skipped(name, "settings", str(error)))

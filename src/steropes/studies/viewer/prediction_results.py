@@ -7,9 +7,13 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-__all__ = ["prediction_tables_of_source"]
+__all__ = ["VALIDATED", "prediction_tables_of_source"]
 
 Tables = Mapping[str, pd.DataFrame]
+# Begins the names of tables of validations, whose numbers are not those of fitted models.
+VALIDATED = "validated "
+# Validations have numbers from here on in a source that has fitted models too.
+FIRST_VALIDATION = 1_000_000
 # Tables of settings that the details of a model show: the table, its id in designs, and its text.
 SETTINGS = {
     "population": ("plp_population_settings", "population_setting_id"),
@@ -42,21 +46,34 @@ def prediction_tables_of_source(tables: Tables) -> dict[str, pd.DataFrame]:
         The table ``prediction`` has a row for each evaluated model, with the ids of its database
         and cohorts. Of the other tables of prediction models only results are kept.
     """
-    found = {name: table for name, table in tables.items() if not name.startswith("plp_")}
-    if "plp_performances" not in tables:
-        return found
-    found["prediction"] = _models(tables)
-    for name in RESULTS:
-        if name in tables:
-            found[name] = _with_limits(tables[name])
-    if "database_meta_data" not in found and "plp_database_meta_data" in tables:
-        found["database_meta_data"] = tables["plp_database_meta_data"]
+    own = ("plp_", VALIDATED)
+    found = {name: table for name, table in tables.items() if not name.startswith(own)}
+    validated = {
+        name.removeprefix(VALIDATED): table
+        for name, table in tables.items()
+        if name.startswith(VALIDATED)
+    }
+    for first, of in ((0, tables), (FIRST_VALIDATION, validated)):
+        if "plp_performances" not in of:
+            continue
+        made = {"prediction": _models(of)}
+        made |= {name: _with_limits(of[name]) for name in RESULTS if name in of}
+        for name, table in made.items():
+            ids = [c for c in ("performance_id", "model_design_id") if c in table]
+            table = table.assign(**{c: table[c] + first for c in ids})
+            both = [t for t in (found.get(name), table) if t is not None and len(t)]
+            found[name] = pd.concat(both, ignore_index=True) if both else table
+        if "database_meta_data" not in found and "plp_database_meta_data" in of:
+            found["database_meta_data"] = of["plp_database_meta_data"]
     return found
 
 
 def _models(tables: Tables) -> pd.DataFrame:
     """Return the evaluated models with the ids of their databases and cohorts, and settings."""
     found = tables["plp_performances"].copy()
+    number = found["model_design_id"].map("{:.0f}".format)
+    fitted = found["model_development"].ne(0)
+    found["design"] = ("design " + number).where(fitted, "model " + number)
     databases = _lookup(tables, "plp_database_details", "database_id", "database_meta_data_id")
     cohorts = _lookup(tables, "plp_cohorts", "cohort_id", "cohort_definition_id")
     names = _lookup(tables, "plp_cohorts", "cohort_id", "cohort_name")

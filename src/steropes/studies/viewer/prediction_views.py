@@ -26,7 +26,7 @@ EVALUATED = (*MODEL, *texts(evaluation="Evaluation"))
 # Columns of a model's row that its results repeat.
 OF_MODEL = [
     "performance_id", "model_design_id", "database_id", "target_id", "outcome_id", "period",
-    "development",
+    "development", "design",
 ]  # fmt: skip
 # Statistics by R's names: the name of the column, its title and its kind.
 STATISTICS = {
@@ -76,7 +76,6 @@ def _joined(sources: Sequence[NamedTables], table: str, more: More | None = None
         own = source.tables[table].drop(columns="outcome_id", errors="ignore")
         models = source.tables["prediction"].reindex(columns=[*OF_MODEL, HIDDEN])
         found = source.named(own.merge(models, on="performance_id"))
-        found["design"] = found["model_design_id"].map("design {:.0f}".format)
         parts.append(found if more is None else more(source, found))
     return stacked(parts)
 
@@ -122,8 +121,9 @@ def _performance(sources: Sequence[NamedTables]) -> View:
         "prediction",
         "Performance",
         GROUP,
-        "Discrimination and calibration in the training data (Train), in its held-out folds (CV) "
-        "and in other people (Test). Where the comparison of a cohort fails a diagnostic, the "
+        "Discrimination and calibration in the training data (Train), in its held-out folds (CV), "
+        "in other people (Test), and of models of other databases (Validation, and recalibrated "
+        "to this one). Where the comparison of a cohort fails a diagnostic, the "
         "numbers that depend on its outcomes are not shown.",
         (
             *IDS,

@@ -28,7 +28,11 @@ from steropes.studies.strategus.synthesis_run import (
     SYNTHESIS_NOTE,
 )
 from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS
-from steropes.studies.viewer.prediction_results import prediction_tables_of_source
+from steropes.studies.strategus_plans.validation_plan import VALIDATION
+from steropes.studies.viewer.prediction_results import (
+    VALIDATED,
+    prediction_tables_of_source,
+)
 from steropes.studies.viewer.study_json_tables import STUDY_FILE, study_file_tables
 
 __all__ = ["ARCHIVE", "ResultSource", "read_sources"]
@@ -163,10 +167,10 @@ def _of_folder(path: Path) -> ResultSource | None:
         if (of / EXACT_NOTE).exists():
             continue
         for file in sorted(of.glob("*.csv")):
-            name = _table_of(of.name, file.stem)
-            if name in _layouts() and (name not in tables or name in SHARED):
+            name, mark = _table_of(of.name, file.stem), _mark_of(of.name)
+            if name in _layouts() and (mark + name not in tables or name in SHARED):
                 found = _read_table(name, file.read_bytes(), str(file))
-                _add(tables, found)
+                _add(tables, found, mark)
                 read += [file] * len(found)
     if not tables:
         return None
@@ -213,7 +217,7 @@ def _of_archive(path: Path) -> Tables:
                     _refuse_large(entry.file_size, f"{path}: {entry.filename}")
                     content = archive.read(entry)
                     where = f"{path}: {entry.filename}"
-                    _add(tables, _read_table(name, content, where))
+                    _add(tables, _read_table(name, content, where), _mark_of(inner.parent.name))
     except DataError:
         raise
     except (OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
@@ -221,9 +225,15 @@ def _of_archive(path: Path) -> Tables:
     return prediction_tables_of_source(tables)
 
 
-def _add(tables: Tables, found: Tables) -> None:
+def _mark_of(folder: str) -> str:
+    """Return how the names of a module's tables begin that are not those of fitted models."""
+    return VALIDATED if folder.split("_")[0] == VALIDATION else ""
+
+
+def _add(tables: Tables, found: Tables, mark: str) -> None:
     """Add a table that was read; the rows of a table that modules share are joined."""
-    for name, table in found.items():
+    for own, table in found.items():
+        name = own if own in SHARED else mark + own
         before = tables.get(name)
         if name in SHARED and before is not None and len(before):
             both = [before, table] if len(table) else [before]
