@@ -9,6 +9,12 @@ PUBLISHED = Path(__file__).parent / "published"
 
 
 @pytest.fixture(scope="session")
+def published():
+    """The folder of published data."""
+    return PUBLISHED
+
+
+@pytest.fixture(scope="session")
 def lalonde():
     """The 614 men of MatchIt's lalonde."""
     return pd.read_csv(PUBLISHED / "lalonde.csv")

@@ -27,6 +27,9 @@ def test_errors_of_differences(lalonde, lalonde_covariates, weighted):
     assert row.upper - row.estimate == pytest.approx(1.959964 * row.se, rel=1e-6)
     known = compare_means(y, t, weighted.weights_, kind="HC0")
     assert measure(known, "difference").se == pytest.approx(909.4777, abs=6e-5)
+    # R's survey: HC0 times √(n / (n − 1)).
+    survey = measure(known, "difference").se * np.sqrt(len(y) / (len(y) - 1))
+    assert survey == pytest.approx(910.219191, rel=1e-8)
     balanced = EntropyBalancing(estimand="att").fit(lalonde_covariates, t)
     table = compare_means(y, t, balanced.weights_, weight_model=balanced)
     assert measure(table, "difference").se == pytest.approx(789.7431, rel=1e-5)

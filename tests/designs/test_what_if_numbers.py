@@ -15,6 +15,7 @@ from steropes import (
     kaplan_meier,
 )
 from steropes.designs import DoublyRobust, PropensityWeights
+from steropes.designs.effects import absolute_effect
 from steropes.designs.time_varying import iterated_g_computation, parametric_g_formula
 
 EVERY = np.arange(121)
@@ -81,6 +82,13 @@ def test_weighted_kaplan_meier_curves_of_both_groups(treated, deaths, weights):
         own = (treated["qsmk"] == a).to_numpy()
         found.append(kaplan_meier(deaths[own], sample_weight=weights[own]).at([120])[0])
     assert found == pytest.approx((0.80657269, 0.80469261), abs=5e-9)
+
+
+def test_risk_difference_with_the_weights_as_given(nhefs, weights):
+    people = pd.DataFrame({"treated": nhefs.qsmk, "time": months(nhefs), "event": nhefs.death})
+    found = absolute_effect(people, weights=weights, horizon=120)
+    assert found.risk_difference == pytest.approx(-0.00188008198, rel=1e-7)
+    assert found.risk_se == pytest.approx(0.0233465837, rel=1e-8)
 
 
 def test_ties_by_breslow_change_the_hazard_ratio(treated, deaths, weights):
