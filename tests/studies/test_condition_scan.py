@@ -134,6 +134,14 @@ def test_the_command_takes_concepts_or_a_file(path, tmp_path, capsys):
     options = ["--target", "1", "--days", "1:90", "--control-days", "-90:-1", "--replicates", "99"]
     assert run([*command[:3], str(tmp_path / "b"), *options]) == 0
     assert "their own days -90 to -1" in capsys.readouterr().out
+    frozen = [*command[:3], str(tmp_path / "c"), *options, "--protocol", str(tmp_path / "p.json")]
+    assert run([*frozen, "--freeze", "--by", "Ada"]) == 0
+    assert "frozen by Ada" in capsys.readouterr().out
+    assert not (tmp_path / "c").exists()
+    assert run([*frozen, "--days", "1:60"]) == 0
+    page = (tmp_path / "c" / "release" / "report.html").read_text("utf-8")
+    assert "The protocol was frozen by Ada" in page
+    assert "Deviation: days is [1, 60]; the protocol has [1, 90]" in page
     assert run([*command, "--target", "1"]) == 2
     assert "give a comparator, or control_days" in capsys.readouterr().err
 

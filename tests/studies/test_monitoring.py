@@ -124,7 +124,7 @@ def test_the_record_refuses_other_looks_and_other_plans(tmp_path):
         with pytest.raises(DataError, match=message):
             monitor_releases(paths, planned=planned, record=record)
     record.write_text(record.read_text().replace("Ada", "Eve"))
-    with pytest.raises(DataError, match="was changed after a look"):
+    with pytest.raises(DataError, match="was changed after it was written"):
         monitor_releases([first, second], planned=3, record=record)
 
 
@@ -145,6 +145,33 @@ def test_the_command_writes_table_page_and_record(tmp_path):
     assert quiet.exit_code == 0
     signals = table.loc[table["signal"], "second_id"]
     assert ("Bleeding" in quiet.output) == bool(len(signals))
+
+
+def test_a_plan_is_frozen_before_the_first_look(tmp_path):
+    output = tmp_path / "out"
+    frozen = ["monitor", "--planned", "3", "--freeze", "--by", "Ada", "--output", str(output)]
+    result = CliRunner().invoke(command_app(), frozen, catch_exceptions=False)
+    assert "frozen by Ada" in result.output
+    assert read_record(output / "record.json").last_hash in result.output
+    look = str(comparative_release(tmp_path / "look1", 1)[0])
+    for arguments, message in (
+        (frozen, "exists already"),
+        ([*frozen, look], "leave the looks out"),
+        (["monitor", "--output", str(output)], "name the released results"),
+        (["monitor", look, "--planned", "4", "--output", str(output)], "began with 3"),
+    ):
+        refused = CliRunner().invoke(command_app(), arguments)
+        assert isinstance(refused.exception, DataError)
+        assert message in str(refused.exception)
+    arguments = ["monitor", look, "--planned", "3", "--output", str(output)]
+    assert CliRunner().invoke(command_app(), arguments, catch_exceptions=False).exit_code == 0
+    assert "The plan was frozen at" in (output / "monitoring.html").read_text("utf-8")
+    # Before the first look, too, nobody can change the plan.
+    values = json.loads((output / "record.json").read_text())
+    values |= {"plan": {**values["plan"], "planned": 9}, "looks": []}
+    (output / "record.json").write_text(json.dumps(values))
+    with pytest.raises(DataError, match="was changed after it was written"):
+        monitor_releases([look], planned=9, record=output / "record.json")
 
 
 def test_a_folder_of_releases_has_the_looks_in_the_order_of_their_names(tmp_path):
@@ -184,7 +211,7 @@ def test_a_record_that_is_rewritten_is_refused(tmp_path, change):
     elif change == "hash":
         values["looks"][1]["hash"] = values["looks"][0]["hash"]
     record.write_text(text[:-9] if change == "cut" else json.dumps(values))
-    with pytest.raises(DataError, match=r"was changed after a look|is not a record"):
+    with pytest.raises(DataError, match=r"was changed after it was written|is not a record"):
         monitor_releases(looks, planned=3, record=record)
 
 

@@ -10,8 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from steropes import DataError
-from steropes.designs.surveillance import tree_scan
+from steropes.designs.surveillance import (
+    sequential_tree_scan,
+    tree_scan,
+    tree_temporal_scan,
+)
 from steropes.studies.cli.commands import command_app
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.monitoring.tree_scan_of_a_table import TableScan, scan_table
 from steropes.studies.monitoring.tree_scan_of_released_counts import scan_release
 
 OUTCOMES = [11, 12, 13, 14, 15, 16]
@@ -106,3 +112,84 @@ def test_what_cannot_be_scanned_is_refused(release, tmp_path):
     analysis.to_csv(release / "cm_analysis.csv", index=False)
     with pytest.raises(DataError, match="no unweighted analysis"):
         scan_release(release, TREE)
+
+
+COUNTS = pd.DataFrame(
+    {"node": [11, 12, 13, 14, 15], "cases": [30, 12, 9, 10, 8], "expected": [14, 13, 10, 9, 8],
+     "controls": [14, 13, 10, 9, 8], "time": [1, 2, 30, 60, 90], "look": [1, 1, 1, 2, 2]}
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("without", "options", "scan"),
+    [
+        (["controls"], {}, lambda c, o: tree_scan(c, TREE, conditional=False, **o)),
+        (["expected"], {"conditional": True},
+         lambda c, o: tree_scan(c, TREE, model="bernoulli", **o)),
+        ([], {"times": (1, 90), "window": (2, 60), "fixed": "node and time"},
+         lambda c, o: tree_temporal_scan(c, TREE, times=(1, 90), window=(2, 60),
+                                         fixed="node and time", **o)),
+        (["controls"], {"looks": 3},
+         lambda c, o: sequential_tree_scan(c, TREE, looks=3, conditional=False, **o)),
+    ],
+)  # fmt: skip
+def test_a_table_of_counts_is_scanned_as_in_python(without, options, scan):
+    counts = COUNTS.drop(columns=without)
+    question = TableScan(**options, replicates=99)
+    found = scan_table(counts, TREE, question, DisclosureRules())
+    own = scan(counts, {"replicates": 99, "names": {1: "bleeding", 2: "other"}}).table
+    pd.testing.assert_frame_equal(found[own.columns], own)
+    assert "signal" in found
+
+
+def test_the_command_scans_a_table_by_a_frozen_protocol(tmp_path):
+    COUNTS.drop(columns="controls").to_csv(tmp_path / "counts.csv", index=False)
+    tree = tmp_path / "tree.csv"
+    TREE.to_csv(tree, index=False)
+    arguments = ["tree-scan", str(tmp_path / "counts.csv"), str(tree), "--replicates", "99",
+                 "--output", str(tmp_path / "out"), "--times", "1:90",
+                 "--protocol", str(tmp_path / "protocol.json")]  # fmt: skip
+    app = command_app()
+    frozen = CliRunner().invoke(app, [*arguments, "--freeze"], catch_exceptions=False)
+    assert "SHA-256" in frozen.output
+    assert not (tmp_path / "out").exists()
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert "Settings and code of this run are those that were frozen" in result.output
+    assert {"first", "last", "signal"} <= {*pd.read_csv(tmp_path / "out" / "tree_scan.csv")}
+    tree.write_text(tree.read_text() + "15,9,\n")
+    changed = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert "Deviation: tree is" in changed.output
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({"cases": [3, 12, 9, 10, 8]}, {}, "1 rows have cases between 1 and 4"),
+        ({}, {"window": (2, 5)}, "window belongs to a scan of time; give times"),
+        ({}, {"power": 2.0}, "power belongs to several looks; give looks"),
+        ({}, {"times": (1, 90), "looks": 2}, "times and looks cannot be combined"),
+        ({}, {"times": (1, 90), "conditional": True}, "belongs to a scan without times"),
+    ],
+)
+def test_wrong_tables_and_options_are_refused(change, options, message):
+    counts = COUNTS.assign(**change).drop(columns="controls")
+    with pytest.raises(DataError, match=message):
+        scan_table(counts, TREE, TableScan(**options), DisclosureRules())
+
+
+@pytest.mark.parametrize(
+    ("table", "option", "message"),
+    [
+        (False, ["--looks", "3"], "--looks belongs to tables of counts"),
+        (True, ["--unblind"], "a table has no diagnostics"),
+        (True, ["--times", "1-90"], "a window is FIRST:LAST"),
+    ],
+)
+def test_options_of_the_other_input_are_refused(release, tmp_path, table, option, message):
+    TREE.to_csv(tmp_path / "tree.csv", index=False)
+    COUNTS.to_csv(tmp_path / "counts.csv", index=False)
+    given = tmp_path / "counts.csv" if table else release
+    result = CliRunner().invoke(
+        command_app(), ["tree-scan", str(given), str(tmp_path / "tree.csv"), *option]
+    )
+    assert message in str(result.exception)

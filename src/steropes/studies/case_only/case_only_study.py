@@ -33,6 +33,7 @@ from steropes.studies.disclosure.disclosure_rules import (
     site_rules,
 )
 from steropes.studies.formatting.released_page import write_tables_and_page
+from steropes.studies.settings.frozen_protocol import ProtocolStatement
 
 __all__ = ["CaseOnlyStudy", "case_only_study"]
 
@@ -105,13 +106,15 @@ class CaseOnlyStudy(TextInHtml):
             ),
         }
 
-    def write(self, folder: str | Path) -> list[Path]:
+    def write(self, folder: str | Path, protocol: ProtocolStatement | None = None) -> list[Path]:
         """Write the tables and a page for release.
 
         Parameters
         ----------
         folder : str or Path
             Folder in which the folder ``release`` is made.
+        protocol : ProtocolStatement, optional
+            The protocol by which the study was run, for the page.
 
         Returns
         -------
@@ -126,7 +129,7 @@ class CaseOnlyStudy(TextInHtml):
             table_html(tables["case_only_attrition"]),
         ]
         title = self.question.design.capitalize()
-        return write_tables_and_page(folder, title, tables, parts, self.rules)
+        return write_tables_and_page(folder, title, tables, parts, self.rules, protocol)
 
     @property
     def sentence(self) -> str:

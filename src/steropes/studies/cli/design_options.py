@@ -12,13 +12,23 @@ from steropes.designs.settings.settings_classes import Settings
 from steropes.errors import DataError
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Memory, Quiet
 from steropes.studies.cli.other_cohort_options import CohortTableName, Definition, cohort_sources
+from steropes.studies.cli.protocol_options import (
+    Freeze,
+    ProtocolBy,
+    ProtocolFile,
+    print_frozen,
+)
 from steropes.studies.cli.setting_options import Command, Converted, options_of
 from steropes.studies.cli.strategus_command import ObservedUntil
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.settings.frozen_protocol import ProtocolStatement
 from steropes.studies.settings.setting_fields import setting_fields
 
 __all__ = ["days_of", "design_command"]
+
+# Why the first run by a protocol showed estimates: no diagnostic of these designs hides them.
+SHOWN = "estimates of this design are always shown"
 
 Design = TypeVar("Design", bound=Settings)
 
@@ -34,7 +44,7 @@ CdmSchema = Annotated[str, typer.Option(help="Schema of the CDM tables.")]
 class Released(Protocol):
     """A result that prints and writes released numbers only."""
 
-    def write(self, folder: str | Path) -> list[Path]:
+    def write(self, folder: str | Path, protocol: ProtocolStatement | None = None) -> list[Path]:
         """Write the release and return the paths of its files."""
         ...
 
@@ -93,15 +103,30 @@ def design_command(
         observed_until: ObservedUntil = None,
         memory: Memory = None,
         disclosure: Disclosure = None,
+        protocol: ProtocolFile = None,
+        by: ProtocolBy = None,
+        freeze: Freeze = False,
         quiet: Quiet = False,
     ) -> None:
         from steropes.studies.cohorts.design_settings import read_design
+        from steropes.studies.settings.frozen_protocol import open_protocol
 
         sources = cohort_sources(cohort_table, definition)
         question = read_design(kind, specification, settings, sources, concepts)
+        if freeze:
+            print_frozen(protocol, question, by)
+            return
+        frozen = None if protocol is None else open_protocol(protocol, question, by)
+
+        def stated() -> ProtocolStatement | None:
+            if frozen is None or protocol is None:
+                return None
+            return frozen.record(protocol, question, by, SHOWN)
+
         _write_release(
             database,
             lambda db, rules: run(db, question, rules),
+            stated,
             output,
             schema=schema,
             observed_until=observed_until,
@@ -117,6 +142,7 @@ def design_command(
 def _write_release(
     database: str,
     run: Callable[[OmopDatabase, DisclosureRules], Released],
+    stated: Callable[[], ProtocolStatement | None],
     output: Path,
     *,
     schema: str,
@@ -148,7 +174,7 @@ def _write_release(
         progress("reading the database and fitting")
         found = run(db, rules)
         progress("writing the report")
-        paths = found.write(folder)
+        paths = found.write(folder, stated())
         if not quiet:
             print("\n".join(plain_text(line) for line in repr(found).splitlines()))
             print(paths[-1])

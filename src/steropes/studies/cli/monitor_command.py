@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from steropes.errors import DataError
 from steropes.studies.cli.grid_commands import Quiet
 
 if TYPE_CHECKING:  # loaded by the command that needs it
@@ -18,13 +19,14 @@ __all__ = ["monitor"]
 
 def monitor(
     looks: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             help="The released results of each look, in their order: archives (results.zip) or "
             "output folders of one study on one database. Or one folder with nothing but them, in "
-            "the order of their names."
+            "the order of their names.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     planned: Annotated[
         int | None,
         typer.Option(min=1, help="Number of planned looks, which bounds need.", show_default=False),
@@ -66,6 +68,14 @@ def monitor(
         str | None,
         typer.Option(help="Who looks, for the record; by default the user.", show_default=False),
     ] = None,
+    freeze: Annotated[
+        bool,
+        typer.Option(
+            "--freeze",
+            help="Write the plan to the record before the first look, and test nothing.",
+            show_default=False,
+        ),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Test the estimates of a study at each look at accruing data, and record the looks.
@@ -78,10 +88,19 @@ def monitor(
     from steropes.studies.monitoring.released_estimates_by_look import (
         OWN_TABLE,
         monitor_releases,
+        monitoring_plan,
     )
     from steropes.studies.result_files.atomic_files import write_files
 
     record = output / "record.json"
+    if freeze:
+        if looks:
+            raise DataError("--freeze comes before the first look; leave the looks out")
+        plan = monitoring_plan(0, planned, alpha, power, posterior, robust)
+        _freeze(record, {**plan, "unblind": unblind}, by)
+        return
+    if not looks:
+        raise DataError("name the released results of the looks, or freeze the plan (--freeze)")
     tests = monitor_releases(
         looks, planned=planned, alpha=alpha, power=power, posterior=posterior, robust=robust,
         unblind=unblind, record=record, by=by,
@@ -90,6 +109,15 @@ def monitor(
     write_files(output, {OWN_TABLE: csv_text(tests), "monitoring.html": page})
     cells_of = "z / bound" if posterior is None else "ratio; probability"
     _print_looks(signals_by_estimate(tests), cells_of, None if quiet else output)
+
+
+def _freeze(path: Path, plan: dict[str, Any], by: str | None) -> None:
+    """Write the plan of a surveillance, and print its hash."""
+    from steropes.studies.monitoring.monitoring_record import MonitoringRecord
+
+    record = MonitoringRecord.freeze(path, plan, by)
+    print(f"{path}: frozen by {record.plan['frozen_by']} at {record.plan['frozen_at']}")
+    print(f"SHA-256 {record.last_hash}")
 
 
 def _print_looks(rows: Sequence[Row], cells_of: str, output: Path | None) -> None:

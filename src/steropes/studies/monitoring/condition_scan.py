@@ -38,11 +38,14 @@ from steropes.studies.monitoring.tree_scan_release import (
     released_diagnostics,
     released_people,
 )
+from steropes.studies.settings.frozen_protocol import ProtocolStatement
 
 __all__ = ["ConditionScan", "scan_conditions"]
 
 # Rules of attrition of both ways to adjust.
 KEPT = {"match": "Matched by propensity score", "score": "Propensity score between 0 and 1"}
+
+TITLE = "Scan of conditions"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -122,13 +125,15 @@ class ConditionScan(TextInHtml):
             )
         return found
 
-    def write(self, folder: str | Path) -> list[Path]:
+    def write(self, folder: str | Path, protocol: ProtocolStatement | None = None) -> list[Path]:
         """Write the tables and a page for release.
 
         Parameters
         ----------
         folder : str or Path
             Folder in which the folder ``release`` is made.
+        protocol : ProtocolStatement, optional
+            The protocol by which the study was run, for the page.
 
         Returns
         -------
@@ -154,7 +159,9 @@ class ConditionScan(TextInHtml):
         if "condition_scan_diagnostics" in tables:
             parts += ["<h2>Diagnostics</h2>", table_html(tables["condition_scan_diagnostics"])]
         parts += ["<h2>All conditions</h2>", table_html(cuts)]
-        return write_tables_and_page(folder, "Scan of conditions", tables, parts, self.rules)
+        return write_tables_and_page(
+            folder, "Scan of conditions", tables, parts, self.rules, protocol
+        )
 
 
 def scan_conditions(

@@ -171,4 +171,7 @@ def _cell(line: dict[str, Any] | None) -> Cell:
 def _of_record(record: MonitoringRecord) -> str:
     """Describe the record in a sentence."""
     times = ", ".join(f"{look['at']} ({look['by']})" for look in record.looks)
-    return f"Looks were recorded at {times}. SHA-256 of the record: {record.last_hash}."
+    plan, frozen = record.plan, ""
+    if "frozen_at" in plan:
+        frozen = f"The plan was frozen at {plan['frozen_at']} by {plan['frozen_by']}. "
+    return f"{frozen}Looks were recorded at {times}. SHA-256 of the record: {record.last_hash}."

@@ -25,7 +25,7 @@ class MonitoringRecord(FieldsInHtml):
     Attributes
     ----------
     plan : dict
-        Planned looks, error and spending, as at the first look.
+        Planned looks, error and spending, as at the first look or as frozen before it.
     looks : tuple of dict
         ``at`` (UTC), ``by`` and ``estimates`` (a hash) of each look, with the hash of itself and
         all before it.
@@ -54,6 +54,21 @@ class MonitoringRecord(FieldsInHtml):
                 f"{record.plan.get(name)!r}. A plan that changes after a look does not keep its "
                 "error; begin a new record for a new surveillance."
             )
+        return record
+
+    @classmethod
+    def freeze(cls, path: str | Path, plan: Mapping[str, Any], by: str | None) -> MonitoringRecord:
+        """Begin a record before the first look, with who froze its plan and when.
+
+        Raises
+        ------
+        DataError
+            The file exists.
+        """
+        if Path(path).exists():
+            raise DataError(f"{path} exists already; a new surveillance needs another folder")
+        record = cls({**plan, "frozen_at": now_utc(), "frozen_by": by or user_name()})
+        record.write(path)
         return record
 
     def with_looks(self, digests: Sequence[str], by: str | None = None) -> MonitoringRecord:
@@ -95,7 +110,8 @@ class MonitoringRecord(FieldsInHtml):
 
     def write(self, path: str | Path) -> None:
         """Write the record to a JSON file."""
-        values = {"format": FORMAT, "plan": self.plan, "looks": self.looks}
+        own = {"plan": self.plan, "plan_hash": values_hash(self.plan), "looks": self.looks}
+        values = {"format": FORMAT, **own}
         text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
         write_files(Path(path).absolute().parent, {Path(path).name: text})
 
@@ -106,6 +122,8 @@ def read_record(path: Path) -> MonitoringRecord:
         values = json.loads(path.read_text("utf-8"))
         record = MonitoringRecord(values["plan"])
         intact = values["format"] == FORMAT
+        # Earlier versions wrote no hash of the plan, which that of the first look includes.
+        intact &= values.get("plan_hash", record.last_hash) == record.last_hash
         for look in values["looks"]:
             entry = {k: v for k, v in look.items() if k != "hash"}
             intact &= look["hash"] == values_hash([record.last_hash, entry])
@@ -115,5 +133,5 @@ def read_record(path: Path) -> MonitoringRecord:
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataError(f"{path} is not a record of monitoring") from None
     if not intact:
-        raise DataError(f"{path} was changed after a look: its content has another hash")
+        raise DataError(f"{path} was changed after it was written: its content has another hash")
     return record

@@ -26,7 +26,7 @@ from steropes.studies.settings.frozen_protocol import values_hash
 from steropes.studies.strategus.results_model import results_model
 from steropes.studies.viewer.result_sources import ARCHIVE, ResultSource, read_sources
 
-__all__ = ["OWN_TABLE", "estimates_of_source", "monitor_releases"]
+__all__ = ["OWN_TABLE", "estimates_of_source", "monitor_releases", "monitoring_plan"]
 
 COMPARATIVE = ["target_comparator_id", "outcome_id", "analysis_id"]
 SERIES = ["exposures_outcome_set_id", "covariate_id", "analysis_id"]
@@ -106,7 +106,7 @@ def monitor_releases(
     in Medicine 43:395–418.
     """
     paths = _looks_in([looks] if isinstance(looks, str | Path) else looks)
-    plan = _plan(len(paths), planned, alpha, power, posterior, robust)
+    plan = monitoring_plan(len(paths), planned, alpha, power, posterior, robust)
     parts, digests = [], []
     for number, path in enumerate(paths, 1):
         sources = [s for s in read_sources([path]) if RESULTS & {*s.tables}]
@@ -160,13 +160,13 @@ def _natural(path: Path) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
-def _plan(
+def monitoring_plan(
     looks: int,
-    planned: int | None,
-    alpha: float | None,
-    power: float | None,
-    posterior: float | None,
-    robust: bool,
+    planned: int | None = None,
+    alpha: float | None = None,
+    power: float | None = None,
+    posterior: float | None = None,
+    robust: bool = False,
 ) -> dict[str, Any]:
     """Return the plan of the looks, and refuse options that have no use in it."""
     if posterior is not None:

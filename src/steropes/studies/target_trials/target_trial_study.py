@@ -20,12 +20,15 @@ from steropes.studies.disclosure.disclosure_rules import (
     site_rules,
 )
 from steropes.studies.formatting.released_page import write_tables_and_page
+from steropes.studies.settings.frozen_protocol import ProtocolStatement
 from steropes.studies.target_trials.emulated_trial import fit_trial
 from steropes.studies.target_trials.omop_person_periods import person_time
 from steropes.studies.target_trials.released_trial import TrialPeople, released_trial, trial_people
 from steropes.studies.target_trials.trial_settings import OmopTrial
 
 __all__ = ["TargetTrialStudy", "target_trial_study"]
+
+TITLE = "Emulated target trial"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -90,13 +93,15 @@ class TargetTrialStudy(TextInHtml):
         """The tables for release by name: protocol, effects, people, risks, weights and checks."""
         return released_trial(self.result, self.people, self.trial, self.rules)
 
-    def write(self, folder: str | Path) -> list[Path]:
+    def write(self, folder: str | Path, protocol: ProtocolStatement | None = None) -> list[Path]:
         """Write the tables and a page for release.
 
         Parameters
         ----------
         folder : str or Path
             Folder in which the folder ``release`` is made.
+        protocol : ProtocolStatement, optional
+            The protocol by which the study was run, for the page.
 
         Returns
         -------
@@ -127,7 +132,9 @@ class TargetTrialStudy(TextInHtml):
             "<h2>Who is at risk, and weights</h2>",
             table_html(tables["target_trial_weights"]),
         ]
-        return write_tables_and_page(folder, "Emulated target trial", tables, parts, self.rules)
+        return write_tables_and_page(
+            folder, "Emulated target trial", tables, parts, self.rules, protocol
+        )
 
 
 def target_trial_study(
