@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -33,7 +33,6 @@ from steropes.studies.disclosure.disclosure_rules import (
     site_rules,
 )
 from steropes.studies.formatting.released_page import write_tables_and_page
-from steropes.studies.settings.frozen_protocol import ProtocolStatement
 
 __all__ = ["CaseOnlyStudy", "case_only_study"]
 
@@ -106,15 +105,15 @@ class CaseOnlyStudy(TextInHtml):
             ),
         }
 
-    def write(self, folder: str | Path, protocol: ProtocolStatement | None = None) -> list[Path]:
+    def write(self, folder: str | Path, protocol: Iterable[str] = ()) -> list[Path]:
         """Write the tables and a page for release.
 
         Parameters
         ----------
         folder : str or Path
             Folder in which the folder ``release`` is made.
-        protocol : ProtocolStatement, optional
-            The protocol by which the study was run, for the page.
+        protocol : iterable of str, optional
+            Sentences on the protocol by which the study was run, for the page.
 
         Returns
         -------

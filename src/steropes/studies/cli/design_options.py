@@ -22,7 +22,6 @@ from steropes.studies.cli.setting_options import Command, Converted, options_of
 from steropes.studies.cli.strategus_command import ObservedUntil
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.settings.frozen_protocol import ProtocolStatement
 from steropes.studies.settings.setting_fields import setting_fields
 
 __all__ = ["days_of", "design_command"]
@@ -44,7 +43,7 @@ CdmSchema = Annotated[str, typer.Option(help="Schema of the CDM tables.")]
 class Released(Protocol):
     """A result that prints and writes released numbers only."""
 
-    def write(self, folder: str | Path, protocol: ProtocolStatement | None = None) -> list[Path]:
+    def write(self, folder: str | Path, protocol: Iterable[str] = ()) -> list[Path]:
         """Write the release and return the paths of its files."""
         ...
 
@@ -118,10 +117,10 @@ def design_command(
             return
         frozen = None if protocol is None else open_protocol(protocol, question, by)
 
-        def stated() -> ProtocolStatement | None:
+        def stated() -> list[str]:
             if frozen is None or protocol is None:
-                return None
-            return frozen.record(protocol, question, by, SHOWN)
+                return []
+            return frozen.record(protocol, question, by, SHOWN).sentences()
 
         _write_release(
             database,
@@ -142,7 +141,7 @@ def design_command(
 def _write_release(
     database: str,
     run: Callable[[OmopDatabase, DisclosureRules], Released],
-    stated: Callable[[], ProtocolStatement | None],
+    stated: Callable[[], list[str]],
     output: Path,
     *,
     schema: str,

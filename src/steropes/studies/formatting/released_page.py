@@ -12,7 +12,6 @@ from steropes.designs.values.html_page import page
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.plain_text import csv_text
-from steropes.studies.settings.frozen_protocol import ProtocolStatement
 
 __all__ = ["write_tables_and_page"]
 
@@ -23,7 +22,7 @@ def write_tables_and_page(
     tables: Mapping[str, pd.DataFrame],
     parts: Iterable[str],
     rules: DisclosureRules,
-    protocol: ProtocolStatement | None = None,
+    protocol: Iterable[str] = (),
 ) -> list[Path]:
     """Write released tables and their page to the folder ``release``.
 
@@ -39,8 +38,8 @@ def write_tables_and_page(
         Parts of the page in HTML, made of released tables alone. The rules are added.
     rules : DisclosureRules
         What has been applied to the tables.
-    protocol : ProtocolStatement, optional
-        The protocol by which the study was run; its sentences are added.
+    protocol : iterable of str, optional
+        Sentences on the protocol by which the study was run.
 
     Returns
     -------
@@ -48,7 +47,7 @@ def write_tables_and_page(
         Paths of the files.
     """
     texts = {f"{name}.csv": csv_text(table) for name, table in tables.items()}
-    frozen = [] if protocol is None else [escape(text) for text in protocol.sentences()]
+    frozen = [escape(text) for text in protocol]
     last = [f"<h2>Frozen protocol</h2><p>{'<br>'.join(frozen)}</p>"] if frozen else []
     texts["report.html"] = page(title, [*parts, *last, f"<p>{rules.sentence()}</p>"])
     return write_release(folder, texts, rules)

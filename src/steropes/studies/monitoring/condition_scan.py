@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -38,7 +39,6 @@ from steropes.studies.monitoring.tree_scan_release import (
     released_diagnostics,
     released_people,
 )
-from steropes.studies.settings.frozen_protocol import ProtocolStatement
 
 __all__ = ["ConditionScan", "scan_conditions"]
 
@@ -125,15 +125,15 @@ class ConditionScan(TextInHtml):
             )
         return found
 
-    def write(self, folder: str | Path, protocol: ProtocolStatement | None = None) -> list[Path]:
+    def write(self, folder: str | Path, protocol: Iterable[str] = ()) -> list[Path]:
         """Write the tables and a page for release.
 
         Parameters
         ----------
         folder : str or Path
             Folder in which the folder ``release`` is made.
-        protocol : ProtocolStatement, optional
-            The protocol by which the study was run, for the page.
+        protocol : iterable of str, optional
+            Sentences on the protocol by which the study was run, for the page.
 
         Returns
         -------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -20,7 +21,6 @@ from steropes.studies.disclosure.disclosure_rules import (
     site_rules,
 )
 from steropes.studies.formatting.released_page import write_tables_and_page
-from steropes.studies.settings.frozen_protocol import ProtocolStatement
 from steropes.studies.target_trials.emulated_trial import fit_trial
 from steropes.studies.target_trials.omop_person_periods import person_time
 from steropes.studies.target_trials.released_trial import TrialPeople, released_trial, trial_people
@@ -93,15 +93,15 @@ class TargetTrialStudy(TextInHtml):
         """The tables for release by name: protocol, effects, people, risks, weights and checks."""
         return released_trial(self.result, self.people, self.trial, self.rules)
 
-    def write(self, folder: str | Path, protocol: ProtocolStatement | None = None) -> list[Path]:
+    def write(self, folder: str | Path, protocol: Iterable[str] = ()) -> list[Path]:
         """Write the tables and a page for release.
 
         Parameters
         ----------
         folder : str or Path
             Folder in which the folder ``release`` is made.
-        protocol : ProtocolStatement, optional
-            The protocol by which the study was run, for the page.
+        protocol : iterable of str, optional
+            Sentences on the protocol by which the study was run, for the page.
 
         Returns
         -------
