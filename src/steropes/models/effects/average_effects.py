@@ -33,6 +33,7 @@ __all__ = [
     "changes_inside",
     "chosen_variables",
     "known_variable",
+    "table_of_effects",
     "variable_changes",
 ]
 
@@ -118,14 +119,26 @@ def average_effects(
     for label, mean, gradient in found:
         rows[label] = mean, np.sqrt(gradient @ V @ gradient)
     effect, se = np.array(list(rows.values())).reshape(-1, 2).T
+    return table_of_effects(effect, se, list(rows), level, covariance.attrs["errors"], model)
+
+
+def table_of_effects(
+    effect: np.ndarray,
+    se: np.ndarray,
+    index: pd.Index | list[str],
+    level: float,
+    errors: str,
+    model: Any,
+) -> ResultTable:
+    """Tabulate average effects with normal limits and p values."""
     q = critical_value(level, None)
-    out = pd.DataFrame({"effect": effect, "lower": effect - q * se, "upper": effect + q * se},
-                       index=list(rows))  # fmt: skip
+    table = {"effect": effect, "lower": effect - q * se, "upper": effect + q * se, "se": se}
+    out = pd.DataFrame(table, index=index)
     with np.errstate(divide="ignore", invalid="ignore"):
-        out["se"], out["z"] = se, effect / se
+        out["z"] = effect / se
     out["p"] = 2 * stats.norm.sf(np.abs(out["z"]))
     shown = present(out, "forest", intervals=[Interval("Average effect", "effect", level=level)])
-    return name_errors(shown, covariance.attrs["errors"], model)
+    return name_errors(shown, errors, model)
 
 
 def chosen_variables(

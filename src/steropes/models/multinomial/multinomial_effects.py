@@ -7,24 +7,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from scipy.special import softmax
 
 from ...backends import host_backend
 from ...data import check_level, check_weights
 from ...data.input_types import LabelsLike, VectorLike
-from ...data.paper_tables import Interval
-from ...data.plottable_result_tables import ResultTable, present
+from ...data.plottable_result_tables import ResultTable
 from ...errors import DataError
 from ..effects.average_effects import (
     Matrix,
     changes_inside,
     chosen_variables,
     known_variable,
+    table_of_effects,
     variable_changes,
 )
-from ..fitting.coefficient_tables import critical_value
-from ..fitting.default_standard_errors import name_errors
 from ..fitting.designs_of_new_rows import dense_matrix
 from ..fitting.fitted_variables import fitted_variable
 from ..fitting.setting_types import Kind, MatrixLike
@@ -119,14 +116,7 @@ def average_effects(
         errors.append(np.sqrt(np.maximum(variances, 0.0)))
     index = pd.MultiIndex.from_product([labels, model.classes_], names=["variable", "class"])
     effect, se = np.ravel(effects), np.ravel(errors)
-    q = critical_value(level, None)
-    table = {"effect": effect, "lower": effect - q * se, "upper": effect + q * se, "se": se}
-    out = pd.DataFrame(table, index)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        out["z"] = effect / se
-    out["p"] = 2 * stats.norm.sf(np.abs(out["z"]))
-    shown = present(out, "forest", intervals=[Interval("Average effect", "effect", level=level)])
-    return name_errors(shown, covariance.attrs["errors"], model)
+    return table_of_effects(effect, se, index, level, covariance.attrs["errors"], model)
 
 
 def _effects_of_class_variables(
