@@ -9,7 +9,7 @@ __all__ = ["refuse_moved"]
 
 
 def refuse_moved(package: str, name: str, moved: Mapping[str, Sequence[str]]) -> None:
-    """Raise an error that says where a name of a package is now; call it in ``__getattr__``.
+    """Raise an error that names the new place of a name of a package; call it in ``__getattr__``.
 
     Parameters
     ----------

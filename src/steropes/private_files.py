@@ -32,7 +32,7 @@ def private_folder(path: str | Path, mark: str | None = None) -> Path:
     """Create a folder that only its owner can enter, with the folders above it.
 
     An existing folder of this user is closed to others if it is empty or holds earlier files of the
-    same kind. A folder with other contents keeps its mode, so that nobody loses access to them; the
+    same kind. A folder with other contents keeps its mode, so that no one loses access to them; the
     files that are created in it are private themselves.
 
     Parameters
@@ -111,7 +111,7 @@ def open_private(path: str | Path, flags: int, dir_fd: int | None = None) -> int
 def private_draft(path: str | Path) -> Iterator[Path]:
     """Yield a path for a draft of a private file, which replaces the file at the end.
 
-    The draft is in a private folder of its own beside the file, so that programs that create files
+    The draft is in a private folder of its own next to the file, so that programs that create files
     by themselves, such as DuckDB with its log and its temporary files, open no door either. If the
     block raises, the earlier file remains.
 

@@ -23,7 +23,7 @@ __all__ = [
 
 Relation = Literal["below", "at most", "at least", "above"]
 
-MOST = 12  # Values that agree with their limit in so many decimals count as equal to it.
+MOST = 12  # Values that agree with their limit in this many decimals count as equal to it.
 
 
 def decimals(x: float | None, digits: int = 2) -> str:

@@ -40,7 +40,7 @@ class Categories(NamedTuple):
     labels : list
         All categories in their order, including unused ones.
     ordered : bool
-        Whether the type says that they rise from the first to the last.
+        Whether the type states that they rise from the first to the last.
     """
 
     codes: np.ndarray

@@ -55,7 +55,7 @@ class Presentation:
     labels : tuple of str
         Columns that name the rows. Default the index.
     captions : mapping
-        Captions of columns in a paper, where their names do not say enough.
+        Captions of columns in a paper, where their names are not clear enough.
     hidden : tuple of str
         Columns that a paper leaves out, besides standard errors and statistics.
     """
@@ -199,7 +199,7 @@ def present(
     labels : sequence of str
         Columns that name the rows. Default the index.
     captions : mapping, optional
-        Captions of columns in a paper, where their names do not say enough.
+        Captions of columns in a paper, where their names are not clear enough.
     hidden : sequence of str
         Columns that a paper leaves out, besides standard errors and statistics.
     **options

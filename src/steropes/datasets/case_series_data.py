@@ -55,7 +55,7 @@ def simulate_case_series(
     Raises
     ------
     DataError
-        A number is out of range, or nobody has an event.
+        A number is out of range, or no one has an event.
 
     References
     ----------

@@ -14,7 +14,7 @@ __all__ = ["simulate_regression"]
 
 Family = Literal["linear", "logistic", "poisson", "cox", "fine_gray"]
 FAMILIES = ("linear", "logistic", "poisson", "cox", "fine_gray")
-# The share of people without covariates who have the event of interest if nobody is censored
+# The share of people without covariates who have the event of interest if no one is censored
 # (Fine and Gray 1999).
 SHARE = 0.3
 

@@ -238,7 +238,7 @@ class DenseBlock:
 
         The scale and centre are those of the rows ``counted`` (n,), bool. Extreme values in rows
         without weight would otherwise make all other values small and displace the centre. With
-        ``reuse`` the result takes the memory of x, an array of floats that nobody else needs. With
+        ``reuse`` the result takes the memory of x, an array of floats that no one else needs. With
         ``led`` a column of ones is stored in front, in memory of its own.
         """
         x = np.asarray(x, dtype=np.float64)

@@ -73,7 +73,7 @@ class Design(PlainColumns, TextInHtml):
     plain: ClassVar[bool] = True  # rows of η are rows of X, and columns are stored as they are
     # Levels of the columns of labels in the table from which the design was made.
     coding: CategoryCoding | None = None
-    # Whether nobody else holds the dense columns, so that they may be centred where they are.
+    # Whether no one else holds the dense columns, so that they may be centred where they are.
     fresh: bool = False
 
     def __init__(self, blocks: Sequence[Block], names: Sequence[str] | None = None) -> None:

@@ -215,7 +215,7 @@ def total_of(plan: FederatedPlan, request: Message, answers: tuple[Message, ...]
     Raises
     ------
     DataError
-        An answer has another length, or a total is larger than sums of so many sites can be.
+        An answer has another length, or a total is larger than sums of this number of sites can be.
     """
     shapes = layout(plan, request)
     n = numbers_in(shapes)

@@ -152,7 +152,7 @@ class Lane:
 
 
 def advance_together(exchange: Exchange, lanes: list[Lane]) -> None:
-    """Advance lanes as far as the known sums allow, then request in one round what they need."""
+    """Advance lanes as far as known sums allow, then request the sums they need in one round."""
     asked = [(lane, a) for lane in lanes if not lane.done and (a := lane.advance()) is not None]
     if not asked:
         return

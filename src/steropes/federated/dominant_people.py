@@ -2,7 +2,7 @@
 
 A row counts with its weight times exp(offset). A single large offset leaves one person in all sums,
 whose means are then this person's values. A cell of equal rows has at least ``least`` people if
-nobody has more than the share 1 / ``least`` of it. The same limit therefore applies to cells of
+no one has more than the share 1 / ``least`` of it. The same limit therefore applies to cells of
 rows that count differently.
 """
 

@@ -316,7 +316,7 @@ class FederatedPlan(FieldsInHtml):
 
     @property
     def planned(self) -> PlannedModel:
-        """What the model declares."""
+        """The declarations of the model."""
         return MODELS[self.model]
 
     @property

@@ -3,7 +3,7 @@
 A plan adds columns to those that earlier plans on the same people have named. Their values are then
 settled: they stay as the earlier plans disclosed them, and only the new columns are grouped, within
 people whose settled values are equal. All answers of a site, to whatever plans, are therefore those
-of one table in which each combination of values is that of nobody or of ``least`` people.
+of one table in which each combination of values is that of no one or of ``least`` people.
 """
 
 from __future__ import annotations

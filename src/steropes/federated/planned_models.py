@@ -1,4 +1,4 @@
-"""Models that a federated plan can name: the columns that each needs, and what sites compute.
+"""Models that a federated plan can name: the columns that each needs, and the sums of sites.
 
 Everything in which the models of plans differ is declared here, or by the intercept
 (`site_intercept`), the likelihood or the family of a model. Other modules ask
@@ -117,7 +117,7 @@ class SiteOutcome:
 
 @dataclass(frozen=True)
 class SiteColumns:
-    """What the outcome of a site is read from.
+    """The rows and settings from which the outcome of a site is read.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class SiteColumns:
 
 
 class PlannedModel(ABC):
-    """A model of a plan; attributes of the class declare what differs between models."""
+    """A model of a plan; attributes of the class declare the differences between models."""
 
     family: ClassVar[Family]
     # Settings other than those that all models have, which of them are required, and whether one

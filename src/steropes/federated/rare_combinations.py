@@ -1,4 +1,4 @@
-"""Tables in which nobody has a combination of values that few people share.
+"""Tables in which no one has a combination of values that few people share.
 
 Exact totals of a fit determine the table of its columns, whose cells are small as soon as there are
 a few columns. A site therefore answers from a table in which each combination of values is that of
@@ -8,7 +8,7 @@ class, and each group gets one combination (microaggregation: Domingo-Ferrer and
 Knowledge and Data Engineering 14:189). Two things differ from their method:
 
 - A group gets values of its members and not their mean. The mean 0.2 of a 0/1 column in a group of
-  five says that one of the five has it, which is a cell of one person. With whole values, the new
+  five shows that one of the five has it, which is a cell of one person. With whole values, the new
   table could be the table of a site to which nothing had to be done.
 - A group does not get a combination that fewer than ``least`` people have, so that no row of the
   new table is that of a single person. (The exception are classes of less than twice ``least``

@@ -20,7 +20,7 @@ def pack_envelope(plan: FederatedPlan, request: Message, rounds: Sequence[Round]
     Raises
     ------
     DataError
-        Together they are larger than what a site reads.
+        Together they are larger than a site reads.
     """
     earlier = [
         {

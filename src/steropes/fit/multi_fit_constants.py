@@ -32,7 +32,7 @@ class OutcomesPolicy:
     slope_error : float
         Accuracy of the slopes at the start, as a share of λ.
     min_rows_for_threads : int
-        Groups run in threads only for at least so many rows; otherwise they wait for the
+        Groups run in threads only for at least this many rows; otherwise they wait for the
         interpreter.
     arrays_per_lane : int
         Number of arrays as long as the linear predictors in each lane.

@@ -54,14 +54,14 @@ def calibration_table(
         One row per group in order of risk: ``people`` (sum of weights), ``predicted`` (mean risk),
         ``observed``, ``lower`` and ``upper``. For classes ``observed`` is the share of events with
         Wilson's limits (1927, JASA 22:209). For survival outcomes it is one minus the Kaplan–Meier
-        curve, or the Aalen–Johansen incidence if events compete, with log(−log) limits. If nobody
+        curve, or the Aalen–Johansen incidence if events compete, with log(−log) limits. If no one
         or everybody had the event, the limit is that of Clopper and Pearson (1934, Biometrika
         26:404).
 
     Raises
     ------
     DataError
-        A risk is not between 0 and 1, or nobody in a group was observed until ``time``.
+        A risk is not between 0 and 1, or no one in a group was observed until ``time``.
 
     Examples
     --------

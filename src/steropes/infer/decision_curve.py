@@ -60,7 +60,7 @@ def decision_curve(
     Raises
     ------
     DataError
-        A risk or threshold is not between 0 and 1, or nobody treated was observed until ``time``
+        A risk or threshold is not between 0 and 1, or no one treated was observed until ``time``
         at one of the given thresholds.
 
     See Also

@@ -1,6 +1,6 @@
 """The jackknife: the covariance of fits that leave out one row or cluster each.
 
-Omission moves a coefficient further than its influence says, the more the higher the leverage of
+Omission moves a coefficient further than its influence, the more the higher the leverage of
 the row, so that errors from it do not share the deficit of robust ones in small data. In linear
 models the result is (n − 1) / n times HC3 (MacKinnon and White 1985); by clusters it is CV3 of
 MacKinnon, Nielsen and Webb (2023).

@@ -108,7 +108,7 @@ class Nodewise:
     correlation : float
         Largest correlation of z with a penalised column, in the metric H_η.
     rivals : int array
-        The columns with this correlation, beside rounding.
+        The columns with this correlation, up to rounding.
     nonzero : int
         Number of columns with γ̂_k ≠ 0, without the unpenalised ones.
     """

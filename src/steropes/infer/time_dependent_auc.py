@@ -42,7 +42,7 @@ class CensoringWeights:
         some = left > 0
         n = left + later
         self._n = np.where(some, n, 1.0)
-        # If nobody remains afterwards, Ĝ is not used after this time.
+        # If no one remains afterwards, Ĝ is not used after this time.
         self._later = np.where(some & (later > 0), later, 1.0)
         self._some = some & (later > 0)
         step = np.where(self._some, np.log(self._later / self._n), 0.0)

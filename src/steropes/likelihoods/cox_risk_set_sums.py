@@ -203,7 +203,7 @@ class CoxShares(Likelihood):
             empty = S < 1e-300  # or so small that share / S would overflow
             if not empty.any():
                 return share * xp.log(S), S, share / S
-            # Nobody is at risk (all weights zero), or exp underflowed. After an underflow the loss
+            # No one is at risk (all weights zero), or exp underflowed. After an underflow the loss
             # is infinite and the line search steps back.
             filled = xp.where(empty, 1.0, S)
             log_S = xp.where(empty & (share > 0), -np.inf, xp.log(filled))

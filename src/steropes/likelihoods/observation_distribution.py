@@ -16,7 +16,7 @@ the weight under observation just after u divided by that just before u, without
 therefore has to precede all entries, and splitting a row in two (a censoring and an entry) changes
 nothing.
 
-If nobody is under observation just before an entry, the ratio is infinite: the data before the
+If no one is under observation just before an entry, the ratio is infinite: the data before the
 entry provide no information about the *spell* of observation after it.
 """
 

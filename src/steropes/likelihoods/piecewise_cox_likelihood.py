@@ -37,7 +37,7 @@ def cut_at(
     time, event : (N,) arrays
         Outcome of each piece.
     entry : (N,) array or None
-        Entry of each piece; None if nobody enters within an interval.
+        Entry of each piece; None if no one enters within an interval.
     """
     n = len(time)
     last = np.searchsorted(cuts, time, side="left")

@@ -28,8 +28,8 @@ class Course:
     """Replicates' optima under some variances, from which those under another are extrapolated.
 
     Under a lasso coefficients and gradients are nearly linear in λ, as long as supports stay
-    (Efron, Hastie, Johnstone and Tibshirani 2004, Annals of Statistics 32:407), and λ goes by one
-    over the root of the variance.
+    (Efron, Hastie, Johnstone and Tibshirani 2004, Annals of Statistics 32:407), and λ changes by
+    one over the root of the variance.
     """
 
     def __init__(self, policy: PathPolicy = DEFAULT) -> None:

@@ -15,7 +15,7 @@ class PathPolicy:
 
     Variances are compared on the logarithmic scale, a *step* is a factor of ``step_ratio``, and
     scores are in units of their standard error unless stated otherwise. None of these parameters
-    changes what is optimal, only which variances are evaluated and how accurately.
+    changes the optimum, only which variances are evaluated and how accurately.
 
     Attributes
     ----------

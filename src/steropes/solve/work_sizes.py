@@ -14,7 +14,7 @@ __all__ = ["SIZES", "WorkSizes", "pieces"]
 
 @dataclass(frozen=True)
 class WorkSizes:
-    """Sizes of pieces of work, and of what is in memory at once.
+    """Sizes of pieces of work, and of arrays in memory at once.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ __all__ = ["TorchBackend"]
 PANEL, GPU_PANEL = 8_000_000, 64_000_000
 # Columns of a stripe of a Gram matrix; entries above the stripe's diagonal square are left out.
 STRIPE = 2048
-# A GPU multiplies panels fast if their rows begin at multiples of so many entries.
+# A GPU multiplies panels fast if their rows begin at multiples of this many entries.
 ALIGNED = 16
 
 

@@ -108,7 +108,7 @@ class Misclassification(Bias):
     Parameters
     ----------
     of : {"exposure", "outcome"}
-        What is misclassified.
+        The misclassified variable.
     sensitivity, specificity : float or distribution, or a pair of them
         Probabilities of a correct classification. A pair is differential: of cases and others for
         the exposure, of exposed and unexposed people for the outcome.
@@ -192,7 +192,7 @@ class Misclassification(Bias):
 
 @dataclass(frozen=True)
 class UnmeasuredConfounder(Bias):
-    """A confounder of 0 and 1 that nobody measured.
+    """A confounder of 0 and 1 that no one measured.
 
     Parameters
     ----------

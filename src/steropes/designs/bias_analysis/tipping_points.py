@@ -134,7 +134,7 @@ def e_values(
     estimate : Estimate, combined or calibrated effect, Series, or (ratio, lower, upper)
         As of `bias_analysis`.
     ratio : {"risk ratio", "odds ratio", "hazard ratio"}, default "risk ratio"
-        What the estimate is.
+        The measure of the estimate.
     common : bool, default False
         Whether 15 % of the people or more had the outcome, so that odds ratios and hazard ratios
         are first converted to approximate risk ratios.

@@ -42,7 +42,7 @@ class CaseOnlyResult(TextInHtml):
     attrition : DataFrame
         ``rule``, ``people`` and ``events`` that remain.
     measure : str
-        What the ratios are, such as "Odds ratio".
+        Name of the ratios, such as "Odds ratio".
     level : float
         Level of the intervals.
     sets : DataFrame or None

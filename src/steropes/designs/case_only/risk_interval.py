@@ -80,7 +80,7 @@ def self_controlled_risk_interval(
     ------
     DataError
         A risk and a control period overlap, a column is missing or has values that cannot be used,
-        or nobody has time in both kinds of periods.
+        or no one has time in both kinds of periods.
 
     See Also
     --------

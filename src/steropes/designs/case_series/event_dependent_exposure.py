@@ -198,7 +198,7 @@ class _Equations:
         """Make the stacks: one without exposure, and one from each exposure on."""
         h = history
         used = np.unique(h.span_era)
-        # Under exposure from the first day on, nobody is seen as if never exposed.
+        # Under exposure from the first day on, no one is seen as if never exposed.
         at_start = np.zeros(len(h.end), bool)
         at_start[h.era_case[used[h.era_first[used] <= 0]]] = True
         without = np.flatnonzero(~at_start)

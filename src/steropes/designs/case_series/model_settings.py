@@ -52,7 +52,7 @@ class Spline(Settings):
 
 
 class SeriesModelSettings(Protocol):
-    """What the model of a case series needs to know; `CaseSeriesSettings` of studies has it."""
+    """The settings that the model of a case series reads, such as those of `CaseSeriesSettings`."""
 
     @property
     def age(self) -> Spline | None:

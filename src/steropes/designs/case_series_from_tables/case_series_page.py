@@ -27,7 +27,7 @@ ERRORS = {
 
 
 class Series(Protocol):
-    """What a page needs of a `CaseSeriesResult`."""
+    """The parts of a `CaseSeriesResult` that a page shows."""
 
     @property
     def estimates(self) -> ResultTable: ...
@@ -62,7 +62,7 @@ def series_page(series: Series, function: str, call: Mapping[str, Any]) -> str:
 
 
 def _estimates(series: Series) -> Iterator[str]:
-    """Yield the question, the estimates, and what their limits account for."""
+    """Yield the question, the estimates, and the sources of error in their limits."""
     yield (
         "<p>Rates of events on days in a risk period relative to the other days, or the days in "
         "control periods, of the same person, so that nothing that is constant in a person "

@@ -148,8 +148,8 @@ class CaseSeriesResult(TextInHtml):
         """Write one self-contained page about the case series, as HTML.
 
         It has the estimates, who remains, the diagnostics, figures (if Matplotlib is installed),
-        what the intervals account for and the code that repeats the analysis. It has no data of
-        single people, but counts may be small.
+        the sources of error in the intervals and the code that repeats the analysis. It has no data
+        of single people, but counts may be small.
 
         Parameters
         ----------

@@ -66,7 +66,7 @@ def read_series(
     Raises
     ------
     DataError
-        A column is missing or has values that cannot be used, or nobody has an event while
+        A column is missing or has values that cannot be used, or no one has an event while
         observed.
     """
     days = DayColumns()

@@ -64,7 +64,7 @@ class Observation:
     first: NDArray
     last: NDArray
     age: NDArray
-    shift: NDArray  # What turns the days of the tables into days since 1970-01-01, or 0.
+    shift: NDArray  # Added to days of the tables to give days since 1970-01-01.
     known: NDArray
     row: NDArray  # The row of the table.
 

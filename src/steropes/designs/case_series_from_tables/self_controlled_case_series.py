@@ -117,7 +117,7 @@ def self_controlled_case_series(
     Raises
     ------
     DataError
-        A column is missing or has values that cannot be used, nobody has an event while observed,
+        A column is missing or has values that cannot be used, no one has an event while observed,
         or no exposure changes within a person; the message names the table, the column and the
         first such row.
     SeparationError

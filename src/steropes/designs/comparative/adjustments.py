@@ -65,7 +65,7 @@ class Adjustment:
     weight_model : WeightModel or None
         The model of the weights, whose estimation the errors include.
     errors : str
-        What the errors account for.
+        Sources of error that standard errors include.
     """
 
     method: str

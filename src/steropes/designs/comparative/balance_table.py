@@ -105,7 +105,7 @@ def balance_table(
     Raises
     ------
     DataError
-        Shapes disagree, a weight is negative or missing, or a group has nobody.
+        Shapes disagree, a weight is negative or missing, or a group has no one.
 
     See Also
     --------

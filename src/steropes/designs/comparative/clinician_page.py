@@ -35,7 +35,7 @@ THOUSAND = 1000
 
 
 class Comparison(Protocol):
-    """What a page needs of a `GroupComparison`."""
+    """The parts of a `GroupComparison` that a page shows."""
 
     @property
     def effects(self) -> ResultTable: ...
@@ -164,7 +164,7 @@ def _range(row: pd.Series, per: int) -> str:
 
 
 def _reading(row: pd.Series) -> str:
-    """Say whether no difference is within the limits."""
+    """State whether no difference is within the limits."""
     if not (math.isfinite(row["lower"]) and math.isfinite(row["upper"])):
         return "The data do not tell how precise this is."
     if row["lower"] <= 0 <= row["upper"]:

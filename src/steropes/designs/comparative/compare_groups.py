@@ -144,7 +144,7 @@ def compare_groups(
     -------
     GroupComparison
         Effects, balance, Table 1, weights, matched sets and diagnostics. Ratios are left out if
-        nobody of a group had the event.
+        no one of a group had the event.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def compare_groups(
     -----
     Errors after estimated weights come from stacked estimating equations (Lunceford and Davidian
     2004), those after matching are clustered by matched set (Austin 2009). After a score with a
-    prior they take weights as known, which the column ``errors`` says; then set ``bootstrap``.
+    prior they take weights as known, as the column ``errors`` states; then set ``bootstrap``.
 
     References
     ----------
@@ -413,5 +413,5 @@ class _Settings:
 
 
 def _units(table: ComparisonTable) -> str:
-    """Return what a bootstrap draws."""
+    """Return the units that a bootstrap draws."""
     return "people" if table.clusters is None else "clusters of people"

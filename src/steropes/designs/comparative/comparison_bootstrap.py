@@ -216,7 +216,7 @@ def with_bootstrap_errors(
     values : iterator
         Effects of each draw; None if it has no estimate.
     units : str
-        What was drawn, such as "people".
+        Units that were drawn, such as "people".
     """
     found = list(values)
     count = len(found)
@@ -242,7 +242,7 @@ def with_bootstrap_errors(
 
 
 def _label(units: str, count: int, failed: int, undefined: int, known: bool) -> str:
-    """Describe the bootstrap: what was drawn, and in how many draws an effect is undefined."""
+    """Describe the bootstrap: the units drawn, and in how many draws an effect is undefined."""
     used = count - failed - undefined
     text = f"bootstrap of {units}, {used} draws"
     if used == count:

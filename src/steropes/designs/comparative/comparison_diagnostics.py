@@ -58,7 +58,7 @@ def diagnostics_table(
     Returns
     -------
     DataFrame
-        ``method``, ``diagnostic``, ``value``, ``limit``, ``passed`` and ``note``, which says what
+        ``method``, ``diagnostic``, ``value``, ``limit``, ``passed`` and ``note``, which states what
         to do.
     """
     rows = []
@@ -132,7 +132,7 @@ def _of_balance(balance: pd.DataFrame) -> Iterator[Row]:
 
 
 def _of_score(table: ComparisonTable, adjustment: Adjustment) -> Iterator[Row]:
-    """Yield how well the score separates the groups, and who has nobody alike."""
+    """Yield how well the score separates the groups, and who has no one alike."""
     step = adjustment.step
     scored = Matching | PropensityWeights | BothModels
     score = step.score_ if isinstance(step, scored) else None

@@ -115,7 +115,7 @@ def _sensitivity(comparison: Comparison) -> Iterator[str]:
 
 
 def _errors(comparison: Comparison) -> Iterator[str]:
-    """Yield what the errors of each method account for."""
+    """Yield the sources of error that each method includes."""
     yield "<h2>Which variance</h2>"
     columns = ["method", "scale", "errors"]
     yield table_html(pd.DataFrame(comparison.effects)[columns].drop_duplicates())

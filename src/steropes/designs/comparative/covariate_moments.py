@@ -19,7 +19,7 @@ from steropes.designs.covariates.weighted_moments import Moments, sparse_chunks
 
 __all__ = ["CovariateColumns"]
 
-# Number of dense values that are copied at a time, but at least so many columns: rows are read from
+# Numbers of dense values that are copied at a time, and of columns at least: rows are read from
 # memory in lines of eight numbers, so that single columns would read seven others, too.
 VALUES_AT_ONCE, LINE = 1_000_000, 4
 

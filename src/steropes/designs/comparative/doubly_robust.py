@@ -355,7 +355,7 @@ class DoublyRobust(DoublyRobustResults):
         self, name: str, outcome: Outcome, target: NDArray, weights: NDArray, scores: NDArray,
         fits: CrossFitting, given: Given,
     ) -> Repeats:  # fmt: skip
-        """Return people with what models predict in each repeat."""
+        """Return people with the predictions of each repeat."""
         n, label = len(target), f"outcome {name!r}" if len(name) else "outcome"
         seen, chance = outcome.observed, None
         if not seen.all():

@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, repr=False)
 class Repeats:
-    """An outcome of people, with what models predict in each repeat of the cross-fitting."""
+    """An outcome of people, with predictions of each repeat of the cross-fitting."""
 
     people: People
     nuisances: list[Nuisances]
@@ -72,7 +72,7 @@ def rows_of_outcome(
     found : sequence of (means, covariance)
         Of each repeat.
     method, how : str
-        Name of the method, and what its errors are.
+        Name of the method, and kind of its errors.
     """
     measures: dict[str, list[tuple[float, float]]] = {}
     for values, V in found:

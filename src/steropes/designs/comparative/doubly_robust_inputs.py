@@ -267,7 +267,7 @@ def read_probabilities(name: str, values: ArrayLike, shape: tuple[int, ...]) -> 
 
 
 def of_outcome(argument: str, given: Any, name: str) -> Any:
-    """Return what a user gives for one outcome: an array, or the one of a mapping by name."""
+    """Return the argument for one outcome: an array, or the one of a mapping by name."""
     if isinstance(given, Mapping):
         if name not in given:
             raise DataError(

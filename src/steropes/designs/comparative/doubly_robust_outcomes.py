@@ -63,7 +63,7 @@ class SharedNuisances:
     horizon : float
         The day τ of all outcomes.
     censoring : Censoring or None
-        None if nobody is censored before τ.
+        None if no one is censored before τ.
     model : OutcomeModel
         Of kind "aipw" or "tmle".
     """
@@ -97,7 +97,7 @@ class SharedNuisances:
         Raises
         ------
         DataError
-            Too few people for the folds, no covariates, or nobody observed until the horizon.
+            Too few people for the folds, no covariates, or no one observed until the horizon.
         """
         rows, days = people["row"].to_numpy(), people["days_at_risk"].to_numpy(dtype=float)
         treated = people["treated"].to_numpy() == 1
@@ -233,7 +233,7 @@ class SharedNuisances:
 
 
 def _too_few(arm: str, horizon: float) -> str:
-    """Return the reason for no estimate; it is withheld where it would tell counts of an arm."""
+    """Return the reason for no estimate, which is withheld where it discloses counts of an arm."""
     return (
         f"too few people in the {arm} arm had the outcome by day {horizon:g} for cross-fitted "
         "models of it"
@@ -255,7 +255,7 @@ def _horizon(days: NDArray, treated: NDArray, model: OutcomeModel) -> float:
 
 
 def _require_observed(days: NDArray, treated: NDArray, horizon: float) -> None:
-    """Refuse a horizon until which nobody of an arm is observed."""
+    """Refuse a horizon until which no one of an arm is observed."""
     for name, arm in zip(GROUPS, (treated, ~treated), strict=True):
         if not (days[arm] >= horizon).any():
             raise DataError(

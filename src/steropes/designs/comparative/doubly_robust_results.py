@@ -211,7 +211,7 @@ class DoublyRobustResults(BalanceOnDemand):
     def baseline_risk_groups(self, number: int = 4, *, outcome: str | None = None) -> NDArray:
         """Divide people by their predicted outcome under the comparator's treatment.
 
-        Predictions are cross-fitted, so that nobody's own outcome decides the group, which would
+        Predictions are cross-fitted, so that no one's own outcome decides the group, which would
         bias the effects within groups.
 
         Parameters

@@ -114,7 +114,7 @@ class SurvivalEstimates:
         Means over repeats, by (measure, cause, time).
     curves : DataFrame
     how : str
-        What the errors are.
+        Kind of the errors.
     """
 
     wanted: Sequence[Functional]

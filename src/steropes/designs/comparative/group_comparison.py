@@ -42,8 +42,8 @@ class GroupComparison(TextInHtml):
         A row per method and measure: ``method`` ("unadjusted" first), ``measure``, ``scale``
         ("marginal", of a population, or "conditional", at given covariates), ``estimand``,
         ``target`` and ``comparator`` (the statistic of each group), ``estimate``, ``lower``,
-        ``upper``, ``se`` (of a ratio: of its logarithm), ``p``, and ``errors``, what the errors
-        account for. It has ``plot()`` and ``paper_table()``.
+        ``upper``, ``se`` (of a ratio: of its logarithm), ``p``, and ``errors``, the sources of
+        error in them. It has ``plot()`` and ``paper_table()``.
     balance : DataFrame
         `balance_table` of each method, in the column ``method``.
     table_one : DataFrame

@@ -75,7 +75,7 @@ def compare_means(
     Raises
     ------
     DataError
-        Shapes disagree, or a group has nobody.
+        Shapes disagree, or a group has no one.
 
     References
     ----------

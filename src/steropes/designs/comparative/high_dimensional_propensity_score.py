@@ -51,7 +51,7 @@ class HighDimensionalPropensityScore(BaseEstimator):
         (Rassen and others 2011); or ``|ln R|``.
     correction : float, default 0.1
         Added to all four cells of a table with an empty cell, so that ratios are finite and a
-        column that nobody without the outcome has is not lost.
+        column that no one without the outcome has is not lost.
     invert_protective : bool, default False
         Replace R below 1 by 1 / R, as Schneeweiss and others (2009) wrote. False takes R as it is,
         as the R packages do: then M does not depend on whether a column or its absence is coded 1.

@@ -217,7 +217,7 @@ class Matching(BalanceOnDemand):
         Raises
         ------
         DataError
-            A setting has no effect with the method, or nobody can be matched.
+            A setting has no effect with the method, or no one can be matched.
         """
         draft = unfitted_copy(self)
         draft._fit(X, treatment, score=score, ids=ids)

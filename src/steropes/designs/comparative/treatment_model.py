@@ -89,7 +89,7 @@ def refuse_model_beside_scores(model: object, score: object) -> None:
 
 
 def _reason(columns: CovariateColumns, weights: dict[str, Any]) -> str:
-    """Return what a model of another package often lacks, with the remedy."""
+    """Return the attribute that models of other packages often lack, with the remedy."""
     if columns.factors:
         return (
             f"X has the columns of labels {listed(list(columns.factors))}. Put the model behind "

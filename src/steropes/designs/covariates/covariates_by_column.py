@@ -88,7 +88,7 @@ class Covariates(TextInHtml):
             Numbers. Columns without names are called x0, x1 and so on; ids are 0 to p − 1, and
             ``analysis_id`` is 0.
         label : str, default "covariates"
-            What the values are for, for error messages.
+            Use of the values, for error messages.
 
         Returns
         -------

@@ -65,7 +65,7 @@ class Tidied(TextInHtml):
         The divisor of each column.
     dropped : DataFrame
         ``covariate_id``, ``name`` and ``why`` ("rare" or "redundant") of the dropped columns.
-        Columns that nobody has are not listed.
+        Columns that no one has are not listed.
 
     See Also
     --------
@@ -125,7 +125,7 @@ def tidy(
     rules : TidyRules, optional
         The rules. Default: those of ``TidyRules()``.
     include, exclude : iterable of int
-        The only covariate ids to use (if any are given), and those to leave out. Ids that nobody
+        The only covariate ids to use (if any are given), and those to leave out. Ids that no one
         among these people has are ignored.
 
     Returns
@@ -136,7 +136,7 @@ def tidy(
     Raises
     ------
     DataError
-        No covariate is left, or nobody has any of those to include.
+        No covariate is left, or no one has any of those to include.
 
     Examples
     --------

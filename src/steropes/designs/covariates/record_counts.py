@@ -66,7 +66,7 @@ def count_records(
     Raises
     ------
     DataError
-        A column is missing or has missing values, ids repeat, or nobody has a record.
+        A column is missing or has missing values, ids repeat, or no one has a record.
 
     Examples
     --------

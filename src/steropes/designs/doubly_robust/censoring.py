@@ -70,7 +70,7 @@ def fit_censoring(
     lasso: LassoSettings,
     present: NDArray | None = None,
 ) -> Censoring | None:
-    """Fit the models of censoring of both arms without each fold; None if nobody is censored.
+    """Fit the models of censoring of both arms without each fold; None if no one is censored.
 
     Parameters
     ----------

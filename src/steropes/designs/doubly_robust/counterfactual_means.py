@@ -49,7 +49,7 @@ class People:
 
 @dataclass(frozen=True, repr=False)
 class Nuisances:
-    """What models predict for everybody.
+    """Predictions of the models for all people.
 
     Attributes
     ----------

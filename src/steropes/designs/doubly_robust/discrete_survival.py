@@ -67,7 +67,7 @@ class Hazards:
     ----------
     events : ndarray, shape (n, K, J)
     censoring : ndarray, shape (n, K), or None
-        None if nobody is censored early.
+        None if no one is censored early.
     """
 
     events: NDArray

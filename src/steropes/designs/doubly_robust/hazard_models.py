@@ -70,7 +70,7 @@ def _cross_fit(
 ) -> NDArray:  # fmt: skip
     """Predict the hazards of everybody, (n, K), by fits without their fold.
 
-    The hazard is zero in intervals in which nobody of the group has the event.
+    The hazard is zero in intervals in which no one of the group has the event.
     """
     y_of_group = y[group]
     happened = np.unique(y_of_group["time"][y_of_group["event"] == 1]).astype(np.int64) - 1

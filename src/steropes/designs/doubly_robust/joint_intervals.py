@@ -9,7 +9,7 @@ from steropes.errors import DataError
 
 __all__ = ["joint_quantile"]
 
-# Multipliers of so many people and draws are generated at a time.
+# Multipliers of this many people and draws are generated at a time.
 NUMBERS_AT_ONCE = 4_000_000
 
 

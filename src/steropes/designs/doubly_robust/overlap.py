@@ -1,4 +1,4 @@
-"""Overlap of the scores of two groups, with what their bound changes."""
+"""Overlap of the scores of two groups, and the changes that a bound of scores makes."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def _from_counts(
 def _infinite_because(
     people: pd.DataFrame, arm: str, model: OutcomeModel, strata: NDArray | None
 ) -> str:
-    """Return why the ratio is infinite or zero: in which arm nobody had the outcome, and when."""
+    """Return why the ratio is infinite or zero: in which arm no one had the outcome, and when."""
     value, other = (1, "comparator") if arm == "target" else (0, "target")
     when = "during the time at risk"
     if ((people["event"] == 1) & (people["treated"] == value)).any():

@@ -59,11 +59,11 @@ class OutcomeModel(Settings):
     cross_fitting : int, default 5
         Folds of the cross-fitting of "aipw" and "tmle".
     include, exclude : tuple of int
-        The only covariate ids to use (if any are given), and those to leave out. Ids that nobody
+        The only covariate ids to use (if any are given), and those to leave out. Ids that no one
         in the comparison has are ignored, with a note.
     interactions : tuple of int
         Covariate ids whose interaction with the treatment is estimated, with their main effects.
-        Ids that nobody in the comparison has are ignored, with a note.
+        Ids that no one in the comparison has are ignored, with a note.
     interval : str, default "auto"
         "profile": profile likelihood. "wald": from the information. "robust": sandwich variance
         by matched set or person. The last two are not allowed with covariates. "bootstrap":

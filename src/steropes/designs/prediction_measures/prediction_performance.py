@@ -42,7 +42,7 @@ def statistics_of(risk: NDArray, outcome: NDArray) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        NaN if everybody or nobody has the outcome.
+        NaN if everybody or no one has the outcome.
     """
     n, cases = len(outcome), int(outcome.sum())
     found = {"populationSize": float(n), "outcomeCount": float(cases)}

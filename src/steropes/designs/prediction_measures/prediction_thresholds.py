@@ -28,7 +28,7 @@ def threshold_table(risk: NDArray, outcome: NDArray) -> pd.DataFrame:
     -------
     DataFrame
         The columns of ``plp_threshold_summary`` without ``performance_id`` and ``evaluation``; no
-        rows if everybody or nobody has the outcome.
+        rows if everybody or no one has the outcome.
     """
     n, cases = len(outcome), int(outcome.sum())
     order = np.argsort(-risk, kind="stable")

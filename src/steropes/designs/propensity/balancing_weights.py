@@ -1,7 +1,7 @@
 """Balancing weights of two or more arms by their propensity scores, and their derivatives.
 
 With scores e_k of K arms, a person in arm a has the weight h(e) / e_a, where the tilting function h
-says how much people with such scores count in the population of the estimand (Li and Li 2019).
+states how much people with such scores count in the population of the estimand (Li and Li 2019).
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def covariate_balance(
     Raises
     ------
     DataError
-        Shapes disagree, a covariate or weight is no finite number, or an arm has nobody.
+        Shapes disagree, a covariate or weight is no finite number, or an arm has no one.
 
     See Also
     --------

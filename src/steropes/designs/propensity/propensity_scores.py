@@ -56,7 +56,7 @@ class PropensityRules(Settings):
         Raise an error that names a covariate with a larger correlation with the arm: it is usually
         part of the definition of the exposure. 1 allows all.
     include, exclude : tuple of int
-        The only covariate ids to use (if any are given), and those to leave out. Ids that nobody
+        The only covariate ids to use (if any are given), and those to leave out. Ids that no one
         in the comparison has are ignored, with a note.
     exempt : tuple of int
         Covariate ids without a prior.

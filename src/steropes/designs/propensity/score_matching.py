@@ -39,7 +39,7 @@ class Match(Settings):
         Match target people to comparator people if the target arm is the larger one; the effect is
         then that in the comparator.
     exact : tuple of int
-        Covariate ids on which matched people must agree. Ids that nobody in the comparison has are
+        Covariate ids on which matched people must agree. Ids that no one in the comparison has are
         ignored, with a note.
     seed : int, default 1
         Determines, with the person id, who is matched among people with equal scores.

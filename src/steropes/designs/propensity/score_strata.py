@@ -27,7 +27,7 @@ class Stratify(Settings):
     base : "all", "target" or "comparator"
         The arm or arms that define the quantiles; the effect is that in these people.
     exact : tuple of int
-        Covariate ids on which the people of a stratum must agree as well. Ids that nobody in the
+        Covariate ids on which the people of a stratum must agree as well. Ids that no one in the
         comparison has are ignored, with a note.
 
     Examples

@@ -229,7 +229,7 @@ def _several_tables(place: Place) -> str:
 
 
 def _value_alone(why: str, first: str, place: Place) -> str:
-    """Explain what may stand for an object in a file."""
+    """Explain which values may stand for an object in a file."""
     if isinstance(place[-1], int):
         return why
     return (

@@ -87,7 +87,7 @@ class CheckedByItself(ABC):
 
 
 class Rule(Protocol):
-    """What ``Annotated`` may add to a type."""
+    """A condition that ``Annotated`` adds to a type."""
 
     def around(self, check: Check) -> Check:
         """Return the check of a type with this rule, from the check without it."""

@@ -56,7 +56,7 @@ class Looks(ABC):
     def most_events(self, look: int, tilt: float, least: int = 0) -> int:
         """Return a number of cumulative events that is practically never exceeded.
 
-        It is at least ``least``, if so many events are possible.
+        It is at least ``least``, if that many events are possible.
         """
 
     @abstractmethod

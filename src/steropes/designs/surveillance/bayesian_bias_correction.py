@@ -2,7 +2,7 @@
 
 The systematic error of an analysis is normal, or t-distributed, over outcomes; its mean and scale
 have a posterior from the likelihoods of the controls, on a grid. The effect of an outcome of
-interest is what its likelihood tells, minus a further error from this distribution.
+interest is that of its likelihood, minus a further error from this distribution.
 """
 
 from __future__ import annotations
@@ -246,8 +246,8 @@ def correct_bias(
 
     Notes
     -----
-    As in Bu and others, the prior is that of what the likelihood tells, before the error is taken
-    off. The probability does not keep a frequentist error over looks.
+    As in Bu and others, the prior is that of the effect in the likelihood, before the error is
+    subtracted. The probability does not keep a frequentist error over looks.
 
     References
     ----------

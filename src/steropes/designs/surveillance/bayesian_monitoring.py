@@ -49,9 +49,9 @@ def monitor_posteriors(
         those of ``by``, as of `monitor_estimates`. A column ``control`` marks negative controls,
         and ``profile`` has a `Profile` for each estimate, or None for a normal likelihood.
     by : sequence of str, optional
-        Columns that tell estimates of one look apart, such as the comparison and the outcome.
+        Columns that distinguish estimates of one look, such as the comparison and the outcome.
     controls_by : sequence of str, optional
-        Columns that tell groups of estimates apart that each have a systematic error of their own.
+        Columns that distinguish groups of estimates that each have a systematic error of their own.
         Default: all have one.
     threshold : float, default 0.95
         Posterior probability of an effect above zero that is a signal.

@@ -285,7 +285,7 @@ class _Course:
 
     def end_in_events(self, ratio: float) -> tuple[float, float]:
         """Compute the probability of no signal, and the expected number of events at the end."""
-        # Whoever has a signal at a number of events has it when the last of these happens.
+        # A sequence with a signal at a number of events has it when the last of these happens.
         left = self._without_signal(ratio)
         at_count = -np.diff(left, prepend=1.0)
         return float(left[-1]), float(self.least @ at_count + self.least[-1] * left[-1])
@@ -305,7 +305,7 @@ class _Course:
 def _time_until(counts: CountsWithoutSignal, least: int, length: float) -> float:
     """Compute the expected time without a signal in the interval after the last look."""
     rates = np.exp(counts.tilt)
-    # Whoever lacks so many events has practically no signal in the interval.
+    # A sequence with fewer events has practically no signal in the interval.
     new = float(rates.max()) * length
     far = int(new + farthest(new)) + 1
     first = min(max(least - far, 0), len(counts.mass))
@@ -323,7 +323,7 @@ def _time_until(counts: CountsWithoutSignal, least: int, length: float) -> float
 
 
 def _historical_time(events: int, error: SystematicError | None) -> tuple[NDArray, NDArray]:
-    """Return nodes and weights of person-time in which there are so many events, at a rate of one.
+    """Return nodes and weights of person-time until a number of events, at a rate of one.
 
     A systematic error multiplies the later rate, which is as if it multiplied this time.
     """
@@ -383,7 +383,7 @@ def _boundary(bound: float, planned: float, least: int, delay: float) -> tuple[N
     while _signal_time(counts[-1], bound) < planned:
         counts.append(counts[-1] + 1)
     times = [_signal_time(c, bound) for c in counts]
-    # Nobody looks before the delay, and at the end the last count is still a signal.
+    # No one looks before the delay, and at the end the last count is still a signal.
     keep = np.array(times) > delay
     return np.minimum(times, planned)[keep], np.array(counts)[keep]
 

@@ -304,7 +304,7 @@ def check_events(events: ArrayLike, most: int) -> NDArray:
 
 
 def _increments(name: str, values: ArrayLike) -> NDArray:
-    """Return what accrues between looks, and refuse values that are not positive."""
+    """Return the increments between looks, and refuse values that are not positive."""
     new = require_numbers(name, values)
     if not len(new) or (new <= 0).any():
         raise DataError(f"{name} must be positive at every look; merge looks without any.")
@@ -317,7 +317,7 @@ def check_ratio(name: str, value: float) -> float:
 
 
 def error_nodes(error: SystematicError | None, events: float) -> tuple[NDArray, NDArray]:
-    """Return values of a systematic error and their probabilities, for so many events in all."""
+    """Return values of a systematic error and their probabilities, for a total number of events."""
     mean, sd = moments_of(error)
     if sd == 0:
         return np.array([mean]), np.ones(1)

@@ -29,7 +29,7 @@ from steropes.errors import DataError
 
 __all__ = ["estimate_bound"]
 
-# The recursion runs over scores within so many standard deviations.
+# The recursion runs over scores within this many standard deviations.
 REACH = 8.5
 # Least number of quadrature nodes, and nodes per standard deviation of an increment.
 NODES, NODES_PER_SD = 48, 3

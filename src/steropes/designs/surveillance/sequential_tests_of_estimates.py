@@ -177,13 +177,13 @@ def monitor_estimates(
         those of ``by``. With a column ``control`` (True for negative controls), the bounds of a
         look include the systematic error of its controls, if there are five or more. A column
         ``z`` replaces ``log_rr`` divided by ``se``, such as by `signed_root`. A column ``note``
-        says why an estimate is missing.
+        gives the reason of a missing estimate.
     looks : int
         Number of planned looks.
     by : sequence of str, optional
-        Columns that tell estimates of one look apart, such as the comparison and the outcome.
+        Columns that distinguish estimates of one look, such as the comparison and the outcome.
     controls_by : sequence of str, optional
-        Columns that tell groups of estimates apart that each have a systematic error of their own,
+        Columns that distinguish groups of estimates that each have a systematic error of their own,
         such as the comparison and the analysis. Default: all have one.
     alpha : float, default 0.05
         Probability of a signal at any look without an effect (one-sided), for each estimate.
@@ -285,7 +285,7 @@ def checked_estimates(
 
 
 def _numbers(name: str, values: pd.Series) -> pd.Series:
-    """Return a column as floats, and refuse what is not a number; missing values stay."""
+    """Return a column as floats, and refuse values that are no numbers; missing values stay."""
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
     wrong = numbers.isna().to_numpy() & values.notna().to_numpy()
     if wrong.any():

@@ -59,9 +59,9 @@ def tree_temporal_scan(
     times : tuple of int
         First and last time of follow-up, which is complete for everybody.
     fixed : {"node", "node and time"}, default "node"
-        What replicates keep. "node": the cases of each node, at uniform times. "node and time":
-        also the cases of each time over all nodes, which adjusts for times with more cases of
-        everything, such as a visit at the exposure.
+        Numbers that replicates keep. "node": the cases of each node, at uniform times. "node and
+        time": also the cases of each time over all nodes, which adjusts for times with more cases
+        of everything, such as a visit at the exposure.
     window : tuple of int, optional
         Shortest and longest window in units of time. Default: 2, and half of follow-up.
     least_share : float, default 0

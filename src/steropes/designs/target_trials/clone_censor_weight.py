@@ -65,7 +65,7 @@ def clone_censor_weight(
 ) -> EmulatedTrial:
     """Compare strategies of when to start a treatment, without immortal time.
 
-    At time zero nobody has deviated from any strategy. A clone of each person follows each
+    At time zero no one has deviated from any strategy. A clone of each person follows each
     strategy, is censored when the person deviates from it, and has the inverse of its probability
     of remaining as its weight. Clones are weighted sums over people and never stored.
 
@@ -108,9 +108,9 @@ def clone_censor_weight(
     Raises
     ------
     DataError
-        A column cannot be used, or nobody follows a strategy.
+        A column cannot be used, or no one follows a strategy.
     SeparationError
-        A model of deviation has no finite maximum, or nobody has the event.
+        A model of deviation has no finite maximum, or no one has the event.
 
     See Also
     --------
@@ -296,7 +296,7 @@ class _Analysis:
 
 
 def _estimand(names: Sequence[str]) -> str:
-    """Say which effect is estimated, and which is not."""
+    """State which effect is estimated, and which is not."""
     return (
         f"The per-protocol effect of the strategies {', '.join(map(repr, names))}, had everybody "
         "followed them, in the people of the data. It is causal if the covariates at time zero "

@@ -201,7 +201,7 @@ def _shares(ties: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def refuse_unfollowed(clones: Clones, name: str, window: tuple[float, float]) -> None:
-    """Refuse a strategy that nobody follows to the end of its window."""
+    """Refuse a strategy that no one follows to the end of its window."""
     end = window[1] if np.isfinite(window[1]) else window[0]
     if not (~clones.deviated & (clones.time > end)).any():
         raise DataError(

@@ -38,7 +38,7 @@ class EmulatedTrial(TextInHtml):
     effects : DataFrame
         Coefficients of the strategies in the model of the outcome: ``measure`` ("odds ratio" or
         "hazard ratio"), ``term``, ``estimate``, ``lower``, ``upper``, ``se`` (of its logarithm),
-        ``p`` and ``errors``, what the errors account for. Empty if there is no such model.
+        ``p`` and ``errors``, the sources of error in them. Empty if there is no such model.
     risks : DataFrame
         Risk under each ``strategy`` by ``time`` with ``lower``, ``upper`` and ``se``.
     contrasts : DataFrame

@@ -115,7 +115,7 @@ def _changed(rows: PersonTime, end: NDArray) -> NDArray[np.int8]:
 
 
 def _refuse_one_arm(trials: TrialSequence) -> None:
-    """Refuse sequences in which nobody follows one of the strategies."""
+    """Refuse sequences in which no one follows one of the strategies."""
     for arm, name in ((1, "treatment"), (0, "no treatment")):
         own = trials.assigned == arm
         if not own.any():

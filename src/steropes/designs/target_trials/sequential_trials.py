@@ -65,7 +65,7 @@ def sequential_trials(
 ) -> EmulatedTrial:
     """Emulate a trial that starts anew in every period, and estimate the effect of treatment.
 
-    Whoever is eligible in a period enters the trial that starts there, with the treatment and
+    Everyone who is eligible in a period enters the trial that starts there, with the treatment and
     covariates of this period (Hernán and others 2008). A person-trial is an interval of time of one
     row: nothing is expanded to person-trial-periods, and weights that change with time are read
     from one curve of each person.
@@ -135,7 +135,7 @@ def sequential_trials(
     Raises
     ------
     DataError
-        Rows overlap or miss a period, a column cannot be used, or nobody follows a strategy.
+        Rows overlap or miss a period, a column cannot be used, or no one follows a strategy.
     SeparationError
         A model has no finite maximum; the message names the model and the columns.
 

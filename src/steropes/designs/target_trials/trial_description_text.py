@@ -71,7 +71,7 @@ class Analysis(Protocol):
 
 
 def estimand_words(effect: str, population: str) -> str:
-    """Say which effect is estimated, and which is not."""
+    """State which effect is estimated, and which is not."""
     people = "person-trials" if population == "all" else "people of the first trial"
     return (
         f"{EFFECTS[effect]}; risks are averages over the {people}. It is causal if the covariates "

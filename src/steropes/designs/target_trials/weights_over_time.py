@@ -126,7 +126,7 @@ class ProbabilityModel:
         return above / below
 
     def fitted(self, X: pd.DataFrame, columns: Ratio) -> Iterator[FittedProbability]:
-        """Yield the models of the numerator and the denominator with what errors need of them."""
+        """Yield the models of the numerator and the denominator with the parts that errors need."""
         pooled_n, pooled_d = columns.pooled
         parts = [(columns.denominator, pooled_d, "denominator", -1.0)]
         if columns.numerator is not None:

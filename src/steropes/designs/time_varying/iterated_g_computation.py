@@ -121,7 +121,7 @@ def iterated_g_computation(
     Raises
     ------
     DataError
-        Rows overlap or miss a period, or nobody follows a strategy.
+        Rows overlap or miss a period, or no one follows a strategy.
     SeparationError
         A model has no finite maximum; the message names the period and the columns.
 
@@ -187,7 +187,7 @@ def iterated_g_computation(
 
 @dataclass(frozen=True, repr=False)
 class _Analysis:
-    """The strategies, the columns of the models, and what is estimated."""
+    """The strategies, the columns of the models, and the estimand."""
 
     followed: FollowedStrategies
     covariates: list[str]

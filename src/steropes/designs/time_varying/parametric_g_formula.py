@@ -123,7 +123,7 @@ def parametric_g_formula(
     Raises
     ------
     DataError
-        Rows overlap or miss a period, a covariate never changes, or nobody follows a strategy.
+        Rows overlap or miss a period, a covariate never changes, or no one follows a strategy.
     SeparationError
         A model has no finite maximum; the message names the model and the columns.
 

@@ -68,7 +68,7 @@ class Flag:
         return np.asarray(data[self.name])
 
     def spread(self, y: NDArray, fitted: NDArray, weights: NDArray) -> float:
-        """Return 0; probabilities say everything."""
+        """Return 0; the outcome follows from the probability alone."""
         return 0.0
 
     def draw(self, fitted: NDArray, spread: float, u: NDArray) -> dict[str, NDArray]:
@@ -126,7 +126,7 @@ class Label:
         )
 
     def spread(self, y: NDArray, fitted: NDArray, weights: NDArray) -> float:
-        """Return 0; probabilities say everything."""
+        """Return 0; the outcome follows from the probability alone."""
         return 0.0
 
     def draw(self, fitted: NDArray, spread: float, u: NDArray) -> dict[str, NDArray]:

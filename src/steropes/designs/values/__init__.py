@@ -1,1 +1,1 @@
-"""What all designs share: dates, ages, estimands, ratios, checks of input and parts of pages."""
+"""Parts of all designs: dates, ages, estimands, ratios, checks of input and parts of pages."""

@@ -24,7 +24,7 @@ def check_real(name: str, value: Any, fits: Callable[[float], bool], wanted: str
     fits : callable
         Returns whether a number is in the range; it must be False for NaN.
     wanted : str
-        What the setting must be, for the message.
+        The values that are allowed, for the message.
 
     Raises
     ------

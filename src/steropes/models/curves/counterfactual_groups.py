@@ -149,7 +149,7 @@ def people_to_average(
     Raises
     ------
     DataError
-        If times are not positive, or nobody of a stratum was under observation.
+        If times are not positive, or no one of a stratum was under observation.
     """
     eta = model._linear_predictors(X, offset)
     n = len(eta)

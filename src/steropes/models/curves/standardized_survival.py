@@ -296,7 +296,7 @@ def _present(table: pd.DataFrame, level: float) -> ResultTable:
 
 
 def _differences(found: Averages, which: int, z: float, side: float = 1.0) -> dict[str, np.ndarray]:
-    """Compare survival (0) or areas (1) or, with side −1, what is missing to their maximum.
+    """Compare survival (0) or areas (1) or, with side −1, the distances from their maximum.
 
     Values are differences of each group minus the first, (A − 1, T).
     """

@@ -119,7 +119,7 @@ class FineGrayRegression(ProportionalHazardsModel, PenalizedModel):
     after a competing event with the weight G(t−)H(t−) / (G(T−)H(T−)), where H is the
     product-limit estimate of the distribution of entry in reversed time, as in R's
     ``survival::finegray``: at equal times events come first, then censorings, then entries. If
-    nobody is under observation at some time between a competing event and a later event of
+    no one is under observation at some time between a competing event and a later event of
     interest, the weight is infinite and the fit is refused; in folds and bootstrap draws the
     competing event leaves the risk sets instead.
 

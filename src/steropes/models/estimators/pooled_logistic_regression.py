@@ -135,7 +135,7 @@ class PooledLogisticRegression(PooledPredictions, PenalizedModel):
     Raises
     ------
     SeparationError
-        With ``baseline="interval"``, if an interval has nobody at risk, or no one or everyone at
+        With ``baseline="interval"``, if an interval has no one at risk, or no one or everyone at
         risk has the event in it.
 
     See Also

@@ -1,4 +1,4 @@
-"""What a family of models declares: link, ratio, measures, scores, outcome and risks."""
+"""Declarations of a family of models: link, ratio, measures, scores, outcome and risks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CAUSE, COMPETING = 1, 2
 
 
 class Family:
-    """What a family declares; a model of this class itself has none of it but deviances.
+    """Declarations of a family; a model of this class itself has deviances only.
 
     A score of held-out rows is a method ``held_out_NAME``, which takes the problem with the
     weights of the training rows, the coefficients in the columns' units and the weights of the
     held-out rows, and returns a number of which more is better. ``scores`` lists the names.
     """
 
-    # The link function, and the name of exp(coef), which None says is no ratio. Families in which
+    # The link function, and the name of exp(coef), or None if it is no ratio. Families in which
     # a setting of the model decides override the methods `link_of` and `ratio_of`.
     link: ClassVar[Link] = IDENTITY
     ratio: ClassVar[str | None] = "ratio"
@@ -59,7 +59,7 @@ class Family:
         raise NotImplementedError
 
     def prediction(self, eta: np.ndarray) -> np.ndarray:
-        """Return what ``predict`` of a model that is no classifier returns."""
+        """Return the predictions of a model that is no classifier."""
         return eta
 
     def outcome_of_fit(self, problem: Problem) -> tuple[Any, np.ndarray | None]:

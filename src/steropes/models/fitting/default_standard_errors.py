@@ -59,7 +59,7 @@ class NamesErrors:
 
 
 def name_missing_errors(table: pd.DataFrame, prior: Any) -> pd.DataFrame:
-    """Say in a table, in print too, why a prior leaves it without errors."""
+    """State in a table, in print too, why a prior leaves it without errors."""
     table.attrs["note"] = why_no_covariance(prior)
     table.columns.name = "limits" if has_limits(prior) else "shrunken"
     table.columns.name += ": no errors; see kind='profile'"
@@ -96,7 +96,7 @@ def refuse_errors_not_asked_for(
 
 
 def robust_by_default(model: Any, cluster: LabelsLike | None) -> np.ndarray | None:
-    """Compute the robust covariance matrix that nobody asked for; warn where there is none."""
+    """Compute the robust covariance matrix that no one asked for; warn where there is none."""
     known: np.ndarray | None = getattr(model, "_robust_by_default", None)
     if known is not None and cluster is None:
         return known

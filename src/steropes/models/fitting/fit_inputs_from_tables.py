@@ -1,4 +1,4 @@
-"""What a fit needs from a table by its formula: X, the outcome and vectors with a value a row."""
+"""Inputs of a fit from a table by its formula: X, the outcome and vectors with a value a row."""
 
 from __future__ import annotations
 

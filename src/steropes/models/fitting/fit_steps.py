@@ -97,7 +97,7 @@ class Estimator(FittedModel):
         start_at: ArrayLike | CoefficientsByColumn | None,
         fixed: CoefficientsByColumn | None,
     ) -> None:
-        """Read all input, choose the prior's variance, fit, and release what refers to X."""
+        """Read all input, choose the prior's variance, fit, and release references to X."""
         self._check_settings()
         inputs.refuse_other_order(X)
         design = self._read_design(X, inputs.y)

@@ -1,4 +1,4 @@
-"""What all fitted models have: coefficients, covariances, linear predictors and formulas."""
+"""Parts that all fitted models have: coefficients, covariances, linear predictors and formulas."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = ["FittedModel"]
 
 @single_threaded_methods
 class FittedModel(BaseEstimator):
-    """Base class of the estimators: what a fit has found, and how it reads new rows."""
+    """Base class of the estimators: the results of a fit, and how it reads new rows."""
 
     # Settings.
     prior: Prior | None
@@ -80,7 +80,7 @@ class FittedModel(BaseEstimator):
     _has_intercept: bool
     # Whether an offset is added to a logarithm.
     _offset_on_log_scale = True
-    # What the family declares: link, ratio, measures of performance, scores, outcomes and risks.
+    # Declarations of the family: link, ratio, measures of performance, scores, outcomes and risks.
     _family: ClassVar[Family] = Family()
     # Coefficients in the solver's parametrisation.
     _beta: np.ndarray

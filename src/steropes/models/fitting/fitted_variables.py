@@ -22,7 +22,7 @@ __all__ = ["FittedVariable", "fitted_variable", "values_of_columns"]
 
 # Number of rows after which a column with many values needs no further reading.
 FIRST_ROWS = 1000
-# Values of centred columns are those of the data beside rounding to this number of digits.
+# Values of centred columns are those of the data up to rounding to this number of digits.
 DIGITS = 12
 
 

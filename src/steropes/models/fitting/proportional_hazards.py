@@ -42,7 +42,7 @@ def refuse_unobserved_gap(
     Raises
     ------
     DataError
-        If nobody is under observation at some time between a competing event and a later event
+        If no one is under observation at some time between a competing event and a later event
         of interest; the message names the stratum and time.
     """
     found = likelihood.cut_off(weights)

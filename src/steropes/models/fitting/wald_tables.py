@@ -29,7 +29,7 @@ def wald_summary(
 ) -> ResultTable:
     """Tabulate the coefficients; standard errors under a Laplace prior are NaN.
 
-    The printed table says so in its corner, and ``attrs["note"]`` explains it.
+    The printed table notes it in its corner, and ``attrs["note"]`` explains it.
     """
     check_level(level)
     shrunken = model._has_sparse_prior()

@@ -1,1 +1,1 @@
-"""Formulas: parsing, evaluation with data, and limits of what they may contain."""
+"""Formulas: parsing, evaluation with data, and limits of their content."""

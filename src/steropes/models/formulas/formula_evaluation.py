@@ -205,7 +205,7 @@ def refuse_missing_arguments(text: str, data: pd.DataFrame) -> None:
     """
     try:
         tree = ast.parse(text, mode="eval")
-    except SyntaxError:  # reported by whoever evaluates it
+    except SyntaxError:  # reported when it is evaluated
         return
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):

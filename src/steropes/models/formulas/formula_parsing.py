@@ -223,7 +223,7 @@ def read_formula(
         Whether to evaluate any Python in the formula, and not only documented functions.
     weights : (n,) array, optional
         Nonnegative row weights. Knots, levels, means and scales are those of the rows with a
-        positive weight; a whole number counts as so many rows, if all weights are whole.
+        positive weight; a whole number counts as that many rows, if all weights are whole.
 
     Returns
     -------

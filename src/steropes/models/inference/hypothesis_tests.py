@@ -228,7 +228,7 @@ def model_tests(
         Indexed "likelihood ratio", "score", "wald"; columns ``chisq``, ``df``, ``p``. As R's
         ``summary(coxph(…))``. ``attrs["errors"]`` is the kind of errors of the Wald test, by
         default "robust" if weights are not whole numbers; the other tests take weights as numbers
-        of rows, which ``attrs["note"]`` says.
+        of rows, as ``attrs["note"]`` states.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def compare_nested_fits(*models: Estimator) -> ResultTable:
         ``parameters``, and from the second on ``chisq``, ``df`` and ``p`` of the test against
         the line before. Models with a formula are labelled by it, others by their position.
         The likelihood takes weights as numbers of rows: if they are not whole, the tests are not
-        valid, which ``attrs["note"]`` and the printed table say.
+        valid, as ``attrs["note"]`` and the printed table state.
 
     Raises
     ------

@@ -170,7 +170,7 @@ def _problems(
 
 
 def _joint_problem(model: PenalizedModel, design: Design, problems: dict[str, Problem]) -> Problem:
-    """Put the problems of all outcomes beside each other as channels of one."""
+    """Combine the problems of all outcomes as channels of one."""
     parts = list(problems.values())
     weights = np.column_stack([part.weights for part in parts])
     used = np.asarray(weights.any(axis=1))

@@ -57,7 +57,7 @@ class CalibrationCurve:
     def shift(self, eta: np.ndarray, weight: np.ndarray) -> float:
         """Estimate the constant that predictions add to η: that of a time or value, or zero.
 
-        NaN if nobody or everybody has the event by this time, or a larger value.
+        NaN if no one or everybody has the event by this time, or a larger value.
         """
         if self.at is None:
             return 0.0

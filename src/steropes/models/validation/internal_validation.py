@@ -257,7 +257,7 @@ def _drawn_predictors(
     random_state: Seed,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the row weights and the linear predictors of each draw with a finite fit."""
-    # Nobody asked for the cross-validations of the default, which take most of the time.
+    # No one asked for the cross-validations of the default, which take most of the time.
     unasked = reselect is None and model.cv is not None
     show = unasked and not model.verbose
     reselect = unasked or bool(reselect)

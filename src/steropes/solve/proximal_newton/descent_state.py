@@ -66,7 +66,7 @@ class ColumnCheck:
 
 @dataclass(frozen=True)
 class DescentEnd:
-    """What a descent leaves: the penalty of its points, and how far they are from an optimum.
+    """The state after a descent: the penalty of its points, and how far they are from an optimum.
 
     Attributes
     ----------
@@ -155,5 +155,5 @@ class DescentState:
         self.damping.failed(lanes)
 
     def end(self, check: ColumnCheck) -> DescentEnd:
-        """Return what the descent leaves after its last check."""
+        """Return the state of the descent after its last check."""
         return DescentEnd(self.penalty, check.certificate, self.local_variances, self.joined)

@@ -76,12 +76,12 @@ class Batch:
     Attributes
     ----------
     point : Iterate
-        The replicates' points, always valid; its docstring says when objectives and gradients are
+        The replicates' points, always valid; its docstring states when objectives and gradients are
         known.
     hessians : Hessians
-        The shared Hessian and the replicates' own ones; their class says for which points.
+        The shared Hessian and the replicates' own ones; their class states for which points.
     end : DescentEnd or None
-        What the last fit left; None before the first one, or if it was interrupted.
+        State of the last fit; None before the first one, or if it was interrupted.
     added_columns : bool
         Whether columns were missing from the working set in the last fit; False before the first.
     trace : FitTrace or None

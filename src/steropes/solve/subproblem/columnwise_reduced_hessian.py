@@ -74,7 +74,7 @@ class ColumnOperator(Protocol):
 class ColumnwiseReducedHessian(ReducedHessian):
     """A Hessian G as a column operator; its products read the columns' entries.
 
-    With so many columns that G would not fit the memory, this takes no longer than reading G.
+    Where G would not fit the memory, this takes no longer than reading G.
 
     Parameters
     ----------

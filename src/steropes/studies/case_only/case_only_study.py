@@ -165,7 +165,7 @@ def case_only_study(
     Raises
     ------
     DataError
-        A cohort cannot be made, nobody has the outcome or an exposure, or the design cannot be
+        A cohort cannot be made, no one has the outcome or an exposure, or the design cannot be
         estimated; see `steropes.designs.case_only`.
 
     See Also

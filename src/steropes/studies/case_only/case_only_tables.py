@@ -62,7 +62,7 @@ def case_only_tables(
     Raises
     ------
     DataError
-        A cohort cannot be made, or nobody has the outcome or an exposure while observed.
+        A cohort cannot be made, or no one has the outcome or an exposure while observed.
 
     Examples
     --------

@@ -35,9 +35,9 @@ def released_ratios(
 ) -> pd.DataFrame:
     """Return the ratios with their counts, as text where a count is suppressed.
 
-    A ratio with its limits tells the counts that it is made of. If one of them is small, the ratio
-    and all counts of the exposure are withheld, and so are those of the exposures in the same
-    model. Numbers have three digits, because more would tell how exposures occur together. If few
+    A ratio with its limits discloses the counts that it is made of. If one of them is small, the
+    ratio and all counts of the exposure are withheld, and so are those of the exposures in the same
+    model. Numbers have three digits, as more would disclose how exposures occur together. If few
     sets have the same number of exposed windows or people, or the same exposures, counts are
     rounded to multiples of the smallest count, and ratios and limits to steps that hide as many.
 
@@ -124,10 +124,10 @@ def _rows(result: CaseOnlyResult | CaseSeriesResult) -> pd.DataFrame:
 
 
 def _cells(result: CaseOnlyResult | CaseSeriesResult, table: pd.DataFrame) -> list[tuple[int, ...]]:
-    """Return the counts that each row tells.
+    """Return the counts that each row discloses.
 
     Without sets these are also the events that each rule leaves out, and those in none of the
-    compared days, because the ratio and its limits tell how many events are compared.
+    compared days, because the ratio and its limits disclose how many events are compared.
     """
     left = [int(n) for n in result.attrition["events"]]
     dropped = [before - after for before, after in pairwise(left)]

@@ -192,7 +192,7 @@ def _run_grid(
 
 
 def _require_both(spec: Path | None, database: str | None) -> tuple[Path, str]:
-    """Return the specification and the database of a grid; refuse what cannot be run."""
+    """Return the specification and the database of a grid; refuse others."""
     from steropes.studies.database.open_database import require_database
     from steropes.studies.specifications.grid_specification_file import require_database_id
 

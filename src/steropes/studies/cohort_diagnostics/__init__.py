@@ -1,1 +1,1 @@
-"""Diagnostics of cohorts: exact counts of what their definitions find, and findings in words."""
+"""Diagnostics of cohorts: exact counts of records that definitions find, and findings in words."""

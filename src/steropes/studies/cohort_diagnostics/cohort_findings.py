@@ -1,6 +1,6 @@
 """Problems of cohorts in words, from the released tables of their diagnostics.
 
-Only released numbers are read, so that a finding says nothing that the tables do not show.
+Only released numbers are read, so that a finding shows nothing that the tables do not show.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["PEOPLE", "cohort_findings"]
 DOMINANT = 0.9
 # A rule loses nearly everybody if no more than this share meets it.
 KEPT = 0.05
-# Rates of neighbouring years differ by this factor and so many standard errors of its logarithm.
+# Rates of neighbouring years differ by this factor and this many standard errors of its logarithm.
 JUMP, ERRORS = 2.0, 3.0
 PEOPLE = 1  # The mode of inclusion statistics that counts people.
 COLUMNS = ["cohort_id", "topic", "finding"]
@@ -72,7 +72,7 @@ def _of(tables: Tables, name: str, cohort: int) -> pd.DataFrame:
 
 
 def _size(tables: Tables, cohort: int) -> Iterator[str]:
-    """Describe cohorts of nobody or few."""
+    """Describe cohorts of no one or few."""
     counts = _of(tables, "cd_cohort_count", cohort)
     people = 0.0 if counts.empty else float(counts["cohort_subjects"].iloc[0])
     if people == 0:

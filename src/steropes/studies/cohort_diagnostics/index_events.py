@@ -1,4 +1,4 @@
-"""What is recorded on the index date of cohorts: concepts of entry events, and visits around it."""
+"""Records on the index date of cohorts: concepts of entry events, and visits around it."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def completed_tables(
     dict of str to str
         SQL for use after FROM, by the table that it replaces.
     tuple of DataNote
-        What was missing.
+        Tables and columns that were missing.
 
     Raises
     ------

@@ -235,7 +235,7 @@ def drug_era_cohorts(
     Raises
     ------
     DataError
-        A concept does not exist or is of another domain and in nobody's records, or the vocabulary
+        A concept does not exist or is of another domain and in no one's records, or the vocabulary
         has no links to find descendants.
 
     Notes
@@ -287,7 +287,7 @@ def condition_cohorts(
     Raises
     ------
     DataError
-        A concept or table does not exist, or a concept is of another domain and in nobody's
+        A concept or table does not exist, or a concept is of another domain and in no one's
         records.
 
     Examples

@@ -303,7 +303,7 @@ class CohortTable(TextInHtml):
         )
 
     def hashes(self) -> list[str]:
-        """Return hashes of the columns, which tell apart tables with different entries.
+        """Return hashes of the columns, which distinguish tables with different entries.
 
         Returns
         -------

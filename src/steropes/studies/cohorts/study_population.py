@@ -165,7 +165,7 @@ def study_population(
         Entries of the target and the comparator.
     cohorts : CohortTable
         Contains the outcome's cohort; an outcome occurs on the start of an entry. A cohort without
-        entries is an outcome that nobody has.
+        entries is an outcome that no one has.
     outcome : int or None
         Id of that cohort. None gives the people at risk regardless of the outcome.
     at_risk : TimeAtRisk, optional

@@ -1,6 +1,6 @@
-"""Covariate ids in the settings of an analysis that nobody in its comparison has.
+"""Covariate ids in the settings of an analysis that no one in its comparison has.
 
-As in R's CohortMethod, they change nothing: nobody has them, so that there is nothing to use, to
+As in R's CohortMethod, they change nothing: no one has them, so that there is nothing to use, to
 leave out, to agree on or to interact with. A note on the data names them, because an id may also be
 misspelt.
 """
@@ -21,10 +21,10 @@ __all__ = ["absent_covariates", "absent_note", "without_absent"]
 
 
 def without_absent(analysis: StudyAnalysis, features: Features | None) -> StudyAnalysis:
-    """Return an analysis without interactions and exact matching on covariates nobody has.
+    """Return an analysis without interactions and exact matching on covariates no one has.
 
     Other lists of covariates stay, because an empty list means all; `tidy` ignores absent ids in
-    them. An outcome model has no covariates if nobody has any of those to include.
+    them. An outcome model has no covariates if no one has any of those to include.
     """
     if features is None:
         return analysis
@@ -44,7 +44,7 @@ def without_absent(analysis: StudyAnalysis, features: Features | None) -> StudyA
 
 
 def absent_covariates(analysis: StudyAnalysis, features: Features | None) -> tuple[DataNote, ...]:
-    """Note the covariate ids of an analysis that nobody in the comparison has."""
+    """Note the covariate ids of an analysis that no one in the comparison has."""
     if features is None:
         return ()
     model, scores = analysis.outcome_model, analysis.propensity
@@ -75,7 +75,7 @@ def absent_note(features: Features, ids: tuple[int, ...], purpose: str) -> DataN
 
 
 def _absent(features: Features, ids: Iterable[int]) -> list[int]:
-    """List the ids that nobody has."""
+    """List the ids that no one has."""
     known = _known(features)
     return [c for c in ids if c not in known]
 

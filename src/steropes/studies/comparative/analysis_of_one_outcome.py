@@ -57,7 +57,7 @@ class Prepared:
     Attributes
     ----------
     analysis : StudyAnalysis
-        The analysis, without interactions and exact matching on covariates that nobody has.
+        The analysis, without interactions and exact matching on covariates that no one has.
     notes : tuple of DataNote
         Irregularities of the data of the comparison and its covariates.
     """

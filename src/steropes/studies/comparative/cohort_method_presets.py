@@ -22,7 +22,7 @@ def cohort_method(id: int = 1, description: str = "", **settings: Any) -> StudyA
     """Return an analysis with the defaults of R's CohortMethod 6.
 
     Who enters the second cohort is censored there; first exposure, 365 days of observation
-    before, the common period; nobody with the outcome earlier in the observation period; at risk
+    before, the common period; no one with the outcome earlier in the observation period; at risk
     from the cohort's start to its end; a propensity model with a Laplace prior by
     cross-validation on 250,000 people of an arm; and Cox's model of the treatment, ties after
     Breslow, with the profile interval, also where there are weights (where a robust one would be

@@ -91,7 +91,7 @@ class Outcome(Settings):
 
     @property
     def of_interest(self) -> bool:
-        """Whether its effect is what is asked."""
+        """Whether its effect is the question."""
         return self.true_ratio is None
 
 

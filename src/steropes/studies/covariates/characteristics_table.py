@@ -55,7 +55,7 @@ def table_one(balance: Balance) -> ResultTable:
     DataFrame
         ``section``, ``characteristic``, ``target_before``, ``comparator_before``,
         ``smd_before`` and the same three ``_after``: percentages of 0/1 covariates, means of the
-        others. Covariates that nobody has are left out.
+        others. Covariates that no one has are left out.
 
     References
     ----------

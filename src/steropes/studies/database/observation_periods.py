@@ -214,7 +214,7 @@ def late_observation_notes(db: OmopDatabase, work: Workspace, periods: str) -> t
 def _end_of_data(db: OmopDatabase, work: Workspace, periods: str) -> tuple[str, int, str] | None:
     """Return the day on which the data end, the days after it that are usual, and its name.
 
-    None if it is not known, or if nobody can be observed after it.
+    None if it is not known, or if no one can be observed after it.
     """
     have, today = db.columns("cdm_source"), dt.date.today()
     for column in ("source_release_date", "cdm_release_date"):
@@ -228,7 +228,7 @@ def _end_of_data(db: OmopDatabase, work: Workspace, periods: str) -> tuple[str, 
                 return str(day), 0, f"the {column} of cdm_source"
     [(observed,)] = work.rows(f"SELECT max(last) FROM ({periods})")
     latest = None
-    if db.observed_until is not None:  # Whoever chooses the day knows when the data end.
+    if db.observed_until is not None:  # A user who chooses the day knows when the data end.
         return None
     for table, column in EVENTS.items():
         # A record of the future is a mistake, and years are enough to notice it: a day would

@@ -1,4 +1,4 @@
-"""An OMOP database: how it is opened, restricted to people and days, and what it calls itself.
+"""An OMOP database: how it is opened, restricted to people and days, and the names of its source.
 
 The database is never modified. Where the tables are stored is the subject of the other modules of
 ``database/``.

@@ -137,7 +137,7 @@ class Diagnostic:
         return self.threshold
 
     def rule(self, thresholds: Settings) -> str:
-        """Describe in words what the value must reach."""
+        """Describe in words the limit of the value."""
         if self.need or self.ends is not None:
             return self.need or self.sign(thresholds)
         limit = self.limit(thresholds)
@@ -152,7 +152,7 @@ class Diagnostic:
         return () if limit is None else (limit,)
 
     def sign(self, thresholds: Settings) -> str:
-        """Describe in signs what the value must reach, such as "< 0.1"; "" if there is no limit."""
+        """Describe in signs the limit of the value, such as "< 0.1"; "" if there is no limit."""
         limits = [limit_text(limit) for limit in self.limits(thresholds)]
         if self.ends is not None:
             return f"overlaps {' to '.join(limits)}"
@@ -259,7 +259,7 @@ def allows(use: Guards, words: Iterable[tuple[Guards, str]]) -> bool:
     use : {"calibration", "synthesis", "viewing"}
         The use.
     words : iterable of (str, str)
-        What each diagnostic guards, and its verdict.
+        The assumption that each diagnostic guards, and its verdict.
     """
     needed = USES[: USES.index(use) + 1]
     return all(word != FAIL for guards, word in words if guards in needed)

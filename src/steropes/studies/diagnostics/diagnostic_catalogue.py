@@ -1,4 +1,4 @@
-"""The diagnostics of both study designs: names, limits and what they guard.
+"""The diagnostics of both study designs: names, limits and the assumptions that they guard.
 
 The verdicts of studies and grids, the columns of their pages and the entries of their files all
 follow from these entries and from the diagnostics that a specification adds (``further`` in its

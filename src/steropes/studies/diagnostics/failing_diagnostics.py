@@ -32,7 +32,7 @@ Tables = Mapping[str, pd.DataFrame]
 
 
 def not_shown(failed: object) -> str:
-    """Return the reason why a result is not shown, with the names of what it fails if known."""
+    """Return the reason why a result is not shown, with the names of failed diagnostics."""
     return with_names(NOT_SHOWN, failed)
 
 
@@ -132,7 +132,7 @@ def _noted(tables: Tables, key: list[str], names: Mapping[str, str]) -> Iterable
         yield _marked(notes, key, names)
     if further is not None and "diagnostic" in further:
         own = [c for c in key if c in further]
-        # Archives do not tell whether a further diagnostic hides estimates; it is not named then.
+        # Archives do not record whether a further diagnostic hides estimates; it is not named then.
         failed = further[further["verdict"].eq("FAIL") & further["diagnostic"].isin([*names])]
         if len(failed):
             named = failed.assign(**{FAILED: failed["diagnostic"].map(names)})

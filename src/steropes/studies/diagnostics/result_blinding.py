@@ -53,7 +53,7 @@ NOTES = ("e_value", "e_value_limit", "limit_ratio", "proportional_p")
 
 
 def is_not_shown(note: object) -> bool:
-    """Check whether a note says that a diagnostic failed, with or without the names of those."""
+    """Check whether a note states that a diagnostic failed, with or without the names of those."""
     return str(note).startswith(NOT_SHOWN)
 
 
@@ -110,7 +110,7 @@ def tells_of_outcomes(note: object) -> bool:
 def tells_the_arm(note: object) -> bool:
     """Check whether a note names an arm without outcomes, from which the effect follows.
 
-    The other arm may have outcomes too, at times when nobody of this one is at risk.
+    The other arm may have outcomes too, at times when no one of this one is at risk.
     """
     return " arm had the outcome" in str(note or "")
 

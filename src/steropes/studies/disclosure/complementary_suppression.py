@@ -270,7 +270,7 @@ def withheld_counts(
         absent.
     absent : ndarray of bool, shape (n,), optional
         Rows that are not released, not even their existence. Those with a suppressed count are
-        known to be of few people or of nobody.
+        known to be of few people or of no one.
 
     Returns
     -------
@@ -288,7 +288,7 @@ def withheld_counts(
         np.maximum.at(most, parts, strata[totals])
         few = shown[totals] <= strata[totals] + 2 * rules.least - 1
         withheld[parts] |= few & np.isin(totals, totals[hidden[parts] & few])
-    # Few vectors of counts are narrow with few strata, so that withholding tells which.
+    # Few vectors of counts are narrow with few strata, so that withholding discloses which.
     needed = np.where(most < MANY_STRATA, rules.least - 1, MANY_VALUES)
     while True:
         low, high = count_ranges(shown, rules, entries=entries)
@@ -356,7 +356,7 @@ def _propagated(low: NDArray, high: NDArray, splits: Sequence[Split]) -> tuple[N
     """Narrow ranges by all totals.
 
     People with several entries can belong to several years or ages. Where strata cannot add up to
-    their total they say nothing about it.
+    their total they disclose nothing about it.
     """
     n = len(low)
     for _ in range(ROUNDS):

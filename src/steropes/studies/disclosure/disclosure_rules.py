@@ -48,7 +48,7 @@ class DisclosureRules:
         a smaller one would follow. "opensafely" also rounds every count to the midpoint of six and
         every estimate to three significant digits. "none" releases everything.
     least : int
-        Counts of fewer people, but not of nobody, are suppressed; 0 for "none".
+        Counts of fewer people, but not of no one, are suppressed; 0 for "none".
     """
 
     name: RuleSet = "ohdsi"
@@ -161,7 +161,7 @@ class DisclosureRules:
         return small_cell_suppression.falling(first, counts, self.least)
 
     def stepped(self, x: float, of: int) -> float:
-        """Round a number made of shares to steps that hide ``least`` of so many people.
+        """Round a number made of shares to steps that hide ``least`` of a number of people.
 
         Returns NaN if these are few.
         """

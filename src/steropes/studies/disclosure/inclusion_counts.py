@@ -39,7 +39,7 @@ def withheld_statistics(
     counted : mapping of str to DataFrame
         Exact statistics, by Circe's names of the tables.
     release : callable
-        Releases a number of events of so many people.
+        Releases a number of events of a number of people.
     """
     if not counted:  # No cohort has inclusion rules whose statistics are asked for.
         return {}

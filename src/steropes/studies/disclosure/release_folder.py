@@ -1,4 +1,4 @@
-"""The folder ``release``: what may leave a site, with a manifest of it and the rules applied."""
+"""The folder ``release``: files that may leave a site, with a manifest and the rules applied."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def write_release(
     texts : mapping of str to str or bytes
         By name, which may have a folder before it.
     rules : DisclosureRules
-        What has been applied to them.
+        Disclosure rules that have been applied to them.
     add : bool, default False
         Keep the files of an earlier release by the same rules. Otherwise those that this one does
         not have are removed.
     exact : bool, default False
-        Exact results are in ``folder``; a note there says so.
+        Exact results are in ``folder``; a note there states it.
 
     Returns
     -------

@@ -152,7 +152,7 @@ def total(parts: Sequence[int | Bound]) -> int | Bound:
 
 
 def share_unit(of: int, least: int) -> float:
-    """Return the smallest of `SHARE_UNITS` that ``least`` of so many people do not exceed."""
+    """Return the smallest of `SHARE_UNITS` that ``least`` of a number of people do not exceed."""
     return next((u for u in SHARE_UNITS if u * of >= least), SHARE_UNITS[-1])
 
 

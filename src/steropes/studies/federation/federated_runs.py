@@ -303,8 +303,8 @@ def federate_step(
         each later step, because the file that records them has no signature.
     peers : dict of str to PublicKeys, optional
         Public keys of the sites (`read_public_keys`), to check the signatures of all answers. Sites
-        check those of earlier rounds in any case, but nobody else those of the last one: without
-        keys the notes of the result say so.
+        check those of earlier rounds in any case, but no one else those of the last one: without
+        keys the notes of the result state it.
 
     Returns
     -------

@@ -104,7 +104,7 @@ def analysis_performance(results: GridResults) -> pd.DataFrame:
 def compare_analyses(results: GridResults, *, draws: int = 1000, seed: int = 0) -> pd.DataFrame:
     """Compare the systematic error of analyses by their negative controls, with intervals.
 
-    It tells, for example, whether scores of covariates that are selected for each outcome leave
+    It shows, for example, whether scores of covariates that are selected for each outcome leave
     more bias than large-scale scores.
 
     Parameters

@@ -115,7 +115,7 @@ class ComparativeDesign:
         return groups
 
     def _narrowed(self, db: OmopDatabase, refused: Mapping[int, str]) -> OmopDatabase:
-        """Restrict the database to people who may be compared, if the sources tell who they are."""
+        """Restrict the database to people who may be compared, if the sources identify them."""
         return db if self.cohorts is not None else self.spec.of_compared(db, refused)
 
     def calibrate(self, store: ResultStore) -> None:

@@ -59,7 +59,7 @@ class ConditionScan(TextInHtml):
     question : OmopTreeScan
         The specification.
     names : tuple of str
-        Names of the target and of what it is compared with.
+        Names of the target and of its comparator.
     scan : TreeScan
         The exact scan, which may have small counts.
     attrition : DataFrame
@@ -195,7 +195,7 @@ def scan_conditions(
     Raises
     ------
     DataError
-        A cohort cannot be made, nobody remains, nobody has a new condition, or the vocabulary has
+        A cohort cannot be made, no one remains, no one has a new condition, or the vocabulary has
         no hierarchy.
 
     See Also
@@ -251,7 +251,7 @@ def _people(
     db: OmopDatabase, question: OmopTreeScan, cohorts: CohortTable
 ) -> tuple[pd.DataFrame, Attrition]:
     """Return those who are observed in all windows, and how many each rule leaves."""
-    # A cohort that nobody is in stands for the comparator of a self-controlled scan.
+    # A cohort that no one is in stands for the comparator of a self-controlled scan.
     nobody = max([0, *cohorts.ids, *question.roles]) + 1
     other = nobody if question.comparator is None else question.comparator
     found = compare_cohorts(

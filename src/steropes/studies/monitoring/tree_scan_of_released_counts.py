@@ -54,7 +54,7 @@ def scan_release(
     """Scan the outcomes of a comparative study for nodes of a hierarchy with many cases.
 
     Each event falls into the target arm with the probability of its share of person-time, if there
-    is no effect. Released numbers are all that is used, so that the result tells no more.
+    is no effect. Released numbers are all that is used, so that the result discloses no more.
 
     Parameters
     ----------

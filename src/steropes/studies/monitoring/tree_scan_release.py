@@ -65,7 +65,7 @@ def released_cuts(
     else:
         found = _with_ratio(found, exact["expected"])
     found["signal"] = signal
-    # The order of exact statistics would tell them apart; names break ties instead.
+    # The order of exact statistics would distinguish them; names break ties instead.
     found = found.assign(text=found["node"].astype(str)).sort_values(
         ["signal", "ratio", "text"], ascending=[False, False, True]
     )

@@ -56,7 +56,7 @@ def make_question_cohorts(db: OmopDatabase, settings: StudySettings) -> Question
     Raises
     ------
     DataError
-        A cohort cannot be made, the drugs overlap, or nobody took one of them.
+        A cohort cannot be made, the drugs overlap, or no one took one of them.
     """
     spec, numbered = study_specification(settings, db.tables), study_roles(settings)
     roles = {given: role for given, (_, role) in numbered.items()}
@@ -122,7 +122,7 @@ def _refuse_overlap(db: OmopDatabase, spec: GridSpec, settings: StudySettings) -
 def _refuse_nobody(
     db: OmopDatabase, settings: StudySettings, role: str, notes: Iterable[DataNote]
 ) -> None:
-    """Raise because nobody took a drug: a wrong concept rather than a result."""
+    """Raise because no one took a drug: a wrong concept rather than a result."""
     drug = getattr(settings, role)
     if settings.cohorts is not None:
         raise DataError(explained(f"nobody is in the {role}, cohort {drug}", notes))

@@ -157,7 +157,7 @@ def _tidied(features: Features, design: PredictionDesign) -> Tidied:
     """Filter and scale the covariates of the training data."""
     known = {*features.columns.loc[features.columns["people"] > 0, "covariate_id"]}
     only = [i for i in design.only if i in known]
-    # An empty list would mean all covariates, so `tidy` refuses the full list if nobody has any.
+    # An empty list would mean all covariates, so `tidy` refuses the full list if no one has any.
     return tidy(features, design.tidy, include=only or design.only)
 
 

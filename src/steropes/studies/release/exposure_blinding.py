@@ -68,7 +68,7 @@ def public_estimates(study: ReleasedSeries) -> pd.DataFrame:
 
 
 def blinding_text(study: ReleasedSeries) -> str:
-    """Describe what is hidden, why, and how to see it; "" if no exposure fails."""
+    """Describe which results are hidden, why, and how to see it; "" if no exposure fails."""
     failed = [d for d in study.release.diagnostics if not d.unblind]
     if not failed:
         return ""

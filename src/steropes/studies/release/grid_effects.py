@@ -233,8 +233,8 @@ def _absolute(
 ) -> pd.DataFrame:
     """Release risks and means, rounded like ratios if numbers of people are suppressed.
 
-    A risk by a day tells the outcomes by this day. If these are few in an arm, nothing is released;
-    if few follow it, risks are rounded to steps that hide as many.
+    A risk by a day discloses the outcomes by this day. If these are few in an arm, nothing is
+    released; if few follow it, risks are rounded to steps that hide as many.
     """
     totals = results.set_index(KEY)[[f"{arm}_outcomes" for arm in ARMS]]
 

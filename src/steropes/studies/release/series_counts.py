@@ -44,7 +44,7 @@ class CovariateCounts:
     subjects, periods, observed_events, events : int or Bound
         Cases with the covariate, their outcomes, and those of them in the covariate's own time.
     secrecy : Secrecy
-        What is suppressed, and the precision of the effect.
+        Suppressed counts, and the precision of the effect.
     """
 
     subjects: int | Bound

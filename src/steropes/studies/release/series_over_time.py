@@ -35,7 +35,7 @@ def binned(table: pd.DataFrame, names: tuple[str, ...], rules: DisclosureRules) 
 
 
 def without_ends(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Omit the first and last months of each series, in which few people or nobody is observed.
+    """Omit the first and last months of each series, in which few people or no one is observed.
 
     The first month in which anybody is observed, at any age, is that of a single person.
     """

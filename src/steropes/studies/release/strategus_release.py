@@ -111,7 +111,7 @@ def released_statistics(
 def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str) -> pd.DataFrame:
     """Return incidence rates for release; proportions and rates follow from rounded counts.
 
-    Days are those of the released number of people, and are withheld beside a suppressed stratum.
+    Days are those of the released number of people, and are withheld next to a suppressed stratum.
     Where few people have the outcome, days before exclusions stand for those after them, because
     the difference counts these people. Strata of few people are left out, and so are counts of
     strata from which a suppressed one would follow.

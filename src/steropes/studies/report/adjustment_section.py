@@ -26,7 +26,7 @@ __all__ = ["Adjustment", "adjustments"]
 
 @dataclass(frozen=True)
 class Adjustment:
-    """One way to adjust; without ``balance`` nobody was adjusted."""
+    """One way to adjust; without ``balance`` no one was adjusted."""
 
     title: str
     overlap: Picture | None

@@ -1,4 +1,4 @@
-"""Results of a grid for its page: the tables, names, and what may be shown."""
+"""Results of a grid for its page: the tables, names, and parts that may be shown."""
 
 from __future__ import annotations
 

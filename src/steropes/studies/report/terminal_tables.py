@@ -74,7 +74,7 @@ def print_files(
     paths: Iterable[Path],
     protocol: ProtocolStatement | None = None,
 ) -> None:
-    """Print what a frozen protocol says, the disclosure rules, and the paths of files."""
+    """Print the statement of a frozen protocol, the disclosure rules, and the paths of files."""
     from rich.markup import escape
 
     for sentence in protocol.sentences() if protocol else ():

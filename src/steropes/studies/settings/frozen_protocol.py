@@ -118,7 +118,7 @@ class Protocol(FieldsInHtml):
         return values_hash(self.frozen)
 
     def deviations(self, settings: Settings) -> tuple[tuple[str, str, str], ...]:
-        """List what differs between the protocol and a run with the given settings.
+        """List the differences between the protocol and a run with the given settings.
 
         Parameters
         ----------
@@ -328,7 +328,7 @@ def _frozen(settings: Settings, at: str, by: str) -> dict[str, Any]:
 
 @cache
 def _code() -> str:
-    """Hash the source of the package, which tells apart versions with the same number."""
+    """Hash the source of the package, which distinguishes versions with the same number."""
     root = Path(__file__).parents[2]
     found = hashlib.sha256()
     for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".jinja")):

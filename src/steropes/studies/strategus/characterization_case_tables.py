@@ -89,7 +89,7 @@ def case_tables(
 
 
 def _setting_id(description: CaseDescription) -> str:
-    """Return the id of a setting: a hash of what decides its results."""
+    """Return the id of a setting: a hash of the parts that decide its results."""
     text = repr([x for x in astuple(description) if x is not None])
     return f"c_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 

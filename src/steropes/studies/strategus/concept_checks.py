@@ -17,7 +17,7 @@ from steropes.studies.strategus_plans.specification_plan import SpecificationPla
 
 __all__ = ["database_lines"]
 
-LISTED = 5  # Only so many concepts of each use are listed.
+LISTED = 5  # Concepts of each use that are listed.
 
 
 def database_lines(

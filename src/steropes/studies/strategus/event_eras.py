@@ -90,7 +90,7 @@ def collapsed_eras(entries: pd.DataFrame, longest_gap: int) -> pd.DataFrame:
 def combined_eras(eras: pd.DataFrame, codes: EventCodes, plan: PathwayPlan) -> pd.DataFrame:
     """Resolve overlaps of eras: combinations, and ends that are cut off.
 
-    In each round the first overlap of each pathway is resolved. If the eras of nobody overlap, all
+    In each round the first overlap of each pathway is resolved. If the eras of no one overlap, all
     are returned as they are; otherwise eras shorter than ``plan.shortest_era`` are left out, also
     of people without overlaps, as R does.
 

@@ -1,4 +1,4 @@
-"""Numbers of missing estimates with their reasons, in the report on what a run has done."""
+"""Numbers of missing estimates with their reasons, in the report on a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from steropes.studies.strategus_plans.supported_parts import PartVerdict
 
 __all__ = ["with_missing_estimates"]
 
-SHOWN = 2  # So many reasons are named.
+SHOWN = 2  # Number of reasons that are named.
 # The table of estimates of a module, that of the ids of its questions, and their key.
 ESTIMATES = {
     COHORT_METHOD: ("cm_result", "cm_target_comparator", "target_comparator_id"),

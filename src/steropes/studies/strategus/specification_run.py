@@ -223,7 +223,7 @@ def _write_results(
     folder: Path,
     rules: DisclosureRules,
 ) -> SpecificationResults:
-    """Write the tables of all modules, and what ran of each part of the specification."""
+    """Write the tables of all modules, and the verdict on each part of the specification."""
     reasons = {part: released_text(why, rules) for part, why in failed.items()}
     filled = {*made.table.ids} if made.table is not None else set()
     names = plan.cohorts.names.items()

@@ -75,7 +75,7 @@ def baseline_tables(db: OmopDatabase, plan: CharacterizationPlan, cohorts: Cohor
 
 
 def _setting_id(baseline: Baseline) -> str:
-    """Return the id of a setting: a hash of what decides its results."""
+    """Return the id of a setting: a hash of the parts that decide its results."""
     numbers = (baseline.prior_days, baseline.first_in_days, baseline.least_mean)
     text = " ".join(map(str, (baseline.json_text, *numbers)))
     return f"t_{hashlib.sha256(text.encode()).hexdigest()[:16]}"

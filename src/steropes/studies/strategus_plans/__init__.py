@@ -1,4 +1,4 @@
-"""Plans of Strategus and ATLAS specifications: what runs, with which differences from R."""
+"""Plans of Strategus and ATLAS specifications: modules that run, and differences from R."""
 
 from __future__ import annotations
 

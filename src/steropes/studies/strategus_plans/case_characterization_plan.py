@@ -1,4 +1,4 @@
-"""Covariates of targets and of cases: what is described, as the settings ask for it."""
+"""Covariates of targets and of cases that the settings ask for."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def risk_factors(values: object, at: JsonPath, cohorts: SharedCohorts, least_mea
     CaseDescription
         The description.
     list of str
-        What differs from R.
+        Differences from R.
 
     Raises
     ------

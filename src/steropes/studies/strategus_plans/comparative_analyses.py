@@ -57,7 +57,7 @@ def comparative_analysis(
     StudyAnalysis
         The analysis.
     list of str
-        What differs from R.
+        Differences from R.
 
     Raises
     ------

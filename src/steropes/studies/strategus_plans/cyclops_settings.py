@@ -74,7 +74,7 @@ class CyclopsControl(RModel):
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """What the translation does differently, as sentences."""
+        """Differences of the translation, as sentences."""
         found = []
         if self.seed is None:
             found.append("the folds of cross-validation have seed 1; R draws them anew in each run")

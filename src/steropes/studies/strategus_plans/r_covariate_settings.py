@@ -38,7 +38,7 @@ NUMBERS = {analysis.name: number for number, analysis in ANALYSES.items()}
 
 
 class CovariateSettings(RModel):
-    """What all covariate settings of R have besides the flags of analyses."""
+    """Settings that all covariate settings of R have besides the flags of analyses."""
 
     temporal: Flag = False
     temporal_sequence: Flag = False

@@ -53,7 +53,7 @@ JsonPath = tuple[str | int, ...]
 CODE = "serialized_code"  # The name under which R stores a function.
 # Attributes of R's objects that no result depends on.
 ATTRIBUTES = {"attr_class", "attr_row.names", "attr_spec"}
-# Values in messages are cut to so many characters.
+# Values in messages are cut to this many characters.
 SHOWN = 60
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

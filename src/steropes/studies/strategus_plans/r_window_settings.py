@@ -49,7 +49,7 @@ def window_rules(
     WindowRules
         The rules.
     list of str
-        What is left out.
+        Covariates that are left out.
 
     Raises
     ------

@@ -51,7 +51,7 @@ def series_analysis(
     SeriesAnalysis
         The analysis.
     list of str
-        What differs from R.
+        Differences from R.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The plan of a specification: its cohorts, the modules that run, and what differs from R."""
+"""The plan of a specification: its cohorts, the modules that run, and differences from R."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def specification_plan(
     Returns
     -------
     SpecificationPlan
-        The plan. What concerns a single module or analysis is a verdict, not an error.
+        The plan. A fault of a single module or analysis is a verdict, not an error.
 
     Raises
     ------

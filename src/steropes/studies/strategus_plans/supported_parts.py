@@ -1,7 +1,7 @@
 """Whether each part of a specification runs, runs with differences from R, or does not run.
 
-After a run they say what ran, with the numbers of cohorts without entries and of estimates that are
-missing.
+After a run they state which parts ran, with the numbers of cohorts without entries and of missing
+estimates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from steropes.studies.formatting.plain_text import plain_text, without_parenthes
 
 __all__ = ["PartVerdict", "runs", "skipped", "summary_lines", "verdicts_after"]
 
-NAMED = 3  # So many cohorts without entries are named.
+NAMED = 3  # Cohorts without entries that are named.
 LONGEST_LINE = 240  # Characters of a line of a summary, which two rows of a terminal can show.
 # Ids and counts, by which the reasons of similar parts differ, and lists of them.
 IDS = re.compile(r"\d[\d,]*(?:, \d[\d,]*)*(?: and \d[\d,]* more)?")
@@ -33,7 +33,7 @@ class PartVerdict:
     part : str
         The part of the module, such as "analysis 1 (on treatment)".
     differences : tuple of str
-        What differs from R, as sentences without full stop.
+        Differences from R, as sentences without full stop.
     reason : str
         Reason why the part does not run; "" if it runs.
     needs : tuple of frozenset of int
@@ -43,7 +43,7 @@ class PartVerdict:
     after : bool
         Whether this is the verdict after a run.
     remark : str
-        What the run found, such as the number of cohorts without entries.
+        A finding of the run, such as the number of cohorts without entries.
     """
 
     module: str
@@ -127,7 +127,7 @@ def verdicts_after(
     Parameters
     ----------
     failed : mapping of str to str
-        The reasons of what failed: a module, a part of one as "module, part", or another part.
+        The reasons of failures: a module, a part of one as "module, part", or another part.
     otherwise : str
         The module of other parts.
     empty : mapping of int to str, optional

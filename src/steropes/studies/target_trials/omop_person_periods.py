@@ -51,7 +51,7 @@ def person_time(db: OmopDatabase, trial: OmopTrial, cohorts: CohortTable | None 
     Raises
     ------
     DataError
-        A cohort cannot be made, nobody is eligible, or nobody has a covariate that is asked for.
+        A cohort cannot be made, no one is eligible, or no one has a covariate that is asked for.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def _eligible(
     """Mark the periods in which a person enters a trial."""
     person, start = rows["person_id"].to_numpy(), rows["start"].to_numpy()
     now = treated.any_day(person, start, start)
-    # A starter may have begun in the period before; nobody else is treated in the washout.
+    # A starter may have begun in the period before; no one else is treated in the washout.
     untreated_until = np.where(now, start - trial.period_days, start - 1)
     keep = ~treated.any_day(person, start - trial.washout_days, untreated_until)
     if nested is not None:

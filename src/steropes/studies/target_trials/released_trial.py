@@ -1,6 +1,6 @@
 """Tables of an emulated target trial for release, without small counts of people.
 
-A person is in many trials, so that numbers of person-trials do not tell how few people they are:
+A person is in many trials, so that numbers of person-trials do not show how few people they are:
 what is released counts people, each once in an arm.
 """
 

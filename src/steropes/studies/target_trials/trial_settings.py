@@ -40,7 +40,7 @@ class OmopTrial(Settings):
         Id of the cohort of people who are treated, such as eras of a drug. Treated in a period are
         those who are in it on the period's first day.
     outcome : int
-        Id of the outcome's cohort. Follow-up ends with its first entry, and nobody with an earlier
+        Id of the outcome's cohort. Follow-up ends with its first entry, and no one with an earlier
         one is eligible.
     study_start : date
         The first day of the first trial.

@@ -16,7 +16,7 @@ from steropes.studies.viewer.view_definition import View, column, ids, texts
 __all__ = ["characterization_views"]
 
 GROUP = "Characterization"
-# What the groups of people are called, by R's names.
+# Names of the groups of people, by R's names.
 GROUPS = {
     "Target": "target",
     "Tall": "all entries of the target",

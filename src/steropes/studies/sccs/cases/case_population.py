@@ -46,7 +46,7 @@ class Population(Cases):
         Number of people with the outcome divided by the number of observation periods (within
         study periods and spells of the nesting cohort) of all people.
     first_only : bool
-        Whether only first outcomes count, by the rule or because nobody has two.
+        Whether only first outcomes count, by the rule or because no one has two.
     restricted : (date, date) or None
         The range of days with the exposure in the database, if time was restricted to it.
     notes : tuple of DataNote
@@ -262,7 +262,7 @@ def _on_days(work: Workspace) -> None:
 def _apply_rules(
     work: Workspace, rules: CaseRules, sources: EraSources, rows: list[tuple]
 ) -> tuple[Any, Any] | None:
-    """Apply the rules in order and count what each leaves; return the restricted period."""
+    """Apply the rules in order and count the cases each leaves; return the restricted period."""
     restricted = None
     if rules.first_outcome_only:
         work.run("DELETE FROM outcomes WHERE NOT is_first")

@@ -92,7 +92,7 @@ def exact_tables(
 
 
 def _note(study: ExactSeries) -> dict[str, Any]:
-    """Return the note that holds for all exposures of interest, and what did not converge."""
+    """Return the note that holds for all exposures of interest, and unconverged fits."""
     lines = study.estimates.loc[study.of_interest]
     notes = lines["note"].unique()
     own = str(notes[0]) if len(notes) == 1 else _missing(lines)

@@ -63,7 +63,7 @@ class CaseSeriesSpecification(Settings):
     positive : SeriesPositives, optional
         Positive controls to create, or only their ratios.
     thresholds : Thresholds
-        Thresholds of the diagnostics, which decide what is shown.
+        Thresholds of the diagnostics, which decide which results are shown.
     cohorts : CohortSources, optional
         Sources of cohorts. Outcomes and exposures with ids that it defines are cohorts; with a
         table, all are.
