@@ -196,8 +196,12 @@ class Protocol(FieldsInHtml):
         ----------
         path : str or Path
             The file.
-        settings, by, unblinded
-            As of `recorded`.
+        settings : StudySettings or GridSpec
+            The settings of the run.
+        by : str, optional
+            Who ran it. Default: the name of the user.
+        unblinded : str
+            Why estimates were shown; "" if none was.
 
         Returns
         -------
