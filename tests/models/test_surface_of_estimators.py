@@ -1,6 +1,8 @@
 """Estimators remain small: short chains of classes, and few public names besides scikit-learn's."""
 
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -49,3 +51,15 @@ def test_fit_shows_the_arguments_that_the_class_uses():
     for model in ESTIMATORS:
         own = [name for name, classes in more.items() if model.__name__ in classes]
         assert sorted(inspect.signature(model.fit).parameters) == sorted([*common, *own]), model
+
+
+def test_models_import_no_optimiser_no_quadrature_and_no_kernels():
+    """Numerics belong to the packages below; a model reads input and arranges results."""
+    numerics = re.compile(
+        r"^\s*(from|import) (numba|scipy\.(integrate|optimize|sparse\.linalg))"
+        r"|^\s*from scipy import .*\b(integrate|optimize)\b",
+        re.MULTILINE,
+    )
+    assert numerics.search("from scipy import optimize, stats")
+    for path in Path(steropes.models.__file__).parent.rglob("*.py"):
+        assert not numerics.search(path.read_text(encoding="utf-8")), path
