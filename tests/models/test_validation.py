@@ -55,7 +55,11 @@ STRATIFIED = ("cox", "fine_gray")
 STRATA = np.array(["u", "v"])[np.arange(N) % 2]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family",
+    # Each draw has a dispersion of its own, whose refits take longer than all others.
+    [pytest.param(f, marks=pytest.mark.slow) if f == "negative_binomial" else f for f in FAMILIES],
+)
 def test_optimism_is_that_of_refits_to_the_draws(family):
     model, y = FAMILIES[family]
     extra = {"strata": STRATA} if family in STRATIFIED else {}

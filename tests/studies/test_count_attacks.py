@@ -54,15 +54,15 @@ def random_rates(rng):
 
 # By table: how exact counts are made, released and attacked, and the databases of the fast suite.
 ATTACKS = {
-    "incidence": (random_rates, released_rates, partial(attack_rates, length=LENGTH), 3),
-    "inclusion": (inclusion_statistics, released_statistics, attack_statistics, 20),
+    "incidence": (random_rates, released_rates, partial(attack_rates, length=LENGTH), 2),
+    "inclusion": (inclusion_statistics, released_statistics, attack_statistics, 10),
     "challenges": (exact_challenges, released_challenges, attack_challenges, 40),
     "baseline": (exact_baseline, released_baseline, attack_baseline, 20),
     "times": (exact_times, released_times, attack_times, 2),
     "grid": (exact_grid, released_grid, attack_grid, 2),
     "question": (exact_question, released_question, attack_question, 2),
     "series": (exact_series, released_series, attack_series, 0),
-    "prediction": (random_prediction, released_prediction, attack_prediction, 3),
+    "prediction": (random_prediction, released_prediction, attack_prediction, 2),
 }
 
 

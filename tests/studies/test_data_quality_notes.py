@@ -99,8 +99,15 @@ def test_a_case_series_says_them(database, capsys, least, count):
     assert said in told
 
 
-@pytest.mark.parametrize(("least", "count"), [(5, "15"), (20, "<20")])
-@pytest.mark.parametrize(("command", "text"), [("grid", GRID), ("sccs-grid", SERIES)])
+@pytest.mark.parametrize(
+    ("command", "text", "least", "count"),
+    [
+        ("grid", GRID, 5, "15"),
+        ("sccs-grid", SERIES, 20, "<20"),
+        pytest.param("grid", GRID, 20, "<20", marks=pytest.mark.slow),
+        pytest.param("sccs-grid", SERIES, 5, "15", marks=pytest.mark.slow),
+    ],
+)
 def test_a_grid_says_them(database, tmp_path, capsys, command, text, least, count):
     path, folder = tmp_path / "grid.toml", tmp_path / "out"
     path.write_text(text.format(least=least))

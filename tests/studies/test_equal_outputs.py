@@ -170,7 +170,9 @@ def series(omop, few, seed=5, others=150, pairs=4):
     return omop.write()
 
 
-@pytest.mark.parametrize("rules", ["ohdsi", "opensafely", "none"])
+@pytest.mark.parametrize(
+    "rules", ["ohdsi", "opensafely", pytest.param("none", marks=pytest.mark.slow)]
+)
 def test_no_output_of_a_series_depends_on_how_few_outcomes_an_exposure_has(rules, tmp_path):
     settings = case_series_settings(3, 1, unblind=True)
     found = []

@@ -86,7 +86,7 @@ def test_random_effects_without_spread_between_databases_are_near_the_fixed():
 @pytest.mark.parametrize(
     ("y", "s"),
     [
-        (Y, S),
+        pytest.param(Y, S, marks=pytest.mark.slow),
         ([0.5], [0.02]),
         ([-0.653, 0.659, -0.612], [0.579, 0.016, 0.564]),  # the precise one contradicts the rest
         ([2.4, -0.1, 1.0], [0.7, 0.065, 0.3]),

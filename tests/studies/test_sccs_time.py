@@ -328,7 +328,7 @@ def test_parts_of_a_spline_without_events_are_taken_to_their_limit(omop, knots, 
         return -value, -slope
 
     assert loss(beta)[0] == pytest.approx(-study.model.log_likelihood, rel=1e-6)
-    for start in (-1, 0, 1):
+    for start in (-1, 1):
         found = minimize(
             loss,
             np.full(len(beta), float(start)),

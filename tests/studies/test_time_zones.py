@@ -128,6 +128,10 @@ STORED = {
 }
 
 
+# One for each type of DuckDB, which an open connection and Parquet files read like a database.
+OF_EACH_TYPE = ("late in New York", "without a zone", "nanoseconds", "text with a zone")
+
+
 @pytest.mark.parametrize(
     ("stored", "elsewhere"),
     [*((s, ZONES[0]) for s in STORED), *(("midnight in UTC", z) for z in ZONES[1:])],
@@ -141,7 +145,7 @@ def test_a_study_reads_the_same_dates_however_they_are_stored(
     options = {"time_zone": zone}
     retyped(path, kind, using)
     assert answers(path, **options) == expected
-    if elsewhere == ZONES[0]:
+    if elsewhere == ZONES[0] and stored in OF_EACH_TYPE:
         folder = tmp_path / "parquet"
         folder.mkdir()
         with duckdb.connect(str(path)) as con:

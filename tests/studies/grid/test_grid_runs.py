@@ -114,12 +114,20 @@ def test_one_bad_result_does_not_stop_the_others(database, spec, tmp_path):
     ("change", "purpose"),
     [
         ({"propensity": PropensityRules(variance=0.1, exclude=(1,))}, "to exclude from the prop"),
-        ({"propensity": PropensityRules(variance=0.1, include=(1, 8532001))}, "to include in the"),
+        pytest.param(
+            {"propensity": PropensityRules(variance=0.1, include=(1, 8532001))},
+            "to include in the",
+            marks=pytest.mark.slow,
+        ),
         ({"outcome_model": OutcomeModel(interactions=(1,))}, "of interactions"),
         ({"outcome_model": OutcomeModel(covariates=True, include=(1,))}, "to include in the outc"),
-        ({"outcome_model": OutcomeModel(covariates=True, exclude=(1,))}, "to exclude from the ou"),
+        pytest.param(
+            {"outcome_model": OutcomeModel(covariates=True, exclude=(1,))},
+            "to exclude from the ou",
+            marks=pytest.mark.slow,
+        ),
         ({"match": Match(caliper=0, exact=(1,))}, "to match on exactly"),
-        ({"stratify": Stratify(2, exact=(1,))}, "of strata"),
+        pytest.param({"stratify": Stratify(2, exact=(1,))}, "of strata", marks=pytest.mark.slow),
     ],
 )
 def test_covariates_that_nobody_has_are_ignored_with_a_note(
