@@ -116,7 +116,6 @@ def estimates(rng: Generator, sequences: int) -> Result:
 
 def few_events(rng: Generator, sequences: int, *, events: float) -> Result:
     """Test log rate ratios of two arms with few events, whose distribution is not normal."""
-    sequences = min(sequences, 1000)  # Bounds differ between sequences and take long.
     a, b = rng.poisson(events, (2, sequences, 3)).cumsum(axis=2)
     known = (a > 0) & (b > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -145,12 +144,15 @@ def scans(rng: Generator, sequences: int, *, bernoulli: bool = False) -> Result:
             return pd.DataFrame({"node": LEAVES, "cases": cases, "controls": sizes - cases})
         return pd.DataFrame({"node": LEAVES, "cases": rng.poisson(MEANS), "expected": MEANS})
 
-    bound = tree_scan(counts(), TREE, **options, replicates=49_999).bound()
+    planned = tree_scan(counts(), TREE, **options, replicates=49_999)
+    bound = planned.bound()
     largest = [
         tree_scan(counts(), TREE, **options, replicates=1).table["statistic"].max()
         for _ in range(sequences)
     ]
-    return float((np.array(largest) > bound + 1e-9).mean()), ALPHA, sequences
+    # Several data sets have the statistic of the bound, so that fewer exceed it than planned.
+    error = float((planned._largest > bound + 1e-9).mean())
+    return float((np.array(largest) > bound + 1e-9).mean()), error, sequences
 
 
 def scans_over_looks(rng: Generator, sequences: int) -> Result:

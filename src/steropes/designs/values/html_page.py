@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -20,11 +21,19 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
        color: #222; background: #fff; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: 0.9rem; }
-th, td { border-bottom: 1px solid #ddd; padding: 0.25rem 0.6rem; text-align: left; }
+th, td { border-bottom: 1px solid #ddd; padding: 0.25rem 0.6rem; text-align: left;
+         vertical-align: top; }
+th { vertical-align: bottom; } .number { text-align: right; font-variant-numeric: tabular-nums; }
+td:last-child:not(.number) { min-width: 8rem; } p { overflow-wrap: break-word; }
+@media (max-width: 40rem) { h1 { font-size: 1.5rem; } th, td { padding: 0.2rem 0.35rem; } }
 .wide { overflow-x: auto; } .failed { color: #a11; } pre { background: #f5f5f5; padding: 1rem;
        overflow-x: auto; } svg { max-width: 100%; height: auto; }
 @media print { .page { break-before: page; } }
 """
+# Numbers and limits, by whose cells a column is aligned to the right; they may be missing.
+NUMBER = re.compile(r"|(&lt;|≥|<)?[−-]?(∞|[\d,.]+(e[+-]?\d+)?)")
+# Names of columns that say little to readers of pages.
+HEADINGS = {"log_rr": "log ratio", "se": "standard error", "smd": "standardised difference"}
 
 
 def page(title: str, parts: Iterable[str]) -> str:
@@ -35,11 +44,39 @@ def page(title: str, parts: Iterable[str]) -> str:
 
 
 def table_html(table: pd.DataFrame) -> str:
-    """Write a table without its index."""
-    text = pd.DataFrame(table).to_html(
-        index=False, border=0, na_rep="", float_format="{:.3g}".format
+    """Write a table with readable headings, without its index and without empty columns."""
+    given = pd.DataFrame(table)
+    cells = [[_cell(value) for value in column] for _, column in given.items()]
+    kept = [k for k, column in enumerate(cells) if any(column) or not len(given)]
+    sides = [' class="number"' if all(map(NUMBER.fullmatch, cells[k])) else "" for k in kept]
+    heads = [_heading(str(given.columns[k])) for k in kept]
+    head = "".join(f"<th{side}>{name}</th>" for side, name in zip(sides, heads, strict=True))
+    lines = "".join(
+        f"<tr>{''.join(f'<td{s}>{c}</td>' for s, c in zip(sides, row, strict=True))}</tr>\n"
+        for row in zip(*(cells[k] for k in kept), strict=True)
     )
-    return f'<div class="wide">{text}</div>'
+    body = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>"
+    return f'<div class="wide"><table>\n{body}\n</table></div>'
+
+
+def _heading(name: str) -> str:
+    """Write the name of a column as a heading; letters such as p stay small."""
+    words = HEADINGS.get(name, name.replace("_", " "))
+    return escape(words if len(words) < 3 else words[:1].upper() + words[1:])
+
+
+def _cell(value: Any) -> str:
+    """Write a value; a missing one is empty."""
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, float | np.floating):
+        if np.isnan(value):
+            return ""
+        if np.isinf(value):
+            return "∞" if value > 0 else "−∞"
+        text = f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+        return text.replace("-", "−", 1) if value < 0 else text
+    return "" if value is None or value is pd.NA or value is pd.NaT else escape(str(value))
 
 
 def figures(plot: Callable[..., Any], titles: Mapping[str, str]) -> Iterator[str]:

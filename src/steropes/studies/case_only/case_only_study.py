@@ -37,6 +37,14 @@ from steropes.studies.formatting.released_page import write_tables_and_page
 __all__ = ["CaseOnlyStudy", "case_only_study"]
 
 Result = CaseOnlyResult | CaseSeriesResult
+TITLES = {
+    "case-crossover": "Case–crossover",
+    "case-time-control": "Case–time–control",
+    "case-case-time-control": "Case–case–time–control",
+    "nested-case-control": "Nested case–control",
+    "risk-interval": "Self-controlled risk interval",
+    "self-controlled-cohort": "Self-controlled cohort",
+}
 COMPARED = {
     "case-crossover": "Exposure of people with the outcome just before it is compared with their "
     "exposure in earlier windows.",
@@ -127,14 +135,25 @@ class CaseOnlyStudy(TextInHtml):
             "<h2>Events that remain</h2>",
             table_html(tables["case_only_attrition"]),
         ]
-        title = self.question.design.capitalize()
+        title = TITLES[self.question.design]
         return write_tables_and_page(folder, title, tables, parts, self.rules, protocol)
 
     @property
     def sentence(self) -> str:
         """Who is compared with whom."""
-        options = ", ".join(f"{name} {value}" for name, value in self.question.options.items())
-        return f"{COMPARED[self.question.design]} Settings: {options}."
+        options = [f"{name.replace('_', ' ')} {_text(value)}" for name, value in
+                   self.question.options.items()]  # fmt: skip
+        return f"{COMPARED[self.question.design]} Settings: {'; '.join(options)}."
+
+
+def _text(value: object) -> str:
+    """Write a setting: a window of days, days, or whether a rule applies."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple | list):
+        between = " to " if len(value) == 2 else ", "
+        return between.join(_text(v) for v in value)
+    return "none" if value is None else str(value).replace("-", "−")
 
 
 def case_only_study(

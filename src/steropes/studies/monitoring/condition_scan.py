@@ -144,24 +144,31 @@ class ConditionScan(TextInHtml):
         cuts = tables["condition_scan"]
         signals = cuts[cuts["signal"]].drop(columns="signal")
         how = (
-            f"{self.scan.cuts:,} nodes of the vocabulary were tested by {self.scan.model}. The "
-            f"probability of any signal without an effect is {self.question.alpha:g}."
+            f"{self.scan.cuts:,} nodes of the vocabulary were tested (model: {self.scan.model}). "
+            f"The probability of any signal without an effect is {self.question.alpha:g}."
         )
         if not self.rules.open:
             how = how.replace(f"{self.scan.cuts:,} nodes", "All nodes")
         parts = [
             f"<p>{escape(self.sentence)} {escape(how)}</p>",
             "<h2>Signals</h2>",
-            table_html(signals) if len(signals) else "<p>No signal.</p>",
+            table_html(_named(signals)) if len(signals) else "<p>No signal.</p>",
             "<h2>Who is compared</h2>",
             table_html(tables["condition_scan_people"]),
         ]
         if "condition_scan_diagnostics" in tables:
             parts += ["<h2>Diagnostics</h2>", table_html(tables["condition_scan_diagnostics"])]
-        parts += ["<h2>All conditions</h2>", table_html(cuts)]
+        parts += ["<h2>All conditions</h2>", table_html(_named(cuts))]
         return write_tables_and_page(
             folder, "Scan of conditions", tables, parts, self.rules, protocol
         )
+
+
+def _named(cuts: pd.DataFrame) -> pd.DataFrame:
+    """Begin with the names of concepts, which are empty where the vocabulary has none."""
+    known = cuts["name"].astype(str) != cuts["node"].astype(str)
+    rest = cuts.drop(columns=["node", "name"])
+    return pd.concat([cuts["name"].where(known), cuts["node"].rename("concept"), rest], axis=1)
 
 
 def scan_conditions(
