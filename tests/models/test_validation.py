@@ -100,6 +100,15 @@ def test_measures_are_those_of_scikit_learn_and_statsmodels():
     np.testing.assert_allclose(ours["brier"], ((Y - 1 / (1 + np.exp(-eta))) ** 2).mean())
 
 
+def test_a_given_dispersion_is_that_of_recalibration(rng):
+    """The fit has the largest likelihood at this dispersion, so its apparent slope is one."""
+    X = rng.normal(size=(200, 2))
+    y = rng.negative_binomial(1, 1 / (1 + np.exp(0.3 + X[:, 0])))
+    model = NegativeBinomialRegression(dispersion=3.0).fit(X, y)
+    measures = model.validation.validate(2, random_state=1)["apparent"]
+    np.testing.assert_allclose(measures[["intercept", "slope"]], [0.0, 1.0], atol=1e-6)
+
+
 def test_concordance_is_the_method_s():
     m = CoxRegression().fit(X, Surv(TIME, EVENT), strata=STRATA, sample_weight=WEIGHT)
     found = m.validation.validate(2, random_state=0).loc["concordance", "apparent"]

@@ -35,6 +35,7 @@ class CumulativeFamily(Family):
     """Ordered outcomes, which are larger at a larger linear predictor."""
 
     scores = ("deviance", "concordance")
+    outcome_settings = ("link",)
     takes_callables = has_measures = has_values = exceeds_values = True
 
     def outcome_of_fit(self, problem: Problem) -> tuple[Any, np.ndarray | None]:

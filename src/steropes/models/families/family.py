@@ -38,6 +38,9 @@ class Family:
     has_own_deviance: ClassVar[bool] = False
     takes_callables: ClassVar[bool] = False
     takes_scorers: ClassVar[bool] = False
+    # Settings of estimators that belong to the distribution of the outcome, such as a given
+    # dispersion: models that recalibrate predictions keep them.
+    outcome_settings: ClassVar[tuple[str, ...]] = ()
     # Whether the family has measures of performance, and whether its measures and its scores apply
     # to models with several coefficients for a column.
     has_measures: ClassVar[bool] = False

@@ -95,6 +95,12 @@ class LogFamily(ResponseFamily):
         return self.link.mean(eta)
 
 
+class NegativeBinomialFamily(LogFamily):
+    """Counts with a larger variance than Poisson's."""
+
+    outcome_settings = ("dispersion",)
+
+
 class PoissonFamily(LogFamily):
     """Counts with the variance of their mean."""
 
@@ -195,4 +201,4 @@ class LogisticFamily(ClassFamily):
 
 
 LINEAR, LOGISTIC, POISSON, GAMMA = LinearFamily(), LogisticFamily(), PoissonFamily(), GammaFamily()
-NEGATIVE_BINOMIAL, FRACTIONAL = LogFamily(), FractionalFamily()
+NEGATIVE_BINOMIAL, FRACTIONAL = NegativeBinomialFamily(), FractionalFamily()

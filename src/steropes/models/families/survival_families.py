@@ -43,6 +43,7 @@ class CoxFamily(Family):
     link = HAZARD
     ratio = "hazard ratio"
     scores = ("deviance", "concordance", "brier")
+    outcome_settings = ("ties",)
     takes_callables = has_measures = has_times = True
 
     def outcome_of_fit(self, problem: Problem) -> tuple[Any, np.ndarray | None]:

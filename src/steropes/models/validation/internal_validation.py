@@ -284,9 +284,9 @@ def validation_data(model: Estimator, problem: Problem) -> ValidationData:
 
 def without_prior(model: Estimator) -> Any:
     """Return an estimator of the same kind without prior, for recalibration."""
-    settings = model.get_params(deep=False)
-    kept = {k: v for k, v in settings.items() if k in ("ties", "link", "n_jobs")}
-    return type(model)(**kept)
+    known = model.get_params(deep=False)
+    kept = {name: known[name] for name in model._family.outcome_settings if name in known}
+    return type(model)(n_jobs=model.n_jobs, **kept)
 
 
 def _solver_coefficients(problem: Problem, coef: np.ndarray) -> np.ndarray:
