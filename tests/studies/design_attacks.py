@@ -314,14 +314,12 @@ def attack_scan(rng, rules):
             exact[name] = int(np.isin(at, inside).sum())
             x.add(name, 0, 1000)
             x.say([(1, name), *((-1, (arm, mask)) for mask in inside)], 0, 0)
-            low, high, known = 0, rules.least - 1, False
+            low, high, known = 0, ANY, False  # Few, none, or withheld.
             if node in table.index:
                 cases, events = (int(table.loc[node, c]) for c in ("cases", "events"))
                 cell = cases if arm == 0 else (events - cases if events >= 0 else -rules.least)
                 low, high = coarse_range(cell, rules)
                 known = cell >= 0
-            elif arm:
-                high = ANY
             x.say([(1, name)], low, high)
             if not known and 0 < exact[name] < rules.least:
                 hidden.append(name)

@@ -253,8 +253,11 @@ def _ends(a):
         cells = a.cells(KINDS, low, high)
         if cells and low >= 0:
             parts = [coarse_range(bar[n], a.rules) for n in ("ended", "data_ended")]
-            a.sum(cells, *(sum(of) for of in zip(*parts, strict=True)),
-                  min(bar["ended"], bar["data_ended"]) < 0)  # fmt: skip
+            least, most = (sum(of) for of in zip(*parts, strict=True))
+            if bar["stop"] == a.released.ends["stop"].iloc[-1]:  # Maybe with few longer times.
+                a.sum(a.cells(KINDS, 0, high), least, ANY)
+                least = max(least - a.rules.least + 1, 0)
+            a.sum(cells, least, most, min(bar["ended"], bar["data_ended"]) < 0)
 
 
 def _months(a):

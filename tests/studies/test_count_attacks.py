@@ -6,6 +6,22 @@ from functools import partial
 
 import numpy as np
 import pytest
+from tests.studies.cohort_attacks import (
+    attack_calendar,
+    attack_index,
+    attack_overlap,
+    attack_pathways,
+    attack_visits,
+    attack_windows,
+    exact_calendar,
+    exact_index,
+    exact_overlap,
+    exact_pathways,
+    exact_visits,
+    exact_windows,
+    release_of_pathways,
+    released_tables,
+)
 from tests.studies.conftest import TinyOmop
 from tests.studies.count_attacks import (
     STRATA,
@@ -58,11 +74,17 @@ ATTACKS = {
     "inclusion": (inclusion_statistics, released_statistics, attack_statistics, 10),
     "challenges": (exact_challenges, released_challenges, attack_challenges, 40),
     "baseline": (exact_baseline, released_baseline, attack_baseline, 20),
-    "times": (exact_times, released_times, attack_times, 2),
+    "times": (exact_times, released_times, attack_times, 1),
     "grid": (exact_grid, released_grid, attack_grid, 2),
     "question": (exact_question, released_question, attack_question, 2),
     "series": (exact_series, released_series, attack_series, 0),
     "prediction": (random_prediction, released_prediction, attack_prediction, 2),
+    "pathways": (exact_pathways, release_of_pathways, attack_pathways, 0),
+    "calendar": (exact_calendar, released_tables, attack_calendar, 0),
+    "index-events": (exact_index, released_tables, attack_index, 0),
+    "visits": (exact_visits, released_tables, attack_visits, 0),
+    "overlap": (exact_overlap, released_tables, attack_overlap, 0),
+    "windows": (exact_windows, released_tables, attack_windows, 0),
 }
 
 
@@ -165,6 +187,29 @@ def test_an_attacker_who_knows_the_rules_finds_no_exact_count_of_strata(rules, s
                 suppressed += 1
                 assert len({*own.tolist()}) > 1, (np.frombuffer(release), counts)
     assert suppressed
+
+
+@pytest.mark.parametrize(("kind", "rules", "seed"), [
+    ("pathways", 0, 31), ("pathways", 1, 34), ("calendar", 0, 2), ("calendar", 1, 2),
+    ("visits", 0, 23), ("windows", 1, 103),
+])  # fmt: skip
+def test_counts_that_followed_in_a_random_database_do_not_follow(kind, rules, seed):
+    """Each had a single value before all that add up was searched in these tables."""
+    made, release, attack, _ = ATTACKS[kind]
+    exact = made(np.random.default_rng((68, seed)))
+    found = attack(release(exact, RULES[rules], "x"), exact, RULES[rules])
+    assert found["exact"] == 0
+
+
+def test_what_is_withheld_does_not_depend_on_the_order_of_strata():
+    """The order would tell which of both strata is the suppressed one."""
+    of = [([0, 1], [6, 6]), ([2, 3, 4, 5], [7, 7, 8, 8]), ([8, 4, 5], [7, 2, 3])]
+    splits = [(np.array(parts), np.array(totals)) for parts, totals in of]
+    first, second = (
+        withheld_counts(np.array([*pair, *pair, *pair, 27.0, 27.0, 27.0]), splits, RULES[1])
+        for pair in ([-8.0, 15.0], [15.0, -8.0])
+    )
+    assert first[6:].tolist() == second[6:].tolist()
 
 
 def test_two_small_strata_of_a_small_total_are_withheld():

@@ -24,15 +24,30 @@ def bars(ended, data_ended):
     )
 
 
+def ends(table, rules=RULES[0], beyond=0):
+    """Release bars, with so many outcomes before the end of the observation after them."""
+    sums = table[["ended", "data_ended"]].sum().to_dict()
+    return time_until_end(table, sums | {"ended": sums["ended"] + beyond}, rules)
+
+
 def test_bars_until_the_end_are_so_wide_that_none_is_small():
     """Before, bars with a suppressed number and bars of zero narrowed each other and windows."""
-    found = time_until_end(bars([9, 3, 0, 12, 4, 7, 0, 0], [0] * 8), RULES[0])
+    found = ends(bars([9, 3, 0, 12, 4, 7, 0, 0], [0] * 8))
     assert found["ended"].tolist() == [10, 10, 10, 0]
     assert found["stop"].tolist() == [0.5, 1.0, 1.5, 2.0]
     narrow = bars([9, 8, 0, 12, 6, 7, 0, 0], [0] * 8)
-    assert time_until_end(narrow, RULES[0])["stop"].tolist() == narrow["stop"].tolist()
+    assert ends(narrow)["stop"].tolist() == narrow["stop"].tolist()
     # Few outcomes of one reason would follow from all outcomes less those of the other one.
-    assert time_until_end(bars([9, 8, 0, 12], [0, 2, 0, 0]), RULES[0]).empty
+    assert ends(bars([9, 8, 0, 12], [0, 2, 0, 0])).empty
+
+
+def test_few_outcomes_after_the_last_bar_belong_to_it():
+    """Of 39 outcomes and a bar of 40, at least 38, one is left, whose week may be known."""
+    table = bars([20, 18], [0, 0])
+    assert ends(table, beyond=1)["ended"].tolist() == [20, 20]
+    assert ends(table, beyond=4)["ended"].tolist() == [20, 20]
+    assert ends(bars([20, 0], [0, 0]), beyond=1)["ended"].tolist() == [20]
+    assert ends(bars([20, 0], [0, 0]), beyond=9)["ended"].tolist() == [20, 0]
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)

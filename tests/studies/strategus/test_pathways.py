@@ -225,18 +225,18 @@ def test_windows_of_older_versions_contain_the_whole_event(db):
 
 
 def test_pathways_and_events_of_few_people_are_left_out(db):
-    many = [(1, p, 0, 500) for p in range(1, 31)] + [(2, p, 10, 60) for p in range(1, 31)]
-    few = [(3, p, 100, 160) for p in range(1, 4)]
+    many = [(1, p, 0, 500) for p in range(1, 34)] + [(2, p, 10, 60) for p in range(1, 34)]
+    few = [(3, p, 100, 160) for p in range(1, 3)]
     found = pathways(db, plan_of(), many + few)
     source = pd.DataFrame([{"database_id": "x", "cdm_source_name": "x"}])
     tables = pathway_tables([found], plan_of(), source, DisclosureRules())
     assert tables["tp_treatment_pathways"]["pathway"].tolist() == ["a"]
-    assert tables["tp_treatment_pathways"]["freq"].tolist() == [25]
+    assert tables["tp_treatment_pathways"]["freq"].tolist() == [30]
     assert {*tables["tp_summary_event_duration"]["event_name"]} == {"mono-event", "a"}
     assert tables["tp_summary_event_duration"]["duration_min"].isna().all()
     assert "<5" not in json.dumps(tables["tp_counts_sex"]["n"].tolist())
     exact = pathway_tables([found], plan_of(), source, DisclosureRules("none", 0))
-    assert exact["tp_treatment_pathways"]["freq"].tolist() == [27, 3]
+    assert exact["tp_treatment_pathways"]["freq"].tolist() == [31, 2]
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,24 @@ def _closed(step: sparse.csr_array) -> sparse.csr_array:
         reach = further
 
 
+def cut_links(hierarchy: Hierarchy, chosen: NDArray) -> pd.DataFrame:
+    """Return the next larger cuts of each cut, as a table of ``node`` and ``parent``.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+        All nodes.
+    chosen : ndarray of int
+        The positions of the nodes whose cuts are tested.
+    """
+    inside = sparse.csr_array(hierarchy.below[chosen][:, chosen]).astype(np.int32)
+    inside = inside - sparse.eye_array(len(chosen), dtype=np.int32, format="csr")
+    between = sparse.csr_array((inside @ inside) > 0).astype(np.int32)
+    direct = sparse.coo_array((inside - inside.multiply(between)) > 0)
+    nodes = hierarchy.nodes[chosen]
+    return pd.DataFrame({"node": nodes[direct.col], "parent": nodes[direct.row]})
+
+
 def chosen_cuts(hierarchy: Hierarchy, cuts: Sequence[Hashable] | None) -> NDArray:
     """Return the positions of the nodes whose cuts are tested."""
     if cuts is None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from steropes.data.input_types import TableLike
-from steropes.designs.surveillance.outcome_hierarchies import chosen_cuts, read_hierarchy
+from steropes.designs.surveillance.outcome_hierarchies import chosen_cuts, cut_links, read_hierarchy
 from steropes.designs.surveillance.sequential_bounds import check_count
 from steropes.designs.surveillance.tree_scan import TreeScan, finished_table
 from steropes.designs.surveillance.tree_scan_counts import whole_counts
@@ -146,7 +146,10 @@ def tree_temporal_scan(
         statistic=statistic[statistic > 0],
     )  # fmt: skip
     words = f"tree-temporal, fixed {fixed}"
-    return TreeScan(finished_table(table, names, largest), words, len(chosen), replicates, largest)
+    return TreeScan(
+        finished_table(table, names, largest), words, len(chosen), replicates,
+        cut_links(hierarchy, chosen), largest,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 from steropes.data.html_representations import FieldsInHtml
 from steropes.data.input_types import TableLike
 from steropes.data.plottable_result_tables import ResultTable, present
-from steropes.designs.surveillance.outcome_hierarchies import chosen_cuts, read_hierarchy
+from steropes.designs.surveillance.outcome_hierarchies import (
+    Hierarchy,
+    chosen_cuts,
+    cut_links,
+    read_hierarchy,
+)
 from steropes.designs.surveillance.sequential_bounds import EQUAL, check_alpha
 from steropes.designs.surveillance.tree_scan_counts import Model, counts_model
 from steropes.designs.surveillance.tree_scan_null_models import (
@@ -61,6 +66,8 @@ class TreeScan(FieldsInHtml):
         Number of cuts that were tested.
     replicates : int
         Number of replicates without an effect.
+    links : DataFrame
+        ``node`` and ``parent``: the next larger cuts that contain each cut.
 
     See Also
     --------
@@ -85,6 +92,7 @@ class TreeScan(FieldsInHtml):
     model: str
     cuts: int
     replicates: int
+    links: pd.DataFrame = field(repr=False)
     _largest: NDArray = field(repr=False)
 
     def __repr__(self) -> str:
@@ -262,20 +270,21 @@ def tree_scan(
     table = read_columns(counts, None, "counts")
     scanned = counts_model(table, hierarchy, model, conditional, probability, min_cases, cuts)
     largest = largest_statistics(scanned, replicates, seed)
-    nodes = hierarchy.nodes[chosen_cuts(hierarchy, cuts)]
-    return scan_result(scanned, nodes, names, _in_words(model, conditional), largest)
+    chosen = chosen_cuts(hierarchy, cuts)
+    return scan_result(scanned, hierarchy, chosen, names, _in_words(model, conditional), largest)
 
 
 def scan_result(
     model: ScanModel,
-    nodes: pd.Index,
+    hierarchy: Hierarchy,
+    chosen: NDArray,
     names: Mapping[Any, str] | None,
     words: str,
     largest: NDArray,
 ) -> TreeScan:
-    """Make the table of the cuts of a model."""
+    """Make the table of the chosen cuts of a model."""
     observed = model.observed
-    table = pd.DataFrame({"node": nodes, "cases": observed})
+    table = pd.DataFrame({"node": hierarchy.nodes[chosen], "cases": observed})
     if isinstance(model, BernoulliScan):
         table["events"] = model.cut_sizes
     table["expected"] = model.expected
@@ -283,7 +292,10 @@ def scan_result(
         table["ratio"] = np.where(model.expected > 0, observed / model.expected, np.nan)
     table["excess"] = observed - model.expected
     table["statistic"] = model.statistics(observed[None, :])[0]
-    return TreeScan(finished_table(table, names, largest), words, len(nodes), len(largest), largest)
+    return TreeScan(
+        finished_table(table, names, largest), words, len(chosen), len(largest),
+        cut_links(hierarchy, chosen), largest,
+    )  # fmt: skip
 
 
 def finished_table(

@@ -124,7 +124,7 @@ def tree_scan_people(
     model = _grouped(patterns, rows, conditional, min_cases)
     largest = largest_statistics(model, replicates, seed)
     words = f"{'conditional' if conditional else 'unconditional'} Bernoulli of people"
-    return scan_result(model, hierarchy.nodes[chosen], names, words, largest)
+    return scan_result(model, hierarchy, chosen, names, words, largest)
 
 
 def _checked(

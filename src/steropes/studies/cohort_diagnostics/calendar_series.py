@@ -14,11 +14,9 @@ from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
 
-__all__ = ["ADDITIVE", "PERIOD", "calendar_series"]
+__all__ = ["PERIOD", "calendar_series"]
 
 PERIOD = ["cohort_id", "series_type", "calendar_interval", "period_begin", "period_end"]
-# Numbers of a period that are sums of those of its parts.
-ADDITIVE = ("records_start", "subjects_start_in", "records_end", "subjects_end_in")
 FIRST_YEAR = 1980  # R leaves out earlier periods.
 INTERVALS = {"m": 1, "q": 3, "y": 12}  # Months of each interval; "c" is the whole time.
 

@@ -88,12 +88,15 @@ class WindowSummaries:
         Name, analysis and concepts of each covariate.
     notes : tuple of DataNote
         Irregularities of the vocabulary.
+    windows : tuple of (int, int)
+        First and last day of each window, of the ids 1, 2 and so on.
     """
 
     ones: pd.DataFrame
     values: pd.DataFrame
     columns: pd.DataFrame
     notes: tuple[DataNote, ...]
+    windows: tuple[Window, ...] = ()
 
 
 def summarise_windows(
@@ -148,7 +151,7 @@ def summarise_windows(
         ones = work.frame("SELECT * FROM window_ones ORDER BY ALL")
         values = work.frame("SELECT * FROM window_values ORDER BY ALL")
     columns = _columns(db, ones, values, units, coded, names)
-    return WindowSummaries(ones, values, columns, distinct((*notes, *family.notes)))
+    return WindowSummaries(ones, values, columns, distinct((*notes, *family.notes)), rules.windows)
 
 
 def summarise_spans(db: OmopDatabase, spans: CohortTable, rules: WindowRules) -> WindowSummaries:

@@ -18,6 +18,7 @@ from steropes.studies.disclosure.disclosure_rules import OPENSAFELY_ROUNDING, Di
 from steropes.studies.disclosure.small_cell_suppression import Bound
 
 __all__ = [
+    "MANY_STRATA",
     "Split",
     "beside",
     "count_ranges",
@@ -82,7 +83,7 @@ def exhaustive_splits(kinds: NDArray, exact: NDArray, of: NDArray, whole: NDArra
     Parameters
     ----------
     kinds : ndarray of int, shape (n,)
-        The kind of each group.
+        The kind of each group; negative for one that belongs to none.
     exact : ndarray, shape (n,)
         Exact counts.
     of : ndarray of int, shape (n,)
@@ -96,7 +97,7 @@ def exhaustive_splits(kinds: NDArray, exact: NDArray, of: NDArray, whole: NDArra
         One split for each kind.
     """
     found = []
-    for kind in np.unique(kinds):
+    for kind in np.unique(kinds[kinds >= 0]):
         own = np.flatnonzero(kinds == kind)
         _, number = np.unique(of[own], return_inverse=True)
         own = own[np.bincount(number, exact[own].astype(float))[number] == whole[own]]
@@ -248,6 +249,7 @@ def withheld_counts(
     entries: bool = False,
     fewest: ArrayLike = 0,
     absent: NDArray | None = None,
+    several: bool = False,
 ) -> NDArray:
     """Mark the counts that are withheld, so that released ones narrow no suppressed count.
 
@@ -271,6 +273,9 @@ def withheld_counts(
     absent : ndarray of bool, shape (n,), optional
         Rows that are not released, not even their existence. Those with a suppressed count are
         known to be of few people or of no one.
+    several : bool, default False
+        Whether so many totals overlap that it does not follow which of them is narrow if strata
+        are withheld, although each has few strata.
 
     Returns
     -------
@@ -289,7 +294,7 @@ def withheld_counts(
         few = shown[totals] <= strata[totals] + 2 * rules.least - 1
         withheld[parts] |= few & np.isin(totals, totals[hidden[parts] & few])
     # Few vectors of counts are narrow with few strata, so that withholding discloses which.
-    needed = np.where(most < MANY_STRATA, rules.least - 1, MANY_VALUES)
+    needed = np.where((most < MANY_STRATA) & (not several), rules.least - 1, MANY_VALUES)
     while True:
         low, high = count_ranges(shown, rules, entries=entries)
         low = np.where(withheld, lowest_of_rows, low)
@@ -301,7 +306,7 @@ def withheld_counts(
         around = narrow.copy()
         for parts, totals in splits:
             around[parts] |= narrow[totals]  # The strata of a suppressed total narrow it.
-            around[totals] |= narrow[parts] & withheld[parts]
+            around[totals[narrow[parts] & withheld[parts]]] = True
         further = beside(around, splits)
         for parts, totals in splits:
             further[parts] |= narrow[totals]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from steropes.designs.surveillance import TreeScan
 from steropes.studies.disclosure import DisclosureRules, site_rules
+from steropes.studies.disclosure.complementary_suppression import withheld_counts
 from steropes.studies.disclosure.disclosive_digit_rounding import smd_unit, to_digits, to_unit
 from steropes.studies.release.grid_release import RARE
 
@@ -22,9 +24,9 @@ def released_cuts(
     """Return the cuts of a scan without numbers from which small counts of people follow.
 
     Cuts contain each other, so that their counts can be subtracted: counts are rounded to
-    multiples of the smallest count, and cuts with few cases are left out, as those without are.
-    P-values and statistics are functions of exact counts, and are replaced by whether a cut is a
-    signal.
+    multiples of the smallest count, and cuts with few cases are left out, as those without are. So
+    are cuts whose cases or controls narrow those of others that a larger cut consists of. P-values
+    and statistics are functions of exact counts, and are replaced by whether a cut is a signal.
 
     Parameters
     ----------
@@ -51,7 +53,7 @@ def released_cuts(
     found = exact[[name for name in ("node", "name") if name in exact]].copy()
     found["cases"] = [rules.coarse(n) for n in exact["cases"]]
     # A cut that is known to have cases, few as they are, would narrow the counts of others.
-    known = found["cases"].ge(0).to_numpy()
+    known = found["cases"].ge(0).to_numpy() & ~_narrowing(scan, exact, rules)
     found, exact, signal = found[known], exact[known], signal[known]
     if "first" in exact:
         # Expected cases are a share of those of all times, which would follow.
@@ -71,6 +73,26 @@ def released_cuts(
     )
     unused = ["text", *(["ratio"] if "first" in exact else [])]
     return pd.DataFrame(found.drop(columns=unused).reset_index(drop=True))
+
+
+def _narrowing(scan: TreeScan, exact: pd.DataFrame, rules: DisclosureRules) -> NDArray:
+    """Mark cuts whose counts narrow few cases or controls of others, if nobody is in two of them.
+
+    Cuts of two conditions of one person add up to more, which narrows nothing further.
+    """
+    place = pd.Series(np.arange(len(exact)), pd.Index(exact["node"]))
+    part, whole = (place.reindex(scan.links[name]).to_numpy() for name in ("node", "parent"))
+    there = ~np.isnan(part) & ~np.isnan(whole)
+    parts, totals = part[there].astype(np.int64), whole[there].astype(np.int64)
+    # A cut with several larger ones belongs to each sum.
+    rank = pd.Series(parts).groupby(parts).cumcount().to_numpy()
+    splits = [(parts[rank == k], totals[rank == k]) for k in np.unique(rank)]
+    gone = np.zeros(len(exact), bool)
+    counts = [exact["cases"]] + ([exact["events"] - exact["cases"]] if "events" in exact else [])
+    for of in counts:
+        shown = np.array([rules.coarse(int(n)) for n in of], float)
+        gone |= withheld_counts(shown, splits, rules, several=True)
+    return gone
 
 
 def _with_ratio(found: pd.DataFrame, expected: pd.Series) -> pd.DataFrame:

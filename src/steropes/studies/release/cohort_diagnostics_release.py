@@ -7,7 +7,7 @@ suppressed one are withheld where groups add up to everybody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,11 @@ import pandas as pd
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.cohort_diagnostics.diagnostic_tables import CohortDiagnostics
 from steropes.studies.cohort_diagnostics.yearly_incidence import STRATA
-from steropes.studies.disclosure.complementary_suppression import limit_of_part, withheld_counts
+from steropes.studies.disclosure.complementary_suppression import (
+    Split,
+    limit_of_part,
+    withheld_counts,
+)
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.release.calendar_series_release import released_series
 from steropes.studies.release.strategus_release import (
@@ -92,7 +96,8 @@ def released_diagnostics(
     if "cohort_overlap" in exact.tables:
         found["cohort_overlap"] = _overlap(exact.tables["cohort_overlap"], rules).assign(**where)
     if exact.windows is not None:
-        ones, values = _ones(exact.windows.ones, rules), _values(exact.windows.values, rules)
+        ones = _ones(exact.windows.ones, exact.windows.windows, rules)
+        values = _values(exact.windows.values, rules)
         # R repeats means of other covariates among those of 0/1 covariates, with the sum -1.
         means = values[["cohort_id", "time_id", "covariate_id", "mean", "sd"]].assign(sum_value=-1)
         whole = pd.concat([t for t in (ones, means) if len(t)] or [ones], ignore_index=True)
@@ -125,7 +130,7 @@ def _index_events(
     kinds = table.groupby(["domain_table", "domain_field"], sort=False).ngroup()
     for name, whole in (("subject_count", "people"), ("concept_count", "entries")):
         everybody = table["cohort_id"].map(people[whole])
-        gone = beside_everybody(of, kinds, table[name], made[name], everybody, rules)
+        gone = beside_everybody(of, [kinds], table[name], made[name], everybody, rules)
         limits = limit_of_part(everybody.map(rules.coarse), rules)
         made[name] = made[name].mask(gone, pd.Series(limits, made.index))
     return made
@@ -137,7 +142,10 @@ def _visits(table: pd.DataFrame, people: pd.DataFrame, rules: DisclosureRules) -
     if rules.open or not len(table):
         return table.assign(subjects=shown)
     of = table.groupby("cohort_id", sort=False).ngroup()
-    kinds = pd.Series(0, index=table.index)
+    # Each may have exactly one visit, one of each context, or one that includes the index date.
+    contexts = table.groupby("visit_context", sort=False).ngroup()
+    of_index = table["visit_context"].isin(["During visit", "On visit start"]).astype(int) - 1
+    kinds = [contexts, of_index, contexts * 0]
     everybody = table["cohort_id"].map(people["people"])
     gone = beside_everybody(of, kinds, table["subjects"], shown, everybody, rules)
     limits = limit_of_part(everybody.map(rules.coarse), rules)
@@ -225,8 +233,14 @@ def _overlap(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
     return made
 
 
-def _ones(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
-    """Release 0/1 covariates of windows: entries, their share and its standard deviation."""
+def _ones(
+    table: pd.DataFrame, windows: Sequence[tuple[int, int]], rules: DisclosureRules
+) -> pd.DataFrame:
+    """Release 0/1 covariates of windows: entries, their share and its standard deviation.
+
+    If nobody has a record in two of the windows that a longer one consists of, such as a first
+    diagnosis, counts that narrow a suppressed one are withheld.
+    """
     made = table[["cohort_id", "time_id", "covariate_id"]].copy()
     entries, exact = table["entries"], table["sum_value"]
     shown = exact.map(rules.coarse).mask(table["persons"].map(rules.small), -rules.least)
@@ -234,12 +248,51 @@ def _ones(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
     if not rules.open and len(table):
         of = table.groupby(["cohort_id", "time_id"], sort=False).ngroup()
         kinds = table["covariate_id"] % 1000
-        gone = beside_everybody(of, kinds, exact, shown, entries, rules)
+        sums = _sums_of_windows(table, windows)
+        gone = beside_everybody(of, [kinds], exact, shown, entries, rules, sums)
         shown = shown.mask(gone, pd.Series(limit_of_part(whole, rules), table.index))
     mean = (shown / whole).where((whole > 0) & (shown >= 0))
     return made.assign(
         sum_value=shown.astype(float), mean=mean, sd=np.sqrt(mean * (1 - mean).clip(lower=0))
     )
+
+
+def _sums_of_windows(table: pd.DataFrame, windows: Sequence[tuple[int, int]]) -> list[Split]:
+    """Find the windows that consist of shorter ones whose exact counts add up to theirs."""
+    keys = ["cohort_id", "covariate_id"]
+    place = table[[*keys, "time_id"]].assign(row=np.arange(len(table)))
+    rows = place.pivot(index=keys, columns="time_id", values="row").reindex(
+        columns=range(1, len(windows) + 1)
+    )
+    exact = table["sum_value"].to_numpy(float)
+    found = []
+    for whole, parts in _divided(windows):
+        at = rows[rows[whole].notna()]
+        positions = at[[*parts]].to_numpy(float)
+        known = ~np.isnan(positions)
+        counts = np.where(known, exact[np.where(known, positions, 0).astype(np.int64)], 0.0)
+        total = at[whole].to_numpy(np.int64)
+        use = known & (counts.sum(axis=1) == exact[total])[:, None]
+        totals = np.broadcast_to(total[:, None], use.shape)[use]
+        if len(totals):
+            found.append((positions[use].astype(np.int64), totals))
+    return found
+
+
+def _divided(windows: Sequence[tuple[int, int]]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the windows that others, which follow each other, make up: ids of all and of parts."""
+    starts: dict[int, list[tuple[int, int]]] = {}
+    for number, (first, last) in enumerate(windows, 1):
+        starts.setdefault(first, []).append((last, number))
+    for whole, (first, last) in enumerate(windows, 1):
+        open_: list[tuple[int, tuple[int, ...]]] = [(first, ())]
+        while open_:
+            begin, parts = open_.pop()
+            for end, number in starts.get(begin, ()):
+                if end == last and parts:
+                    yield whole, (*parts, number)
+                elif end < last:
+                    open_.append((end + 1, (*parts, number)))
 
 
 def _values(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:

@@ -137,6 +137,8 @@ def release_study(study: ExactSeries) -> SeriesRelease:
     counts = {name: by_key[1, 1, i] for name, i in ids.items() if (1, 1, i) in by_key}
     tables = release_series(exact, rules, study.settings.thresholds, by_key)
     few = set() if rules.open else few_in_months(exact, by_key, rules)
+    by_data = study.population.end_known[study.population.outcome_case]
+    ends = {"ended": int((~by_data).sum()), "data_ended": int(by_data.sum())}
     return SeriesRelease(
         tables=tables,
         attrition=_attrition(study, tables["sccs_attrition"], rules),
@@ -149,7 +151,7 @@ def release_study(study: ExactSeries) -> SeriesRelease:
         days={name: _days(study, name, c, rules) for name, c in counts.items()},
         yearly=released_years(study.monthly, bool(few), rules),
         weeks=_weeks(study, tables["sccs_time_to_event"]),
-        ends=time_until_end(remaining_time(study.population), rules),
+        ends=time_until_end(remaining_time(study.population), ends, rules),
         rules=rules,
     )
 

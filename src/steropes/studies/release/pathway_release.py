@@ -8,13 +8,20 @@ their names alone would describe these people.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from steropes.studies.disclosure.complementary_suppression import limit_of_part
+from steropes.studies.disclosure.complementary_suppression import (
+    MANY_STRATA,
+    Split,
+    limit_of_part,
+    withheld_counts,
+)
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.disclosure.sums_over_people import released_means
 from steropes.studies.release.strategus_release import (
     beside_everybody,
     released_count,
@@ -24,6 +31,7 @@ from steropes.studies.release.strategus_release import (
 __all__ = ["released_pathways"]
 
 TARGET = "target_cohort_id"
+OVERALL = "overall"  # All places of an event in pathways.
 # The columns of durations by the names that distributions of covariates have.
 DISTRIBUTION = {
     "duration_min": "min_value",
@@ -42,6 +50,9 @@ Tables = dict[str, pd.DataFrame]
 def released_pathways(exact: Mapping[str, pd.DataFrame], rules: DisclosureRules) -> Tables:
     """Return the counts of pathways for release.
 
+    Events in a place are those of all pathways with them, so that both tables are searched
+    together for counts that narrow a suppressed one; these are left out too.
+
     Parameters
     ----------
     exact : mapping of str to DataFrame
@@ -52,35 +63,111 @@ def released_pathways(exact: Mapping[str, pd.DataFrame], rules: DisclosureRules)
     dict of str to DataFrame
         The same tables, without exact numbers of people.
     """
+    made = {name: exact[name].reset_index(drop=True) for name in ("paths", "durations")}
+    if not rules.open:
+        counts = [("paths", "freq"), ("durations", "event_count")]
+        shown = {name: _shown(made[name], column, rules) for name, column in counts}
+        gone = _left_out(made, shown, rules)
+        for name, column in counts:
+            of = shown[name].mask(gone[name], -rules.least).astype(made[name][column].dtype)
+            made[name] = made[name].assign(**{column: of})
     return {
-        "paths": _paths(exact["paths"], rules),
-        "durations": _durations(exact["durations"], rules),
+        "paths": _paths(made["paths"]),
+        "durations": _durations(made["durations"], exact["durations"], rules),
         "people": _people(exact["people"], rules),
         "attrition": _attrition(exact["attrition"], rules),
     }
 
 
-def _paths(paths: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
-    """Release the numbers of pathways; those of few people are left out."""
-    if rules.open or not len(paths):
-        return paths.drop(columns="people")
-    pairs = zip(paths["freq"], paths["people"], strict=True)
-    shown = pd.Series([released_count(n, of, rules) for n, of in pairs], paths.index)
-    whole = paths.groupby(TARGET)["freq"].transform("sum")
-    gone = _narrowing(paths, pd.Series(0, paths.index), paths["freq"], shown, whole, rules)
-    made = paths.assign(freq=shown).drop(columns="people")
-    return made[(shown > 0) & ~gone].reset_index(drop=True)
+def _shown(table: pd.DataFrame, column: str, rules: DisclosureRules) -> pd.Series:
+    """Round the counts of a table; those of few people are suppressed."""
+    pairs = zip(table[column], table["people"], strict=True)
+    return pd.Series([released_count(n, of, rules) for n, of in pairs], table.index, dtype=float)
 
 
-def _durations(durations: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
-    """Release the days of events; those of few people are left out."""
-    if not len(durations):
-        return durations.drop(columns="people")
-    named = durations.rename(columns=DISTRIBUTION).assign(p_10_value=math.nan, p_90_value=math.nan)
-    made = released_distributions(named, rules)
+def _left_out(
+    exact: Tables, shown: dict[str, pd.Series], rules: DisclosureRules
+) -> dict[str, NDArray]:
+    """Mark the pathways and events that narrow a suppressed number."""
+    paths, events = exact["paths"], exact["durations"]
+    n, m = len(paths), len(events)
+    _, target = np.unique(paths[TARGET], return_inverse=True)
+    pathways = np.bincount(target, paths["freq"]).astype(np.int64)
+    whole = n + m + np.arange(len(pathways))
+    counts = np.concatenate(
+        [shown["paths"], shown["durations"], [float(rules.coarse(of)) for of in pathways]]
+    )
+    splits = [(np.arange(n), whole[target]), *_sums_of_events(paths, events)]
+    many = np.bincount(target) >= MANY_STRATA
+    gone = withheld_counts(counts, splits, rules, several=bool(many.all()))
+    return {"paths": gone[:n], "durations": gone[n : n + m]}
+
+
+def _sums_of_events(paths: pd.DataFrame, events: pd.DataFrame) -> list[Split]:
+    """Find the pathways of each event in each place, the events of each kind, and all places.
+
+    Positions are those in both tables together.
+    """
+    n, keys = len(paths), [TARGET, "event_name", "line"]
+    place = pd.Series(n + np.arange(len(events)), pd.MultiIndex.from_frame(events[keys]))
+    found = []
+
+    def add(parts: pd.Series, targets: Iterable[int], names: Iterable[str], lines: object) -> None:
+        """Add the sums of parts that belong to an event or a kind, in a place."""
+        of = pd.DataFrame({TARGET: targets, "event_name": names, "line": lines})
+        totals = place.reindex(pd.MultiIndex.from_frame(of))
+        found.append((parts.to_numpy(np.int64), totals.to_numpy(np.int64)))
+
+    length = paths["events"].map(len)
+    for k in range(length.max() if n else 0):
+        own = paths[length > k]
+        add(pd.Series(own.index), own[TARGET].array, own["events"].str[k].array, str(k + 1))
+    single = events[events["kind"].notna()]
+    add(pd.Series(n + single.index), single[TARGET].array, single["kind"].array,
+        single["line"].array)  # fmt: skip
+    lines = events[events["line"] != OVERALL]
+    add(pd.Series(n + lines.index), lines[TARGET].array, lines["event_name"].array, OVERALL)
+    return found
+
+
+def _paths(paths: pd.DataFrame) -> pd.DataFrame:
+    """Release the numbers of pathways; suppressed ones are left out."""
+    return paths[paths["freq"] > 0].drop(columns=["people", "events"]).reset_index(drop=True)
+
+
+def _durations(made: pd.DataFrame, exact: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+    """Release the days of events; suppressed ones are left out.
+
+    The mean of a kind is one over its events, and with fixed lengths it tells how many have each.
+    It is rounded like a mean over the rarest of them, and the other days of a kind are withheld.
+    """
+    if rules.open or not len(made):
+        return made.drop(columns=["people", "kind"])
+    named = exact.reset_index(drop=True).rename(columns=DISTRIBUTION)
+    named = named.assign(p_10_value=math.nan, p_90_value=math.nan)
+    shown = released_distributions(named.drop(columns="kind"), rules)
     back = {name: column for column, name in DISTRIBUTION.items()}
-    made = made.rename(columns=back).drop(columns=["p_10_value", "p_90_value"])
-    return made[made["event_count"] > 0].reset_index(drop=True)
+    shown = shown.rename(columns=back).drop(columns=["p_10_value", "p_90_value"])
+    shown["event_count"] = made["event_count"]
+    of_kind = made["kind"].isna()
+    days = [column for column in DISTRIBUTION if column.startswith("duration_")]
+    shown.loc[of_kind, days] = math.nan
+    shown.loc[of_kind, "duration_average"] = released_means(
+        exact["duration_average"], _rarest(made), rules
+    )[of_kind]
+    return shown[shown["event_count"] > 0].reset_index(drop=True)
+
+
+def _rarest(made: pd.DataFrame) -> pd.Series:
+    """Return the smallest released number of an event of each kind, in a place or in any place."""
+    single = made[made["kind"].notna()]
+    keys = [TARGET, "kind", "line"]
+    least = single.groupby(keys)["event_count"].min()
+    everywhere = single.groupby(keys[:2])["event_count"].min()
+    places = pd.MultiIndex.from_frame(made[[TARGET, "event_name", "line"]])
+    found = pd.Series(least.reindex(places).to_numpy(), made.index)
+    overall = pd.Series(everywhere.reindex(places.droplevel(2)).to_numpy(), made.index)
+    return found.mask(made["line"] == OVERALL, overall)
 
 
 def _people(people: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
@@ -90,23 +177,11 @@ def _people(people: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
     shown = people["n"].map(rules.coarse)
     kinds = pd.Series(people.groupby("kind", sort=False).ngroup(), people.index)
     whole = people.groupby([TARGET, "kind"])["n"].transform("sum")
-    gone = _narrowing(people, kinds, people["n"], shown, whole, rules)
+    of = pd.Series(people.groupby(TARGET, sort=False).ngroup(), people.index)
+    gone = beside_everybody(of, [kinds], people["n"], shown, whole, rules)
     limits = limit_of_part(whole.map(rules.coarse), rules).astype(np.int64)
     shown = shown.mask(gone, limits)
     return people.assign(n=[f"<{-n}" if n < 0 else str(n) for n in shown])
-
-
-def _narrowing(
-    table: pd.DataFrame,
-    kinds: pd.Series,
-    exact: pd.Series,
-    shown: pd.Series,
-    whole: pd.Series,
-    rules: DisclosureRules,
-) -> pd.Series:
-    """Mark the counts of groups of which everybody has one, and that narrow a small one."""
-    of = pd.Series(table.groupby(TARGET, sort=False).ngroup(), table.index)
-    return pd.Series(beside_everybody(of, kinds, exact, shown, whole, rules), table.index)
 
 
 def _attrition(attrition: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:

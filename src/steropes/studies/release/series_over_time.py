@@ -6,7 +6,7 @@ none has few outcomes.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
 import numpy as np
 import pandas as pd
@@ -97,14 +97,29 @@ def released_years(monthly: pd.DataFrame, hide: bool, rules: DisclosureRules) ->
     return ratios[alone]
 
 
-def time_until_end(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+def time_until_end(
+    table: pd.DataFrame, totals: Mapping[str, int], rules: DisclosureRules
+) -> pd.DataFrame:
     """Release outcomes by the time until observation ends, in bars so wide that none is small.
 
-    Without any width that suffices, there is no bar.
+    Few outcomes after the last bar belong to it, because they follow from all outcomes and the
+    bars. Without any width that suffices, there is no bar.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Exact bars; see `remaining_time`.
+    totals : mapping of str to int
+        All outcomes by the reason of the end, ``ended`` and ``data_ended``.
     """
-    reasons, n = ["ended", "data_ended"], len(table)
+    reasons, n = [*totals], len(table)
+    bars = table.copy()
+    for reason, total in totals.items():
+        beyond = total - int(bars[reason].sum())
+        if rules.small(beyond):
+            bars.loc[bars.index[-1], reason] += beyond
     for width in (w for w in range(1, n + 1) if n % w == 0):
-        of = table.groupby(np.arange(n) // width)
+        of = bars.groupby(np.arange(n) // width)
         wide = of.agg({"start": "min", "stop": "max", **dict.fromkeys(reasons, "sum")})
         if not wide[reasons].map(lambda k: rules.small(int(k))).any(axis=None):
             return binned(wide, (*reasons,), rules)

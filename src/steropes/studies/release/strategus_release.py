@@ -8,7 +8,7 @@ a number of entries or events of few people is suppressed like the number of the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.disclosure.complementary_suppression import (
+    Split,
     beside,
     exhaustive_splits,
     limit_of_part,
@@ -257,7 +258,7 @@ def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) 
         keys = ["setting_id", "cohort_type", "target_cohort_id", "outcome_cohort_id"]
         of = ones.groupby(keys, dropna=False, sort=False).ngroup()
         kinds = ones["covariate_id"] % ANALYSIS_IDS
-        gone = beside_everybody(of, kinds, exact, sums, whole, rules)
+        gone = beside_everybody(of, [kinds], exact, sums, whole, rules)
         sums = sums.mask(gone, limit_of_part(people, rules).astype(np.int64))
         ones["sum_value"] = sums
         ones["average_value"] = (sums / people).where((people > 0) & (sums >= 0))
@@ -271,7 +272,8 @@ def released_distributions(values: pd.DataFrame, rules: DisclosureRules) -> pd.D
     """Return distributions of covariates for release, without the number of ``persons``.
 
     Smallest and largest values belong to single people and are withheld, and so are percentiles
-    with few people beyond them.
+    with few people beyond them. A standard deviation of two values is a function of the number of
+    people with each, so that it is rounded like a mean.
     """
     values = values.copy()
     few = values.pop("persons").map(rules.small)
@@ -284,38 +286,47 @@ def released_distributions(values: pd.DataFrame, rules: DisclosureRules) -> pd.D
         kept = values[f"{name}_value"].map(significant)
         values[f"{name}_value"] = kept.mask(small | (beyond < rules.least))
     values["count_value"] = shown
-    means = released_means(values["average_value"], values["count_value"], rules)
-    values["average_value"] = means
-    values["standard_deviation"] = values["standard_deviation"].map(significant).mask(small)
+    for name in ("average_value", "standard_deviation"):
+        values[name] = released_means(values[name], shown, rules)
     values[["min_value", "max_value"]] = math.nan
     return values
 
 
 def beside_everybody(
     of: pd.Series,
-    kinds: pd.Series,
+    kinds: Sequence[pd.Series],
     exact: pd.Series,
     shown: pd.Series,
     people: pd.Series,
     rules: DisclosureRules,
+    further: Sequence[Split] = (),
 ) -> NDArray:
     """Mark the counts of groups of which everybody has exactly one, and that narrow another.
 
-    These are the groups of one kind, such as ages, if they add up to everybody.
+    These are the groups of one kind, such as ages, if they add up to everybody. Groups can be
+    divided into kinds in several ways.
 
     Parameters
     ----------
     of : Series of int, shape (n,)
         The number of the cohort of each count, from 0.
-    kinds : Series of int, shape (n,)
-        The kind of each group.
+    kinds : sequence of Series of int, shape (n,)
+        The kind of each group; negative for one that belongs to none.
     exact, shown : Series, shape (n,)
         Exact counts, and as each of them is released.
     people : Series, shape (n,)
         The exact number of everybody.
+    further : sequence of (ndarray, ndarray)
+        Positions of parts, and of the total of each, among the counts.
     """
     number, whole = of.to_numpy(), people.to_numpy(float)
     _, first = np.unique(number, return_index=True)
     counts = np.concatenate([shown.to_numpy(), [rules.coarse(n) for n in whole[first]]])
-    splits = exhaustive_splits(kinds.to_numpy(), exact.to_numpy(float), len(number) + number, whole)
-    return withheld_counts(counts, splits, rules, fewest=1)[: len(number)]
+    splits = [
+        split
+        for kind in kinds
+        for split in exhaustive_splits(
+            kind.to_numpy(), exact.to_numpy(float), len(number) + number, whole
+        )
+    ]
+    return withheld_counts(counts, [*splits, *further], rules, fewest=1)[: len(number)]

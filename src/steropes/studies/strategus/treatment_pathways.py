@@ -37,9 +37,10 @@ class TargetPathways:
     name : str
         Its name.
     paths : DataFrame
-        ``pathway``, the number of pathways ``freq`` and of ``people`` who have it.
+        ``pathway``, its ``events``, the number of pathways ``freq`` and of ``people`` who have it.
     durations : DataFrame
-        Days of the eras by ``event_name`` and ``line``, with the number of ``people``.
+        Days of the eras by ``event_name`` and ``line``, with the number of ``people`` and the
+        ``kind`` of the event, which is missing for all events of one kind.
     people : DataFrame
         The number ``n`` of people by ``kind`` ("age", "sex" or "index_year") and ``value``.
     attrition : DataFrame
@@ -214,10 +215,10 @@ def _coded(plan: PathwayPlan, events: pd.DataFrame) -> tuple[EventCodes, pd.Data
 def _paths(eras: pd.DataFrame) -> pd.DataFrame:
     """Count pathways and the people who have them."""
     joined = eras.groupby("group", sort=False).agg(
-        pathway=("event_name", "-".join), person=("person", "first")
+        pathway=("event_name", "-".join), events=("event_name", tuple), person=("person", "first")
     )
     found = joined.groupby("pathway", as_index=False).agg(
-        freq=("person", "size"), people=("person", "nunique")
+        events=("events", "first"), freq=("person", "size"), people=("person", "nunique")
     )
     return found.sort_values(["freq", "pathway"], ascending=[False, True], ignore_index=True)
 
@@ -226,14 +227,15 @@ def _durations(eras: pd.DataFrame) -> pd.DataFrame:
     """Summarise the days of eras by event, kind of event and place in the pathway."""
     kind = np.where(eras["several"], "combination-event", "mono-event")
     tables = []
-    for name in (kind, eras["event_name"].to_numpy()):
+    for name, of_kind in ((kind, None), (eras["event_name"].to_numpy(), kind)):
         for line in (OVERALL, eras["line"].astype(str)):
-            made = eras.assign(event_name=name, line=line)
+            made = eras.assign(event_name=name, line=line, kind=of_kind)
             days = made.groupby(["event_name", "line"])
             found = days.agg(
                 duration_min=("days", "min"), duration_max=("days", "max"),
                 duration_average=("days", "mean"), duration_sd=("days", "std"),
                 event_count=("days", "size"), people=("person", "nunique"),
+                kind=("kind", "first"),
             )  # fmt: skip
             for column, share in QUARTILES.items():
                 found[column] = days["days"].quantile(share)

@@ -1,0 +1,126 @@
+"""Attack what is released of many random databases, and print what follows.
+
+    python -m tests.studies.run_attacks --databases 200 --seconds 2700 question series grid
+
+Each kind of table gets an equal part of the time, and the totals are printed after each round. The
+columns are the numbers of databases, of suppressed counts, of those with a single possible value
+and of those with two; of equal outputs, the numbers that were compared and the pairs that differ.
+"""
+
+import argparse
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from tests.studies import test_count_attacks, test_design_attacks, test_equal_outputs
+from tests.studies.release_attacker import LEAST, RULES
+from tests.studies.series_grid_attacks import (
+    attack_series_grid,
+    exact_series_grid,
+    released_series_grid,
+)
+
+from steropes.studies.disclosure import DisclosureRules
+
+
+def of_tables(made, release, attack, seed):
+    """Attack one database, released under both rule sets."""
+    exact = made(np.random.default_rng(seed))
+    for name in RULES:
+        rules = DisclosureRules(name, LEAST[name])
+        yield name, attack(release(exact, rules, "x"), exact, rules)
+
+
+def of_designs(attack, seed):
+    """Attack one case-only design, target trial or scan."""
+    for name in RULES:
+        rules = DisclosureRules(name, LEAST[name])
+        yield name, attack(np.random.default_rng(seed), rules)
+
+
+def of_outputs(kind, seed):
+    """Compare the outputs for three hidden numbers of outcomes."""
+    for name in RULES:
+        with tempfile.TemporaryDirectory() as folder:
+            counted, differs = test_equal_outputs.compared_outputs(
+                kind, name, seed[1], Path(folder)
+            )
+        for text in differs:
+            print(kind, name, seed, text, flush=True)
+        yield name, Counter(counted, different=bool(differs))
+
+
+KINDS = {
+    **{
+        name: partial(of_tables, *parts) for name, (*parts, _) in test_count_attacks.ATTACKS.items()
+    },
+    "series-grid": partial(of_tables, exact_series_grid, released_series_grid, attack_series_grid),
+    **{
+        name.replace(" ", "-"): partial(of_designs, attack)
+        for name, attack in test_design_attacks.ATTACKS.items()
+    },
+    "outputs-of-studies": partial(of_outputs, "study"),
+    "outputs-of-series": partial(of_outputs, "series"),
+}
+
+
+class Attacked:
+    """What was found in the databases of one kind so far."""
+
+    def __init__(self, kind, first, databases):
+        self.kind, self.seeds = kind, iter((first, seed) for seed in range(databases))
+        self.found = {name: Counter() for name in RULES}
+        self.seconds, self.finished = 0.0, False
+
+    def attack_another(self):
+        """Attack the next database."""
+        seed, begin = next(self.seeds, None), time.process_time()
+        if seed is None:
+            self.finished = True
+            return
+        for name in RULES:
+            self.found[name]["databases"] += 1
+        try:
+            for name, found in KINDS[self.kind](seed):
+                self.found[name] += found
+                if found["exact"] or found["two"]:
+                    print(self.kind, name, seed, dict(found), flush=True)
+        except Exception:
+            self.found[RULES[0]]["errors"] += 1
+            print(self.kind, seed, traceback.format_exc(limit=-3), flush=True)
+        self.seconds += time.process_time() - begin
+
+    def __str__(self):
+        parts = [f"{name} {dict(found)}" for name, found in self.found.items()]
+        return f"{self.kind}: {'; '.join(parts)}; {self.seconds:.0f} s"
+
+
+def main():
+    """Read the options and attack until the time is over."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kinds", nargs="*", help=f"of {', '.join(KINDS)}; default: all")
+    parser.add_argument("--databases", type=int, default=200, help="at most, of each kind")
+    parser.add_argument("--seconds", type=float, default=2700, help="processor time of all")
+    parser.add_argument("--first", type=int, default=68, help="first number of the seeds")
+    asked = parser.parse_args()
+    if unknown := {*asked.kinds} - {*KINDS}:
+        parser.error(f"there is no {min(unknown)}, only {', '.join(KINDS)}")
+    warnings.simplefilter("ignore")
+    running = [Attacked(kind, asked.first, asked.databases) for kind in asked.kinds or KINDS]
+    shown = 0.0
+    while time.process_time() < asked.seconds and not all(of.finished for of in running):
+        of = min((of for of in running if not of.finished), key=lambda of: of.seconds)
+        of.attack_another()
+        if time.process_time() > shown + 120:
+            shown = time.process_time()
+            print(*running, sep="\n", flush=True)
+    print(*running, sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
