@@ -279,6 +279,8 @@ def test_posterior_probabilities_are_corrected_and_shown(tmp_path):
         ({"planned": 3, "robust": True}, "robust belongs to posterior"),
         ({}, "planned, the number of planned looks, is missing"),
         ({"posterior": 1.2}, "threshold must be"),
+        ({"planned": 3, "alpha": 2.0}, "alpha must be between 0 and 1"),
+        ({"planned": 3, "power": 0.0}, "power must be positive"),
     ],
 )
 def test_options_of_the_other_method_are_refused(tmp_path, options, message):

@@ -183,6 +183,7 @@ def test_wrong_tables_and_options_are_refused(change, options, message):
         (False, ["--looks", "3"], "--looks belongs to tables of counts"),
         (True, ["--unblind"], "a table has no diagnostics"),
         (True, ["--times", "1-90"], "a window is FIRST:LAST"),
+        (True, ["--alpha", "0"], "alpha must be between 0 and 1"),
     ],
 )
 def test_options_of_the_other_input_are_refused(release, tmp_path, table, option, message):

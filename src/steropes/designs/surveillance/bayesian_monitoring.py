@@ -23,7 +23,7 @@ from steropes.designs.values.argument_checks import check_names
 from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError
 
-__all__ = ["monitor_posteriors"]
+__all__ = ["check_threshold", "monitor_posteriors"]
 
 FEW = f"not corrected: fewer than {LEAST_CONTROLS} controls"
 CUT = "a likelihood profile ends too early"
@@ -90,8 +90,7 @@ def monitor_posteriors(
     0     1       0.48         0.86   False
     1     2       0.64         0.99    True
     """
-    if not 0.5 < threshold < 1:
-        raise DataError(f"threshold must be between 0.5 and 1, such as 0.95, not {threshold!r}.")
+    check_threshold(threshold)
     table = read_columns(estimates, None, "estimates")
     last = pd.to_numeric(table["look"], errors="coerce").max() if "look" in table else 1
     rows = checked_estimates(
@@ -125,6 +124,12 @@ def monitor_posteriors(
         pd.concat(made, ignore_index=True)[columns], "forest", intervals=(shown,),
         labels=("look", *keys), exponentiate=True, label="Corrected ratio (log scale)",
     )  # fmt: skip
+
+
+def check_threshold(threshold: float) -> None:
+    """Refuse a posterior probability of a signal outside (0.5, 1)."""
+    if not 0.5 < threshold < 1:
+        raise DataError(f"threshold must be between 0.5 and 1, such as 0.95, not {threshold!r}.")
 
 
 def _likelihood(line: dict[Any, Any]) -> Profile | None:

@@ -88,8 +88,8 @@ def whole_counts(name: str, values: pd.Series) -> NDArray:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DataError(
-            f"{name}: row {row} (counted from 0) is not a whole number of events; for weighted "
-            "people give their propensity scores to tree_scan_people."
+            f"{name}: row {row} (counted from 0) is negative or no whole number of events; for "
+            "weighted people give their propensity scores to tree_scan_people."
         )
     return found.astype(np.int64)
 

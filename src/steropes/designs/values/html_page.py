@@ -70,12 +70,13 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, float | np.floating):
-        if np.isnan(value):
+        number = float(value)
+        if np.isnan(number):
             return ""
-        if np.isinf(value):
-            return "∞" if value > 0 else "−∞"
-        text = f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
-        return text.replace("-", "−", 1) if value < 0 else text
+        if np.isinf(number):
+            return "∞" if number > 0 else "−∞"
+        text = f"{number:.3g}" if abs(number) < 1000 else f"{number:.0f}"
+        return text.replace("-", "−", 1) if number < 0 else text
     return "" if value is None or value is pd.NA or value is pd.NaT else escape(str(value))
 
 

@@ -111,8 +111,9 @@ def _csv(path: Path) -> pd.DataFrame:
     """Read a CSV file."""
     from steropes.data.csv_tables import read_csv_content
 
+    content = _bytes(path)
     try:
-        return read_csv_content(_bytes(path))
+        return read_csv_content(content)
     except (ValueError, UnicodeError) as error:
         raise DataError(f"{path} is no CSV file that can be read: {error}") from None
 

@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 
 from steropes.designs.evidence.profile_interpolation import Profile
-from steropes.designs.surveillance.bayesian_monitoring import monitor_posteriors
+from steropes.designs.surveillance.bayesian_monitoring import check_threshold, monitor_posteriors
+from steropes.designs.surveillance.sequential_bounds import check_alpha, check_count, check_ratio
 from steropes.designs.surveillance.sequential_tests_of_estimates import (
     monitor_estimates,
     signed_root,
@@ -176,6 +177,7 @@ def monitoring_plan(
                 f"{unused[0]} belongs to bounds; a posterior probability has the same threshold at "
                 "all looks. Leave it out, or leave posterior out."
             )
+        check_threshold(posterior)
         return {"posterior": posterior, "robust": robust}
     if robust:
         raise DataError("robust belongs to posterior probabilities; give posterior, such as 0.95.")
@@ -183,11 +185,15 @@ def monitoring_plan(
         raise DataError("planned, the number of planned looks, is missing; bounds need it.")
     if looks > planned:
         raise DataError(f"{looks} looks are given, but {planned} are planned.")
-    return {
+    plan = {
         "planned": planned,
         "alpha": 0.05 if alpha is None else alpha,
         "power": 1.0 if power is None else power,
     }
+    check_count("planned", planned)
+    check_alpha(plan["alpha"])
+    check_ratio("power", plan["power"])
+    return plan
 
 
 def estimates_of_source(source: ResultSource, unblind: bool) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import pandas as pd
 from steropes.designs.settings.settings_classes import Settings
 from steropes.designs.settings.validated_types import Count, Listed, Positive, Share, YesNo
 from steropes.designs.surveillance import sequential_tree_scan, tree_scan, tree_temporal_scan
+from steropes.designs.surveillance.sequential_bounds import check_alpha
 from steropes.errors import DataError
 from steropes.studies.disclosure import DisclosureRules
 
@@ -77,6 +78,9 @@ class TableScan(Settings):
     replicates: Count = 9999
     seed: Count = 0
     tree: str = ""
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
 
     def changed(self) -> set[str]:
         """Return the names of settings that differ from their defaults."""
