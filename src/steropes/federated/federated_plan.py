@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -367,7 +368,7 @@ class FederatedPlan(FieldsInHtml):
         kind = Laplace if self.prior == "laplace" else Normal
         return kind(self.variance, exclude=self.exclude)
 
-    @property
+    @cached_property
     def study(self) -> str:
         """Digest of the plan, which all messages contain."""
         text = json.dumps(self.to_dict(), sort_keys=True)

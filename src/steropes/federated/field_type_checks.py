@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, get_args, get_type_hints
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from ..errors import DataError
 
@@ -15,13 +16,19 @@ __all__ = ["read_fields", "refuse_type"]
 
 def read_fields(settings: DataclassInstance) -> None:
     """Convert the lists of a frozen dataclass to tuples; raise `DataError` for wrong types."""
-    hints = get_type_hints(type(settings))
+    hints = _types(type(settings))
     for f in fields(settings):
         value = getattr(settings, f.name)
         if isinstance(value, list):
             value = tuple(value)
             object.__setattr__(settings, f.name, value)
         refuse_type(f.name, value, hints[f.name])
+
+
+@cache
+def _types(kind: type) -> dict[str, Any]:
+    """Return the types of the fields of a dataclass."""
+    return get_type_hints(kind)
 
 
 def refuse_type(name: str, value: object, hint: object) -> None:

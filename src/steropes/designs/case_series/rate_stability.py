@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln
 from scipy.stats import chi2
 
 from steropes.designs.case_series.calendar_time_splines import TimeEffect, TimeEffects
@@ -43,12 +43,12 @@ def time_stability(monthly: pd.DataFrame, limit: float = 1.1) -> tuple[float, fl
     seen = monthly["observed"].to_numpy(float)
     mean = np.maximum(monthly["adjusted"].to_numpy(float), np.finfo(float).eps)
 
-    constant = gammaln(seen + 1)
+    constant = seen * np.log(mean) - gammaln(seen + 1)
 
     def losses(log_x: NDArray) -> NDArray:
         """Return minus the log-likelihood of each log ratio."""
-        means = (mean * np.exp(x)[:, None] for x in (log_x, -log_x))
-        up, down = (xlogy(seen, m) - constant - m for m in means)
+        ratios = (x[:, None] for x in (log_x, -log_x))
+        up, down = (constant + seen * x - mean * np.exp(x) for x in ratios)
         return -np.logaddexp(up, down).sum(1)
 
     def loss(log_x: float) -> float:
