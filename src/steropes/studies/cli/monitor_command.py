@@ -16,66 +16,72 @@ if TYPE_CHECKING:  # loaded by the command that needs it
 
 __all__ = ["monitor"]
 
+Looks = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="The released results of each look, in their order: archives (results.zip) or "
+        "output folders of one study on one database. Or one folder with nothing but them, in "
+        "the order of their names.",
+        show_default=False,
+    ),
+]
+Planned = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of planned looks, which bounds need.", show_default=False),
+]
+OutputFolder = Annotated[Path, typer.Option(help="Folder of the table, the page and the record.")]
+Alpha = Annotated[
+    float | None,
+    typer.Option(
+        help="Probability of a signal at any look without an effect (one-sided), by default 0.05.",
+        show_default=False,
+    ),
+]
+Power = Annotated[
+    float | None,
+    typer.Option(
+        help="Spend the share (look / planned looks) to this power of alpha, by default 1.",
+        show_default=False,
+    ),
+]
+Posterior = Annotated[
+    float | None,
+    typer.Option(
+        help="Instead of bounds, a posterior probability of an effect that is a signal, such "
+        "as 0.95, corrected for systematic error.",
+        show_default=False,
+    ),
+]
+Robust = Annotated[
+    bool,
+    typer.Option(help="Let systematic errors have heavy tails (with --posterior)."),
+]
+Unblind = Annotated[bool, typer.Option(help="Also test estimates that fail a diagnostic.")]
+By = Annotated[
+    str | None,
+    typer.Option(help="Who looks, for the record; by default the user.", show_default=False),
+]
+Freeze = Annotated[
+    bool,
+    typer.Option(
+        "--freeze",
+        help="Write the plan to the record before the first look, and test nothing.",
+        show_default=False,
+    ),
+]
+
 
 def monitor(
-    looks: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="The released results of each look, in their order: archives (results.zip) or "
-            "output folders of one study on one database. Or one folder with nothing but them, in "
-            "the order of their names.",
-            show_default=False,
-        ),
-    ] = None,
-    planned: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of planned looks, which bounds need.", show_default=False),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option(help="Folder of the table, the page and the record.")
-    ] = Path("steropes-monitoring"),
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            help="Probability of a signal at any look without an effect (one-sided), by default "
-            "0.05.",
-            show_default=False,
-        ),
-    ] = None,
-    power: Annotated[
-        float | None,
-        typer.Option(
-            help="Spend the share (look / planned looks) to this power of alpha, by default 1.",
-            show_default=False,
-        ),
-    ] = None,
-    posterior: Annotated[
-        float | None,
-        typer.Option(
-            help="Instead of bounds, a posterior probability of an effect that is a signal, such "
-            "as 0.95, corrected for systematic error.",
-            show_default=False,
-        ),
-    ] = None,
-    robust: Annotated[
-        bool,
-        typer.Option(help="Let systematic errors have heavy tails (with --posterior)."),
-    ] = False,
-    unblind: Annotated[
-        bool, typer.Option(help="Also test estimates that fail a diagnostic.")
-    ] = False,
-    by: Annotated[
-        str | None,
-        typer.Option(help="Who looks, for the record; by default the user.", show_default=False),
-    ] = None,
-    freeze: Annotated[
-        bool,
-        typer.Option(
-            "--freeze",
-            help="Write the plan to the record before the first look, and test nothing.",
-            show_default=False,
-        ),
-    ] = False,
+    looks: Looks = None,
+    planned: Planned = None,
+    output: OutputFolder = Path("steropes-monitoring"),
+    alpha: Alpha = None,
+    power: Power = None,
+    posterior: Posterior = None,
+    robust: Robust = False,
+    unblind: Unblind = False,
+    by: By = None,
+    freeze: Freeze = False,
     quiet: Quiet = False,
 ) -> None:
     """Test the estimates of a study at each look at accruing data, and record the looks.
