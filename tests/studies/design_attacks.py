@@ -3,6 +3,7 @@
 The attacker knows the design, the rules of release, and how many windows or people are compared.
 """
 
+import itertools
 from collections import Counter
 from datetime import date
 
@@ -140,6 +141,90 @@ def attack_group(exposed, line, sets, rules, control):
         say_ratio(x, line, m)
     small = [cell for cell in cells if 0 < exact[cell] < least]
     return found(x, small, exact)
+
+
+def crossover_of_two(rng):
+    """A case–crossover of two exposures in one model, and the sets by exposure of both windows."""
+    while True:
+        n = int(rng.integers(30, 200))
+        ids, share = np.arange(n), rng.uniform(0.1, 0.5, 2)
+        together = rng.random(n) < rng.uniform(0, 0.5)
+        exposed = []
+        for k in range(2):
+            own = rng.random((n, 2)) < share[k]
+            exposed.append(np.where(together[:, None] & bool(k), exposed[0] if k else own, own))
+        drugs = pd.concat(
+            [drug_table(ids, of).assign(drug=name)
+             for name, of in zip("ab", exposed, strict=True)]
+        )  # fmt: skip
+        people = pd.DataFrame({"id": ids, "start": 0, "end": 400})
+        events = pd.DataFrame({"id": ids, "day": 300})
+        try:
+            result = case_crossover(events, drugs, people, references=[-60], exposure="drug")
+        except (DataError, SeparationError):
+            continue
+        # The reference and the case window of each exposure, as whole numbers.
+        return result, np.column_stack([of.astype(int) for of in exposed])
+
+
+def attack_of_two(result, sets, rules):
+    """Search for small numbers of sets by the exposures of both windows.
+
+    The scores of both ratios, at all ratios that have the released digits, are statements.
+    """
+    design = OmopCaseOnly(SOURCES, (1, 2), 3, "case-crossover")
+    release = CaseOnlyStudy(design, result, rules).release
+    lines = release["case_only_estimates"].set_index("covariate").to_dict("index")
+    cells = [*itertools.product((0, 1), repeat=4)]  # a and b: reference, case
+    exact = {cell: int((sets == cell).all(axis=1).sum()) for cell in cells}
+    x = Unknowns()
+    for cell in cells:
+        x.add(cell, 0, 1000)
+    n = int(release["case_only_attrition"]["events"].iloc[-1])
+    x.say([(1, cell) for cell in cells], n - 2, n + (3 if rules.rounds else 2))
+    if all(line["exposed_cases"] for line in lines.values()):
+        for k, name in enumerate("ab"):
+            _counts_of(x, lines[name], k, cells, rules)
+        _scores(x, lines, cells, result, rules)
+    for terms, low, high in x.rows:
+        value = sum(factor * exact[cell] for factor, cell in terms)
+        assert low - 1e-6 <= value <= high + 1e-6, (terms, low, value, high)
+    return found(x, [cell for cell in cells if 0 < exact[cell] < rules.least], exact)
+
+
+def _counts_of(x, line, k, cells, rules):
+    """State the counts of one exposure."""
+    rounded = "rounded" in line["note"]
+    terms = {
+        "exposed_references": [(1, c) for c in cells if c[2 * k]],
+        "exposed_cases": [(1, c) for c in cells if c[2 * k + 1]],
+        "discordant_sets": [(1, c) for c in cells if c[2 * k] != c[2 * k + 1]],
+    }
+    for name, of in terms.items():
+        cell = cell_of(line[name])
+        x.say(of, *(coarse_range(cell, rules) if rounded
+                    else cell_range(cell, rules.least, rules.rounds)))  # fmt: skip
+
+
+def _scores(x, lines, cells, result, rules):
+    """State that the score of each exposure is zero for some ratios with the released digits."""
+    ends = []
+    for name in "ab":
+        line = lines[name]
+        step = 0.0
+        if "rounded" in line["note"]:
+            step = _step(result.estimates.loc[name], rules)
+        ends.append(np.log(rounded_range(float(line["ratio"]), step)))
+    for k in range(2):
+        low, high = [], []
+        for cell in cells:
+            difference = np.array([cell[1] - cell[0], cell[3] - cell[2]])
+            scores = [difference[k] / (1 + np.exp(difference @ beta))
+                      for beta in itertools.product(*ends)]  # fmt: skip
+            low.append((min(scores), cell))
+            high.append((max(scores), cell))
+        x.say(low, -np.inf, 0)
+        x.say(high, 0, np.inf)
 
 
 def cell_of(text):

@@ -8,32 +8,37 @@ to sum to its size.
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 import pytest
-from tests.studies.release_attacker import ARMS, LEAST, RULES, cell_range
+from tests.studies.count_attacks import ANY, judged
+from tests.studies.release_attacker import ARMS, LEAST, RULES, Unknowns, cell_range
 
-from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure import DisclosureRules, share_unit
 from steropes.studies.release.grid_covariates_and_scores import released_balance
 
 Sizes = tuple[int, int]
 
 
-def exact_table(counts, sizes):
-    """Exact rows of the balance, one for each pair of counts of the target and comparator."""
-    counts = np.asarray(counts)
-    (p, q), (n1, n0) = (counts / np.array(sizes)).T, sizes
-    spread = np.sqrt((p * (1 - p) + q * (1 - q)) / 2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        smd = np.where(p == q, 0.0, (p - q) / spread)
-    variance = (n1 + n0) / (n1 * n0) + smd**2 / (2 * (n1 + n0 - 2))
+def exact_table(counts, sizes, after=None):
+    """Exact rows of the balance, one for each pair of counts of the target and comparator.
+
+    After matching or trimming they are the same, unless other counts and sizes are given.
+    """
     table = pd.DataFrame({"covariate_id": 1000 * np.arange(len(counts)) + 1003})
-    for when in ("before", "after"):
+    for when, (of, size) in (("before", (counts, sizes)), ("after", after or (counts, sizes))):
+        of = np.asarray(of)
+        (p, q), (n1, n0) = (of / np.array(size)).T, size
+        spread = np.sqrt((p * (1 - p) + q * (1 - q)) / 2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            smd = np.where(p == q, 0.0, (p - q) / spread)
+        variance = (n1 + n0) / (n1 * n0) + smd**2 / (2 * (n1 + n0 - 2))
         table = table.assign(
             **{f"target_mean_{when}": p, f"comparator_mean_{when}": q,
-               f"mean_{when}": counts.sum(axis=1) / (n1 + n0), f"std_diff_{when}": smd,
+               f"mean_{when}": of.sum(axis=1) / (n1 + n0), f"std_diff_{when}": smd,
                f"std_diff_var_{when}": variance, f"target_people_{when}": n1,
                f"balanced_{when}": (np.abs(smd) <= 0.1).astype(int),
                f"comparator_people_{when}": n0}
@@ -44,7 +49,11 @@ def exact_table(counts, sizes):
 
 def released(counts, sizes, rules, exclusive=True):
     """The released rows; every covariate has a kind of its own unless they exclude each other."""
-    table = exact_table(counts, sizes)
+    return released_table(exact_table(counts, sizes), rules, exclusive)
+
+
+def released_table(table, rules, exclusive=True):
+    """Release rows of the balance."""
     kinds = 3 if exclusive else np.arange(len(table)) + 10**6
     covariates = pd.DataFrame(
         {"covariate_id": table["covariate_id"], "covariate_analysis_id": kinds}
@@ -168,3 +177,72 @@ def test_no_suppressed_count_of_random_groups_is_narrowed_by_rounded_numbers(see
         counts = [*rng.integers(8, 60, size=(groups, 2)).tolist(), [few, int(rng.integers(8, 30))]]
         for values in attacked(counts, rules).values():
             assert values == {*range(1, 8)}, counts
+
+
+def trimmed_groups(rng):
+    """Counts of groups of both arms, and of those that trimming leaves, with the sizes."""
+    groups, shares = int(rng.integers(2, 5)), rng.dirichlet([0.6] * 4)
+    before = np.column_stack(
+        [rng.multinomial(rng.integers(30, 300), own[:groups] / own[:groups].sum())
+         for own in (shares, rng.permutation(shares))]
+    )  # fmt: skip
+    after = rng.binomial(before, rng.uniform(0.5, 1, (groups, 1)))
+    return before, after
+
+
+def share_range(cell, size, rules):
+    """The counts of so many people that a released share stands for."""
+    if math.isnan(cell):
+        return 0, ANY
+    if cell < 0:
+        return 1, rules.least - 1
+    if cell in (0.0, 1.0):
+        return round(cell * size), round(cell * size)
+    if rules.rounds:  # The ratio of two rounded counts.
+        middle = round(cell * rules.rounded(size))
+        return middle - 4, middle + 4
+    half = 0.5 * share_unit(size, rules.least) * size + 1e-6
+    return math.ceil(cell * size - half), math.floor(cell * size + half)
+
+
+def attack_trimming(before, after, rules):
+    """Search for few people of a group, few who lack it, and few whom trimming removes."""
+    sizes = [tuple(map(int, of.sum(axis=0))) for of in (before, after)]
+    shown = released_table(exact_table(before, sizes[0], (after, sizes[1])), rules)
+    x, truth = Unknowns(), {}
+    for when, of, size in zip(("before", "after"), (before, after), sizes, strict=True):
+        for a, arm in enumerate(ARMS):
+            for g in range(len(of)):
+                truth[when, g, arm] = int(of[g, a])
+                low, high = share_range(shown[f"{arm}_mean_{when}"].iloc[g], size[a], rules)
+                if not low <= of[g, a] <= high:  # A share is rounded away from nobody and all.
+                    low, high = min(low, of[g, a]), max(high, of[g, a])
+                x.add((when, g, arm), low, high)
+            n = cell_range(rules.rounded(size[a]), rules.least, rules.rounds)
+            x.say([(1, (when, g, arm)) for g in range(len(of))], *n)
+    for g, arm in itertools.product(range(len(before)), ARMS):
+        name = ("gone", g, arm)
+        truth[name] = truth["before", g, arm] - truth["after", g, arm]
+        x.add(name, 0, ANY)
+        x.say([(1, ("before", g, arm)), (-1, ("after", g, arm)), (-1, name)], 0, 0)
+    return judged(x, [name for name, n in truth.items() if rules.small(n)], truth)
+
+
+def attacked_trimming(seeds, rules):
+    """Attack the balance before and after trimming of random groups."""
+    total = Counter()
+    for seed in seeds:
+        before, after = trimmed_groups(np.random.default_rng([66, seed]))
+        dropped = before.sum(axis=0) - after.sum(axis=0)
+        if (after.sum(axis=0) >= rules.least).all() and not any(map(rules.small, dropped)):
+            total += attack_trimming(before, after, rules)
+    return total
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RULES)
+def test_the_balance_after_trimming_alone_leaves_no_small_count_a_single_value(name):
+    found = attacked_trimming(range(200), DisclosureRules(name, LEAST[name]))
+    print(name, dict(found))
+    assert found["suppressed"] > 100
+    assert found["exact"] == 0

@@ -7,9 +7,11 @@ import pytest
 from tests.studies.design_attacks import (
     attack_crossover,
     attack_nested,
+    attack_of_two,
     attack_scan,
     attack_trial,
     crossover,
+    crossover_of_two,
     nested,
 )
 from tests.studies.release_attacker import LEAST, RULES
@@ -21,6 +23,7 @@ ATTACKS = {
     "case-crossover": lambda rng, rules: attack_crossover(*crossover(rng), rules),
     "case-time-control": lambda rng, rules: attack_crossover(*crossover(rng, True), rules),
     "nested case-control": lambda rng, rules: attack_nested(*nested(rng), rules),
+    "two exposures": lambda rng, rules: attack_of_two(*crossover_of_two(rng), rules),
     "target trial": attack_trial,
     "scan": attack_scan,
 }
