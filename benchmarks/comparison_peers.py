@@ -11,7 +11,8 @@ is the interpreter that has the Python peers; R's MatchIt is called by ``Rscript
 absent, fails or passes the limit of seconds is named with the reason. "steropes" makes the whole
 comparison (Table 1, balance, diagnostics, all effects with their errors), "parts" only the weights
 or pairs and the difference with its error. Of the peers MatchIt computes the
-balance, and zEpid an error.
+balance, and zEpid an error. "causallib_exact" is causallib with scores at the maximum of the
+likelihood, as those of all others; its default stops at a difference of 1e-4.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ import pandas as pd
 
 PROGRAMS = {
     "matching": ["steropes", "parts", "MatchIt", "psmpy", "dowhy"],
-    "weights": ["steropes", "parts", "causallib", "zepid", "dowhy"],
-    "aipw": ["steropes", "parts", "causallib", "zepid"],
+    "weights": ["steropes", "parts", "causallib", "causallib_exact", "zepid", "dowhy"],
+    "aipw": ["steropes", "parts", "causallib", "causallib_exact", "zepid"],
     "lasso": ["one_lasso", "parts", "doubleml"],
 }
 OURS = ("steropes", "parts", "one_lasso")
+PACKAGES = {"parts": "steropes", "one_lasso": "steropes", "causallib_exact": "causallib"}
 ABSENT = 3  # exit status
 FIRST = 500  # people of a first comparison, which imports and compiles
 
@@ -132,13 +134,13 @@ def psmpy(task: str, table: pd.DataFrame, names: list[str]) -> float:
     return float(means[1] - means[0])
 
 
-def causallib(task: str, table: pd.DataFrame, names: list[str]) -> float:
+def causallib(task: str, table: pd.DataFrame, names: list[str], **settings: Any) -> float:
     """Weights of an unpenalised score, or means of an outcome model augmented by them."""
     from causallib.estimation import AIPW, IPW, Standardization
     from sklearn.linear_model import LinearRegression, LogisticRegression
 
     X, a, y = table[names], table["drug"], table["y"]
-    model = IPW(LogisticRegression(penalty=None, max_iter=1000))
+    model = IPW(LogisticRegression(penalty=None, max_iter=1000, **settings))
     if task == "aipw":
         model = AIPW(Standardization(LinearRegression()), model)
         model.fit(X, a, y)
@@ -146,6 +148,11 @@ def causallib(task: str, table: pd.DataFrame, names: list[str]) -> float:
         model.fit(X, a)
     means = model.estimate_population_outcome(X, a, y)
     return float(means[1] - means[0])
+
+
+def causallib_exact(task: str, table: pd.DataFrame, names: list[str]) -> float:
+    """The same with scores to the digits that all others have; the default stops before."""
+    return causallib(task, table, names, solver="newton-cholesky", tol=1e-10)
 
 
 def zepid(task: str, table: pd.DataFrame, names: list[str]) -> float:
@@ -183,13 +190,23 @@ def dowhy(task: str, table: pd.DataFrame, names: list[str]) -> float:
 def work(name: str, task: str, folder: Path) -> None:
     """Compare in this process and print the estimate, seconds and memory as JSON."""
     sys.path.remove(str(Path(__file__).parent))  # has modules with common names
-    package = {"parts": "steropes", "one_lasso": "steropes"}.get(name, name)
+    package = PACKAGES.get(name, name)
     try:
         importlib.import_module(package)
     except ModuleNotFoundError:
         sys.exit(ABSENT)
     warnings.simplefilter("ignore")
-    programs = (steropes, parts, one_lasso, doubleml, psmpy, causallib, zepid, dowhy)
+    programs = (
+        steropes,
+        parts,
+        one_lasso,
+        doubleml,
+        psmpy,
+        causallib,
+        causallib_exact,
+        zepid,
+        dowhy,
+    )
     compare = {f.__name__: f for f in programs}[name]
     with np.load(folder / "people.npz") as columns:
         table = pd.DataFrame({column: columns[column] for column in columns.files}, copy=False)
