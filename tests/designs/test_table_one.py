@@ -158,3 +158,7 @@ def test_love_plots_take_the_tables_that_the_library_returns(lalonde, lalonde_co
         assert "married" in labels
         plots.covariate_balance(table)
         mpl.pyplot.close("all")
+    axes = table_one(lalonde[["treat", *lalonde_covariates]], "treat").plot()
+    assert {"race", "married"} <= {text.get_text() for text in axes.get_yticklabels()}
+    assert axes.get_legend() is None
+    mpl.pyplot.close("all")

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["attrition", "confounder_ranks", "covariate_balance", "love_plot", "score_overlap"]
 
 ARMS = ("target", "comparator")
-# Columns of differences before adjustment, in the order in which a table is searched for them.
-DIFFERENCES = ("std_diff_before", "smd_before")
+# Columns of differences before adjustment, in the order in which a table is searched for them; that
+# of a Table 1 is the only one there.
+DIFFERENCES = ("std_diff_before", "smd_before", "smd")
 # Preference scores of people who could well have been given either drug (Walker and others 2013).
 EQUIPOISE = (0.3, 0.7)
 
@@ -164,8 +165,9 @@ def love_plot(
     table : DataFrame
         Differences, with signs, in the columns ``std_diff_before`` and ``std_diff_after`` (result
         tables) or ``smd_before`` and ``smd_after`` (`steropes.designs.balance_table` and
-        ``ComparativeStudy.balance``); those after adjustment may be absent. Names are in
-        ``covariate_name``, ``name`` or ``characteristic``, otherwise in the index.
+        ``ComparativeStudy.balance``); those after adjustment may be absent. Or the column ``smd``
+        of a `steropes.designs.table_one`. Names are in ``covariate_name``, ``name`` or
+        ``characteristic``, otherwise in the index.
     threshold : float
         Largest absolute difference that counts as balanced, default 0.1.
     most : int
@@ -216,7 +218,8 @@ def love_plot(
     ax.set(xlim=(-reach, reach), ylim=(len(chosen) - 0.4, -0.6))
     ax.set_yticks(y, [shorten_label(name) for name in names])
     ax.set_xlabel("Standardised difference")
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0)
+    if "smd" not in table:
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0)
     remove_clutter(ax).tick_params(axis="y", length=0, pad=7)
     ax.spines["left"].set_visible(False)
     return ax
@@ -255,7 +258,7 @@ def _differences(table: pd.DataFrame) -> pd.DataFrame:
         require_columns(table, DIFFERENCES[:1], "A plot of balance")
     second = first.replace("before", "after")
     found = pd.DataFrame({"before": table[first].to_numpy(float), "after": np.nan})
-    if second in table:
+    if second != first and second in table:
         found["after"] = table[second].to_numpy(float)
         found = found[np.isfinite(found).all(axis=1)]
     found = found[np.isfinite(found["before"])]
