@@ -1,5 +1,7 @@
 """Scans of all conditions of a database: who is compared, what is found, what is released."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,12 +9,14 @@ from tests.studies.conftest import COMPARATOR, START, TARGET, TinyOmop
 
 from steropes.designs import PropensityRules
 from steropes.designs.surveillance import tree_scan_people
+from steropes.designs.values.html_page import table_html
 from steropes.errors import DataError
 from steropes.studies import OmopDatabase, concept_hierarchy
 from steropes.studies.cli.command_line import run
 from steropes.studies.cohorts import CohortSources, ConceptSet, incident_conditions
 from steropes.studies.covariates import FeatureRules
 from steropes.studies.monitoring import OmopTreeScan, scan_conditions
+from steropes.studies.monitoring.condition_scan import _named
 
 ROOT, SKIN, RASH, HIVES, FEVER, OLD = 100, 110, 111, 112, 120, 130
 BOTH = CohortSources(drugs={1: ConceptSet((TARGET,)), 2: ConceptSet((COMPARATOR,))})
@@ -119,6 +123,22 @@ def test_the_release_has_no_small_counts(db, tmp_path):
     checks = found.release["condition_scan_diagnostics"].set_index("diagnostic")
     assert checks.loc["share of people in equipoise", "passed"] == "yes"
     assert "rash" in repr(found)
+
+
+def test_tables_of_pages_are_readable():
+    table = pd.DataFrame(
+        {"node": [7, 8], "name": ["rash", "8"], "log_rr": [0.5, -np.inf], "cases": [20, 3000],
+         "events": [-5, 40], "note": ["", ""], "signal": [True, False], "p": [np.nan, 1e-9]}
+    )  # fmt: skip
+    html = table_html(_named(table))
+    assert re.findall(r"<th(?: [^>]*)?>([^<]*)<", html) == [
+        "Name", "Concept", "Log ratio", "Cases", "Events", "Signal", "p",
+    ]  # fmt: skip
+    cells = re.findall(r"<td[^>]*>([^<]*)<", html)
+    assert cells == [
+        "rash", "7", "0.5", "20", "&lt;5", "yes", "", "", "8", "−∞", "3000", "40", "no", "1e-09",
+    ]  # fmt: skip
+    assert html.count('class="number"') == 5 * 3
 
 
 def test_the_command_takes_concepts_or_a_file(path, tmp_path, capsys):

@@ -165,9 +165,11 @@ class ConditionScan(TextInHtml):
 
 
 def _named(cuts: pd.DataFrame) -> pd.DataFrame:
-    """Begin with the names of concepts, which are empty where the vocabulary has none."""
+    """Begin with the names of concepts, where the vocabulary has some, and write limits with <."""
     known = cuts["name"].astype(str) != cuts["node"].astype(str)
     rest = cuts.drop(columns=["node", "name"])
+    if "events" in rest:
+        rest["events"] = [f"<{-n}" if n < 0 else n for n in rest["events"]]
     return pd.concat([cuts["name"].where(known), cuts["node"].rename("concept"), rest], axis=1)
 
 
