@@ -134,10 +134,15 @@ def test_notes_of_a_series_are_not_those_of_the_next_one(database):
         assert note not in second.family.notes
 
 
-def test_a_grid_runs_at_a_site_with_rules(database, results, tmp_path, monkeypatch):
+def test_a_grid_runs_at_a_site_with_rules(database, tmp_path, monkeypatch):
+    grid = dataclasses.replace(
+        a_grid(), questions=a_grid().questions[:2], analyses=a_grid().analyses[:1]
+    )
+    without = run_case_series_grid(database, grid, tmp_path / "without")
     monkeypatch.setenv("STEROPES_DISCLOSURE", "ohdsi:5")
-    found = run_case_series_grid(database, a_grid(), tmp_path)
-    for name, table in results.tables.items():
+    found = run_case_series_grid(database, grid, tmp_path / "with")
+    assert len(found.tables["sccs_result"]) == 2
+    for name, table in without.tables.items():
         pd.testing.assert_frame_equal(found.tables[name], table)
 
 
