@@ -23,7 +23,8 @@ h1, h2 { line-height: 1.2; } h2 { margin-top: 2rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: 0.9rem; }
 th, td { border-bottom: 1px solid #ddd; padding: 0.25rem 0.6rem; text-align: left;
          vertical-align: top; }
-th { vertical-align: bottom; } .number { text-align: right; font-variant-numeric: tabular-nums; }
+th { vertical-align: bottom; } td.number, .whole { white-space: nowrap; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
 td:last-child:not(.number) { min-width: 8rem; } p { overflow-wrap: break-word; }
 @media (max-width: 40rem) { h1 { font-size: 1.5rem; } th, td { padding: 0.2rem 0.35rem; } }
 .wide { overflow-x: auto; } .failed { color: #a11; } pre { background: #f5f5f5; padding: 1rem;
@@ -32,6 +33,8 @@ td:last-child:not(.number) { min-width: 8rem; } p { overflow-wrap: break-word; }
 """
 # Numbers and limits, by whose cells a column is aligned to the right; they may be missing.
 NUMBER = re.compile(r"|(&lt;|≥|<)?[−-]?(∞|[\d,.]+(e[+-]?\d+)?)")
+# The beginning of an estimate, and a length that estimates with their limits do not reach.
+ESTIMATE, WIDEST = re.compile(r"(&lt; ?|≥|<)?[−-]?\d"), 30
 # Names of columns that say little to readers of pages.
 HEADINGS = {"log_rr": "log ratio", "se": "standard error", "smd": "standardised difference"}
 
@@ -52,11 +55,18 @@ def table_html(table: pd.DataFrame) -> str:
     heads = [_heading(str(given.columns[k])) for k in kept]
     head = "".join(f"<th{side}>{name}</th>" for side, name in zip(sides, heads, strict=True))
     lines = "".join(
-        f"<tr>{''.join(f'<td{s}>{c}</td>' for s, c in zip(sides, row, strict=True))}</tr>\n"
+        f"<tr>{''.join(_td(side, cell) for side, cell in zip(sides, row, strict=True))}</tr>\n"
         for row in zip(*(cells[k] for k in kept), strict=True)
     )
     body = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>"
     return f'<div class="wide"><table>\n{body}\n</table></div>'
+
+
+def _td(side: str, cell: str) -> str:
+    """Write a cell; estimates with limits are not broken over lines."""
+    if not side and len(cell) < WIDEST and ESTIMATE.match(cell):
+        side = ' class="whole"'
+    return f"<td{side}>{cell}</td>"
 
 
 def _heading(name: str) -> str:
