@@ -175,6 +175,8 @@ def test_wrong_tables_and_options_are_refused(change, options, message):
     counts = COUNTS.assign(**change).drop(columns="controls")
     with pytest.raises(DataError, match=message):
         scan_table(counts, TREE, TableScan(**options), DisclosureRules())
+    with pytest.raises(DataError, match="rules round counts"):
+        scan_table(counts, TREE, TableScan(), DisclosureRules("opensafely", 8))
 
 
 @pytest.mark.parametrize(

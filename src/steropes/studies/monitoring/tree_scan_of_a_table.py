@@ -154,6 +154,12 @@ def _refuse_unused(question: TableScan, temporal: bool, several: bool) -> None:
 
 def _refuse_small(counts: pd.DataFrame, rules: DisclosureRules) -> None:
     """Refuse numbers that the rules hide, because the results are sums of them."""
+    if rules.rounds:
+        raise DataError(
+            "The disclosure rules round counts, but the results are exact sums of them. Give "
+            "--disclosure none if these are no numbers of people, or if the results stay where the "
+            "data are."
+        )
     for name in NUMBERS:
         if name not in counts or rules.open:
             continue
