@@ -73,7 +73,7 @@ class Attacked:
     """What was found in the databases of one kind so far."""
 
     def __init__(self, kind, first, databases):
-        self.kind, self.seeds = kind, iter((first, seed) for seed in range(databases))
+        self.kind, self.seeds = kind, iter((first, seed) for seed in databases)
         self.found = {name: Counter() for name in RULES}
         self.seconds, self.finished = 0.0, False
 
@@ -107,11 +107,13 @@ def main():
     parser.add_argument("--databases", type=int, default=200, help="at most, of each kind")
     parser.add_argument("--seconds", type=float, default=2700, help="processor time of all")
     parser.add_argument("--first", type=int, default=68, help="first number of the seeds")
+    parser.add_argument("--start", type=int, default=0, help="second number of the first seed")
     asked = parser.parse_args()
     if unknown := {*asked.kinds} - {*KINDS}:
         parser.error(f"there is no {min(unknown)}, only {', '.join(KINDS)}")
     warnings.simplefilter("ignore")
-    running = [Attacked(kind, asked.first, asked.databases) for kind in asked.kinds or KINDS]
+    databases = range(asked.start, asked.start + asked.databases)
+    running = [Attacked(kind, asked.first, databases) for kind in asked.kinds or KINDS]
     shown = 0.0
     while time.process_time() < asked.seconds and not all(of.finished for of in running):
         of = min((of for of in running if not of.finished), key=lambda of: of.seconds)
