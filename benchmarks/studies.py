@@ -2,12 +2,16 @@
 
     python -m benchmarks.studies study --people 1000000
     python -m benchmarks.studies grid --people 1000000 --jobs 2
+    python -m benchmarks.studies estimates --people 50000
     python -m benchmarks.studies series --people 1000000
+    python -m benchmarks.studies series-grid --people 50000
     python -m benchmarks.studies combine --people 50000
     python -m benchmarks.studies controls
 
 ``study`` compares the drugs of the largest pair; ``grid`` asks two questions of 20 outcomes by four
-analyses; ``series`` is a case series with splines of age, season and calendar time; ``combine``
+analyses; ``estimates`` asks them of 42 outcomes, which are 336 estimates; ``series`` is a case
+series with splines of age, season and calendar time; ``series-grid`` has 24 of them, six drugs by
+two outcomes with splines of age and season, with and without a window before the drug; ``combine``
 pools a grid of two databases, which are made beforehand; ``controls`` is ``steropes demo
 --controls``. Databases are kept in ``--folder``. The figures are of the command and its child
 processes, without making the database.
@@ -20,6 +24,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +34,12 @@ from steropes.designs import Match, OutcomeModel, PropensityRules, Stratify
 from steropes.studies import GridSpec, run_grid
 from steropes.studies.cohorts import CohortSources, ConceptSet
 from steropes.studies.comparative import Question, StudyAnalysis
+from steropes.studies.grids.sccs_grid import run_case_series_grid
+from steropes.studies.sccs.specification.case_series_grid_settings import (
+    CaseSeriesGrid,
+    SeriesAnalysis,
+    SeriesQuestion,
+)
 from steropes.studies.specifications import ControlSet
 
 from .omop import CONTROLS, HARMED, PAIRS, SEASONAL, UNHARMED, make_database
@@ -65,6 +76,20 @@ def specification(database_id: str) -> GridSpec:
     )
 
 
+def series_specification() -> CaseSeriesGrid:
+    """Six drugs by two outcomes, with splines of age and season, by two analyses."""
+    drugs = sorted({drug for pair in PAIRS for drug in pair[:2]})
+    questions = tuple(SeriesQuestion(d, o) for d in drugs for o in (HARMED, SEASONAL))
+    splines = {"age": True, "season": True}
+    return CaseSeriesGrid(
+        questions,
+        (
+            SeriesAnalysis(1, "with a window before", splines),
+            SeriesAnalysis(2, "without it", splines | {"pre_exposure_days": 0}),
+        ),
+    )
+
+
 def study(database: Path, folder: Path, jobs: int) -> Any:
     """Compare the drugs of the largest pair as the command does."""
     from steropes.studies.cli.command_line import run
@@ -77,6 +102,17 @@ def study(database: Path, folder: Path, jobs: int) -> Any:
 def grid(database: Path, folder: Path, jobs: int) -> Any:
     """Run the grid."""
     return run_grid(database, specification("first"), folder, jobs=jobs, progress=print)
+
+
+def estimates(database: Path, folder: Path, jobs: int) -> Any:
+    """Run the grid with all negative controls."""
+    asked = replace(specification("first"), controls=ControlSet(concepts=CONTROLS))
+    return run_grid(database, asked, folder, jobs=jobs)
+
+
+def series_grid(database: Path, folder: Path, jobs: int) -> Any:
+    """Run the grid of case series."""
+    return run_case_series_grid(database, series_specification(), folder, jobs=jobs)
 
 
 def series(database: Path, folder: Path, jobs: int) -> Any:
@@ -116,7 +152,9 @@ def main() -> None:
     commands: dict[str, Callable[[Path, Path, int], Any]] = {
         "study": study,
         "grid": grid,
+        "estimates": estimates,
         "series": series,
+        "series-grid": series_grid,
         "controls": controls,
     }
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])

@@ -15,9 +15,12 @@ from tests.studies.strategus.small_specification import (
 
 from steropes.studies import OmopDatabase
 from steropes.studies.cli.command_line import run
+from steropes.studies.cohorts import CohortTable
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.report.missing_estimates import missing_sentences
+from steropes.studies.strategus import cohort_generation
 from steropes.studies.strategus.specification_run import run_specification
+from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts
 from steropes.studies.strategus_plans.specification_plan import specification_plan
 from steropes.studies.strategus_plans.supported_parts import skipped, summary_lines
 from steropes.studies.viewer.result_sources import read_sources
@@ -212,3 +215,25 @@ def test_missing_estimates_whose_reasons_differ_in_names_are_one_sentence():
         "and 6 more: nobody is left."
     )
     assert len(missing_sentences(gone[:2])) == 2
+
+
+def test_entries_of_many_cohorts_are_copied_few_times(db, monkeypatch):
+    copied = []
+    add = CohortTable.__add__
+
+    def counted(one, other):
+        copied.append(len(one) + len(other))
+        return add(one, other)
+
+    def one_entry(db, definitions, names):
+        (cohort,) = definitions
+        day = np.array(["2020-01-01"], "datetime64[D]")
+        return CohortTable(np.array([cohort]), np.array([7]), day, day, db.identity, names)
+
+    monkeypatch.setattr(CohortTable, "__add__", counted)
+    monkeypatch.setattr(cohort_generation, "circe_cohorts", one_entry)
+    definition = circe(1, "ConditionOccurrence")
+    shared = SharedCohorts(tuple(DefinedCohort(i, f"cohort {i}", definition) for i in range(1, 65)))
+    made, _ = cohort_generation.generate_cohorts(db, shared, lambda _: None)
+    assert made.table.ids == tuple(range(1, 65))
+    assert sum(copied) <= 64 * 8

@@ -173,6 +173,9 @@ def _cases(
     washed : DataFrame
         The outcomes that count; see `_washed`.
     """
+    nobody = entries.iloc[:0]
+    if entries.empty or washed.empty:  # Most pairs of a large specification on a small database.
+        return nobody.assign(outcome=np.empty(0, "datetime64[us]")), nobody
     start = pd.to_datetime(entries["start"]).to_numpy("datetime64[D]").astype(np.int64)
     days = entries["time_in_cohort"].to_numpy(np.int64)
     begin, end = (

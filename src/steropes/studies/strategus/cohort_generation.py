@@ -68,12 +68,12 @@ def generate_cohorts(
     counted: Statistics = {}
     if definitions:
         say(f"generating {len(definitions):,} cohorts")
-        parts, counted, failed = _defined(db, definitions, names, statistics)
+        made, counted, failed = _defined(db, definitions, names, statistics)
         refused |= failed
-        for part in parts:
-            made = made + part
     with db.workspace() as work:
         made.place(work, ENTRIES)
+        notes += made.notes
+        del made  # Millions of entries, which the workspace has now.
         if cohorts.subsets:
             say(f"generating {len(cohorts.subsets):,} subsets")
         _subsets(db, work, cohorts, refused)
@@ -85,16 +85,28 @@ def generate_cohorts(
     known = {i: name for i, name in names.items() if i not in refused}
     table = CohortTable(
         table.definition, table.subject, table.start, table.end, db.identity, known,
-        distinct((*made.notes, *notes)),
+        distinct(notes),
     )  # fmt: skip
     return MadeCohorts(table, refused), counted
 
 
+def _together(parts: list[CohortTable]) -> CohortTable:
+    """Add up tables in pairs, and empty the list, so that thousands of cohorts take little time."""
+    while len(parts) > 1:
+        left, parts[:] = parts[:], []
+        while left:
+            last = left.pop()
+            parts.append(left.pop() + last if left else last)
+        parts.reverse()
+    return parts.pop()
+
+
 def _defined(
     db: OmopDatabase, definitions: Mapping[int, str], names: Mapping[int, str], statistics: bool
-) -> tuple[list[CohortTable], Statistics, dict[int, str]]:
+) -> tuple[CohortTable, Statistics, dict[int, str]]:
     """Build cohorts from definitions; return also their statistics, and why some failed."""
-    parts: list[CohortTable] = []
+    nobody, never = np.zeros(0, np.int64), np.zeros(0, "datetime64[D]")
+    parts = [CohortTable(nobody, nobody, never, never, db.identity)]
     counted: dict[str, list[pd.DataFrame]] = {name: [] for name in STATISTICS if statistics}
     refused: dict[int, str] = {}
     for cohort, text in definitions.items():
@@ -110,7 +122,8 @@ def _defined(
             refused[cohort] = str(error)
             continue
         parts.append(part)
-    return parts, {n: pd.concat(of, ignore_index=True) for n, of in counted.items() if of}, refused
+    tables = {n: pd.concat(of, ignore_index=True) for n, of in counted.items() if of}
+    return _together(parts), tables, refused
 
 
 def write_cohort_table(path: Path, table: CohortTable) -> None:

@@ -35,6 +35,11 @@ TABLES = (
     "c_settings", "c_cohort_details", "c_cohort_counts", "c_analysis_ref", "c_covariate_ref",
     "c_covariates", "c_covariates_continuous",
 )  # fmt: skip
+# The columns of a target's entries and their types.
+OF_ENTRY = {
+    "person_id": "int64", "start": "datetime64[us]", "time_in_cohort": "int64",
+    "time_after": "int64", "has_age": "bool",
+}  # fmt: skip
 Tables = dict[str, pd.DataFrame]
 
 
@@ -85,9 +90,12 @@ def target_entries(
     db: OmopDatabase, baseline: Baseline, target: int, cohorts: CohortTable
 ) -> pd.DataFrame:
     """Return a target's entries that count, with the days to the ends of entry and observation."""
+    chosen = cohorts.only(target)
+    if not len(chosen):
+        return pd.DataFrame({name: np.empty(0, kind) for name, kind in OF_ENTRY.items()})
     people = distinct_people(db, f"SELECT subject_id FROM {ENTRIES}")
     with db.workspace() as work:
-        cohorts.only(target).place(work, ENTRIES)
+        chosen.place(work, ENTRIES)
         return work.frame(f"""
             SELECT subject_id AS person_id, cohort_start_date AS start,
                 (cohort_end_date - cohort_start_date)::BIGINT AS time_in_cohort,
