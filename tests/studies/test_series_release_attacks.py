@@ -11,12 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.studies.conftest import TinyOmop
-from tests.studies.count_attacks import coarse_range, judged
 from tests.studies.release_attacker import (
     LEAST,
     RULES,
-    Unknowns,
-    cell_range,
     explained,
     numbers_of,
     terminal_text,
@@ -27,12 +24,12 @@ from tests.studies.series_grid_attacks import (
     exact_series_grid,
     released_series_grid,
 )
+from tests.studies.test_released_weeks import exposed_once
 
 from steropes.studies import case_series, case_series_settings
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.complementary_suppression import sum_splits, unnarrowed_counts
 from steropes.studies.disclosure.disclosive_digit_rounding import STEPS
-from steropes.studies.disclosure.effect_suppression import Secrecy
 from steropes.studies.disclosure.small_cell_suppression import Bound
 from steropes.studies.grids.sccs_grid import (
     CaseSeriesGrid,
@@ -40,15 +37,9 @@ from steropes.studies.grids.sccs_grid import (
     SeriesQuestion,
     run_case_series_grid,
 )
-from steropes.studies.release.series_counts import CovariateCounts, released_covariates
+from steropes.studies.release.series_counts import released_covariates
 from steropes.studies.release.series_table_release import release_series
-from steropes.studies.release.series_weeks import released_weeks
 from steropes.studies.sccs.results.sccs_result_tables import exact_tables
-from steropes.studies.sccs.specification.case_series_settings import (
-    CaseRules,
-    CaseSeriesSettings,
-    ExposureWindow,
-)
 from steropes.studies.series_report.sccs_terminal import print_grid, print_series
 
 DAYS, EXPOSED, BEFORE, PROBE = 701, 21, 30, 30
@@ -279,89 +270,6 @@ def test_80_random_pairs_of_series_that_differ_in_hidden_outcomes_have_equal_tab
     for k in range(80):
         first, second = released_pair(rng, tmp_path / str(k))
         assert first == second
-
-
-def exposed_once(omop, few, drugs=(1,), n=60):
-    """Cases with one of some drugs, of whom few have the outcome on the days of exposure."""
-    omop.concept(9, "another drug")
-    for k in range(n):
-        person = omop.person(observed=(0, DAYS - 1), born=1950 + k % 20)
-        omop.drug(person, drugs[k % len(drugs)], 300, 320)
-        omop.condition(person, 3, 302 if k < few else 280 if k < 20 else 400 + k)
-    return omop.write()
-
-
-def test_weeks_of_two_windows_of_an_exposure_are_written_once(omop):
-    """Before, the primary key of R's results model was not unique."""
-    windows = tuple(
-        ExposureWindow(name, (1,), start=start, end=start + 6, end_at="start", of_interest=True)
-        for name, start in (("first week", 0), ("second week", 7))
-    )
-    study = case_series(exposed_once(omop, 12), CaseSeriesSettings(CaseRules(3), windows))
-    tables = study.tables()
-    weeks = tables["sccs_time_to_event"]
-    assert len(weeks) == weeks[["era_id", "week"]].drop_duplicates().shape[0] == 52
-    assert len(tables["sccs_exposure"]) == 1
-    assert study.release.weeks["first week"].equals(study.release.weeks["second week"])
-
-
-@pytest.mark.parametrize("few", [3, 12])
-def test_weeks_of_several_drugs_are_left_out_where_outcomes_of_their_window_are_hidden(omop, few):
-    """Before, only windows of one drug were looked at."""
-    window = ExposureWindow("both", (1, 9), end=20, end_at="start", of_interest=True)
-    path = exposed_once(omop, few, drugs=(1, 9))
-    study = case_series(path, CaseSeriesSettings(CaseRules(3), (window,)))
-    assert isinstance(study.release.counts["both"].events, Bound) == (few < 5)
-    assert (len(study.tables()["sccs_time_to_event"]) > 0) == (few >= 5)
-
-
-def weekly_tables(weeks, events, first=0):
-    """Exact tables of an exposure with outcomes by week and windows of whole weeks."""
-    at = {"analysis_id": 1, "exposures_outcome_set_id": 1}
-    return {
-        "sccs_exposures_outcome_set": pd.DataFrame([at | {"outcome_id": 3}]),
-        "sccs_covariate": pd.DataFrame(
-            [at | {"covariate_id": 1000, "covariate_analysis_id": 1, "era_id": 1,
-                   "first_day": 7 * first, "last_day": None}]
-        ),
-        "covariate_count": pd.DataFrame([at | {"covariate_id": 1000, "events": events}]),
-        "sccs_time_to_event": pd.DataFrame(
-            [at | {"era_id": 1, "week": k, "observed_subjects": 90, "outcomes": n}
-             for k, n in zip(range(-4, 8), weeks, strict=True)]
-        ),
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("rules", [DisclosureRules(), DisclosureRules("opensafely", 8)], ids=str)
-def test_outcomes_of_weeks_do_not_follow_from_those_of_a_window(rules):
-    """The attacker knows that everybody's window has so many whole weeks."""
-    rng, found, shown = np.random.default_rng(4), Counter(), 0
-    for _ in range(100):
-        weeks, window = rng.poisson(rng.uniform(0.3, 12, 12)), int(rng.integers(1, 7))
-        first = int(rng.choice([0, 0, 1, 2]))
-        window = min(window, 8 - first)
-        events = int(weeks[4 + first : 4 + first + window].sum())
-        exact = weekly_tables(weeks, events, first)
-        counts = {
-            (1, 1, 1000): CovariateCounts(90, 90, 90, rules.count(events), Secrecy(False, 0.0))
-        }
-        released = released_weeks(exact, counts, rules)
-        x, hidden, truth = Unknowns(), [], {}
-        for k, n in zip(released["week"], released["outcomes"], strict=True):
-            x.add(k, *coarse_range(n, rules))
-            truth[k] = int(weeks[k + 4])
-            if n < 0:
-                hidden.append(k)
-        if not len(released):
-            continue
-        shown += 1
-        x.add("window", *cell_range(rules.rounded(events), rules.least, rules.rounds))
-        x.say([(1, "window"), *((-1, k) for k in range(first, first + window))], 0, 0)
-        assert not rules.small(events)  # or no week is released
-        found += judged(x, hidden, truth)
-    assert found["suppressed"] > 50
-    assert shown > 25
-    assert found["exact"] == found["two"] == 0
 
 
 BOTH = [DisclosureRules(), DisclosureRules("opensafely", 8)]
