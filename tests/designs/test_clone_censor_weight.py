@@ -28,9 +28,17 @@ def survival(found, strategy, time):
     return 1 - own["risk"].iloc[-1]
 
 
-def test_start_within_the_grace_period_has_the_numbers_of_survivalccw(found):
-    assert survival(found, "start by 100", 180) == pytest.approx(0.69669165, abs=1e-8)
-    assert survival(found, "start by 100", 360) == pytest.approx(0.05454202, abs=1e-8)
+def test_both_strategies_have_the_numbers_of_survivalccw(found):
+    """Of R's run with an own id for each person.
+
+    Three ids of its data are of two people each, and its table of intervals gives the start of one
+    to the other: with these ids R has 0.76673790 and 0.16524487, and the log ratio 0.21252467.
+    """
+    assert survival(found, "start by 100", 180) == pytest.approx(0.69669165428, abs=1e-10)
+    assert survival(found, "start by 100", 360) == pytest.approx(0.05454202308, abs=1e-10)
+    assert survival(found, "no start by 100", 180) == pytest.approx(0.76628465056, abs=1e-10)
+    assert survival(found, "no start by 100", 360) == pytest.approx(0.16501844651, abs=1e-10)
+    assert np.log(found.effects["estimate"][0]) == pytest.approx(0.2117660659, abs=1e-9)
     assert found.weights["largest"].max() == pytest.approx(2.931628, abs=1e-6)
 
 
