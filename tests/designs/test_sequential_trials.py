@@ -9,7 +9,12 @@ from tests.designs.person_time_examples import ROLES, WEIGHTS, simulate
 
 from designs.conftest import PUBLISHED
 from steropes import CoxRegression, DataError, LogisticRegression, Surv
-from steropes.designs.target_trials import TargetTrial, marginal_risks, sequential_trials
+from steropes.designs.target_trials import (
+    TargetTrial,
+    columns_on_demand,
+    marginal_risks,
+    sequential_trials,
+)
 from steropes.designs.target_trials.emulation_diagnostics import of_weights
 from steropes.designs.target_trials.marginal_risks import HazardModel
 from steropes.designs.target_trials.person_time import read_person_time
@@ -132,7 +137,7 @@ def test_risks_are_averages_of_predictions_with_errors_by_the_delta_method(shuff
     risk, slope = estimates.risks(coef)
     every = np.arange(len(estimates.trials.start))
     for s, a in enumerate((1.0, 0.0)):
-        X = estimates.columns(every, np.full(len(every), a))
+        X = estimates.columns.table(every, np.full(len(every), a))
         np.testing.assert_allclose(risk[s], 1 - model.predict_survival(X).mean(axis=0), rtol=1e-12)
     step = 1e-6
     for q in range(len(coef)):
@@ -261,7 +266,7 @@ def test_intention_to_treat_has_the_numbers_of_trialemulation():
     every = np.arange(len(trials.start))
     risks = []
     for a in (1.0, 0.0):
-        hazard = model.predict_hazard(estimates.columns(every, np.full(len(every), a)))
+        hazard = model.predict_hazard(estimates.columns.table(every, np.full(len(every), a)))
         risks.append(1 - np.cumprod(1 - hazard[:, [0, 60, 120]], axis=1).mean(axis=0))
     wanted = [-0.00110517, -0.00236555, -0.00373068]
     np.testing.assert_allclose(risks[0] - risks[1], wanted, atol=2e-8)
@@ -397,3 +402,33 @@ def broken(change):
 def test_faults_are_named(change, settings, message):
     with pytest.raises(DataError, match=message):
         sequential_trials(broken(change), **{**ROLES, **settings})
+
+
+@pytest.mark.parametrize("effect", ["intention-to-treat", "per-protocol"])
+def test_columns_on_demand_give_the_same_as_a_table(months, monkeypatch, effect):
+    """Blocks of rows that are computed when they are used, also in draws of people."""
+    kwargs = {**ROLES, "eligible": "eligible", "covariates": ["age"], "effect": effect}
+    kwargs |= WEIGHTS | {"truncate": 0.99} if effect == "per-protocol" else {}
+    before = months.copy()
+    whole = [sequential_trials(months, **kwargs, bootstrap=b, random_state=1) for b in (0, 4)]
+    monkeypatch.setattr(columns_on_demand, "ROWS_AT_ONCE", 300)
+    monkeypatch.setattr(columns_on_demand, "SPARSE", 0.0)
+    blocks = [sequential_trials(months, **kwargs, bootstrap=b, random_state=1) for b in (0, 4)]
+    for one, other in zip(whole, blocks, strict=True):
+        for name in ("effects", "risks", "contrasts", "weights"):
+            pd.testing.assert_frame_equal(
+                getattr(one, name), getattr(other, name), rtol=1e-5, atol=1e-7
+            )
+    pd.testing.assert_frame_equal(months, before)
+    with pytest.raises(DataError, match="without its data"):
+        blocks[0].models["outcome"].inference.bootstrap(2)
+    assert blocks[0].models["outcome"].vcov("model").shape[0] > 3
+
+
+def test_draws_with_models_of_the_user_are_those_of_maximum_likelihood(months):
+    kwargs = {**ROLES, "eligible": "eligible", "covariates": ["age"], "effect": "per-protocol"}
+    kwargs |= WEIGHTS | {"truncate": (0.02, 0.98), "bootstrap": 4}
+    one = sequential_trials(months, **kwargs)
+    other = sequential_trials(months, **kwargs, weight_model=LogisticRegression())
+    pd.testing.assert_frame_equal(one.effects, other.effects, rtol=1e-4)
+    pd.testing.assert_frame_equal(one.risks, other.risks, rtol=1e-4)

@@ -209,3 +209,25 @@ def test_steps_that_go_too_far_do_not_warn(seed, level):
     blocks = steropes.ShardedDesign.from_blocks([X[:30], X[30:]])
     whole = model.fit(X, y, offset=offset).coef_
     np.testing.assert_allclose(model.fit(blocks, y, offset=offset).coef_, whole, rtol=1e-6)
+
+
+def test_functions_can_be_called_again_whenever_their_rows_are_needed(X, eta):
+    """One block is in memory at a time, and the fit is that of blocks that stay."""
+    calls = []
+
+    def block(a, b):
+        return lambda: (calls.append(a), X[a:b])[1]
+
+    y = outcome("LogisticRegression", eta)
+    kept = ShardedDesign.from_blocks([block(a, b) for a, b in pairwise(CUTS)])
+    again = ShardedDesign.from_blocks([block(a, b) for a, b in pairwise(CUTS)], memory=0)
+    models = [steropes.LogisticRegression(prior=Laplace(0.5)).fit(x, y) for x in (kept, again)]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    before = len(calls)
+    models[1].predict_proba(again)
+    assert len(calls) == before + 3
+    for settings in ({"memory": 10.0}, {"memory": -1.0}):
+        with pytest.raises(DataError, match="memory applies to blocks in files"):
+            ShardedDesign.from_blocks([block(0, 400)], **settings)
+    with pytest.raises(DataError, match="memory applies to blocks in files"):
+        in_blocks(X, memory=0)

@@ -104,6 +104,10 @@ class Problem:
     columns: PriorColumns | None = None
     final_penalty: Penalty | None = None
 
+    def with_likelihood(self, likelihood: Likelihood) -> Problem:
+        """Return the problem with another likelihood of the same rows."""
+        return replace(self, likelihood=likelihood)
+
     def penalties(self, prior: Prior | None) -> tuple[np.ndarray, np.ndarray]:
         """Return λ and κ of all columns in X's units: `final_penalty`, or those of `separable`."""
         if prior is self.prior and self.final_penalty is not None:

@@ -10,7 +10,7 @@ from ..errors import DataError
 from ..fit import Problem
 from ..solve.data_term import RowMultiples
 
-__all__ = ["Draws", "Omissions", "Subsets", "sampling_units"]
+__all__ = ["Draws", "GivenDraws", "Omissions", "Subsets", "sampling_units"]
 
 
 def sampling_units(problem: Problem, cluster: np.ndarray | None) -> tuple[np.ndarray | None, str]:
@@ -174,6 +174,30 @@ class Subsets(Draws):
     def _times(self, k: int) -> np.ndarray:
         """Return one for the rows of a fit and zero for others, (n,)."""
         return np.asarray(self.rows[self.seeds[k]], np.int64)
+
+
+class GivenDraws(Draws):
+    """Row weights of draws that are given as counts of units.
+
+    Parameters
+    ----------
+    weights : (n,) array
+        Row weights of the problem.
+    unit : (n,) int array
+        Code of each row's unit.
+    times : (B, units) int array
+        How often each draw contains each unit.
+    """
+
+    def __init__(self, weights: np.ndarray, unit: np.ndarray, times: np.ndarray) -> None:
+        super().__init__(weights, unit, 0, np.random.default_rng(0))
+        self.times = times
+        self.seeds = np.arange(len(times))
+
+    def _times(self, k: int) -> np.ndarray:
+        """Return how often draw k contains the unit of each row, (n,)."""
+        assert self.unit is not None  # as given
+        return np.asarray(self.times[self.seeds[k]], np.int64)[self.unit]
 
 
 def _as_bytes(times: np.ndarray) -> np.ndarray:

@@ -175,6 +175,12 @@ class PooledLogisticLikelihood(Likelihood):
             for a, b in pairwise(cuts)
         ]  # fmt: skip
 
+    def with_interval_weights(self, weights: IntervalWeights) -> PooledLogisticLikelihood:
+        """Return the likelihood of the same people with other weights of intervals."""
+        return PooledLogisticLikelihood(
+            self.first, self.last, self.event, self.F, self.backend, weights
+        )
+
     @property
     def n_eta(self) -> int:
         """Number of rows of η: C n of the channels and K of the baseline."""

@@ -152,7 +152,7 @@ def check_settings(settings: Any) -> Settings:
 
 def check_weight_model(model: PropensityWeights, estimand: AnyEstimand, target: NDArray) -> None:
     """Refuse weights of other people or another population, or whose errors are not known."""
-    if not isinstance(model, PropensityWeights) or not hasattr(model, "weights_"):
+    if not isinstance(model, PropensityWeights) or not model.is_fitted:
         raise DataError("weight_model must be fitted PropensityWeights.")
     if check_estimand(model.estimand) != estimand:
         raise DataError(

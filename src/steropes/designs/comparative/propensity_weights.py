@@ -259,6 +259,11 @@ class PropensityWeights(BalanceOnDemand):
         )
 
     @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` has computed weights."""
+        return "weights_" in vars(self)
+
+    @property
     def values(self) -> NDArray:
         """The weights, as ``weight_model`` of outcome models needs them, (n,)."""
         return self.weights_.copy()

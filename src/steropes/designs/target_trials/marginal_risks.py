@@ -18,13 +18,15 @@ from scipy.stats import norm
 
 from steropes.design_matrix.time_basis import baseline_basis, channels
 
-__all__ = ["HazardModel", "StrategyRisks", "contrast_table", "risk_table"]
+__all__ = ["HazardModel", "IndexGrid", "StrategyRisks", "contrast_table", "risk_table"]
 
 # Hazards that are in memory at a time, which fit into the processor's cache.
 AT_ONCE = 100_000
 # Rows from which averages are taken over a grid, and the distance of its nodes.
 MANY = 4096
 STEP = 1 / 64
+# Coefficients of Lagrange's polynomials in the nodes 0 … 5, by power.
+LAGRANGE = np.linalg.inv(np.vander(np.arange(6.0), increasing=True)).T
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,8 @@ def _along_index(
 ) -> tuple[NDArray, NDArray]:  # fmt: skip
     """Compute the risks of rows whose hazards differ by one number h = x β alone.
 
-    The survival of a row is a smooth function of h, so that its sum over rows is a sum over a grid,
-    with the weights of Lagrange's interpolation in six nodes (error below 1e-10).
+    The survival of a row is a smooth function of h, so that its sum over rows is a sum over a grid;
+    see `IndexGrid`.
 
     Parameters
     ----------
@@ -116,32 +118,71 @@ def _along_index(
         Their coefficients.
     """
     values = [X.iloc[:, j].to_numpy() for j in range(X.shape[1])]
-    h = np.zeros(len(X))
-    for x, one in zip(values, beta, strict=True):
-        h += one * x
-    low = float(h.min()) - 3 * STEP
-    nodes = low + STEP * np.arange(int((h.max() - low) / STEP) + 5)
-    at = ((h - low) / STEP).astype(np.int64) - 2
-    place = (h - low) / STEP - at  # between 2 and 3
-    totals = np.zeros((len(nodes), 1 + len(beta) * slopes))
-    offsets = np.arange(6)
-    for k in offsets:
-        rest = offsets[offsets != k]
-        part = w * np.prod([(place - r) / (k - r) for r in rest], axis=0)
-        totals[:, 0] += np.bincount(at + k, part, len(nodes))
-        for j in range(len(beta) * slopes):
-            totals[:, 1 + j] += np.bincount(at + k, part * values[j], len(nodes))
-    hazard = expit(nodes[:, None] + columns @ time)
+    grid = IndexGrid(1 + len(beta) * slopes)
+    for a in range(0, len(X), AT_ONCE):
+        own = [x[a : a + AT_ONCE] for x in values]
+        h = np.zeros(len(own[0]))
+        for x, one in zip(own, beta, strict=True):
+            h += one * x
+        grid.add(h, w[a : a + AT_ONCE], own if slopes else ())
+    hazard = expit(grid.nodes[:, None] + columns @ time)
     S = np.cumprod(1 - hazard, axis=1)
-    survival = totals[:, 0] @ S
+    survival = grid.totals[:, 0] @ S
     slope = np.zeros((len(columns), len(time) + len(beta)))
     if slopes:
         each = np.stack(
-            [totals[:, 0] @ (S * np.cumsum(hazard * c, axis=1)) for c in columns.T], axis=1
+            [grid.totals[:, 0] @ (S * np.cumsum(hazard * c, axis=1)) for c in columns.T], axis=1
         )
         slope[:, :M], slope[:, M + len(beta) :] = each[:, :M], each[:, M:]
-        slope[:, M : M + len(beta)] = (S * np.cumsum(hazard, axis=1)).T @ totals[:, 1:]
+        slope[:, M : M + len(beta)] = (S * np.cumsum(hazard, axis=1)).T @ grid.totals[:, 1:]
     return 1 - survival / w.sum(), slope / w.sum()
+
+
+class IndexGrid:
+    """Sums over rows of smooth functions of one number h, as weighted sums over a grid.
+
+    The weights are those of Lagrange's interpolation in six nodes (error below 1e-10).
+
+    Parameters
+    ----------
+    width : int
+        Number of sums: that of the weights, and those of the products with further columns.
+
+    Attributes
+    ----------
+    totals : ndarray, shape (nodes, width)
+    """
+
+    def __init__(self, width: int) -> None:
+        self.first, self.totals = 0, np.zeros((0, width))
+
+    @property
+    def nodes(self) -> NDArray[np.float64]:
+        """The grid of h."""
+        return np.asarray(STEP * (self.first + np.arange(len(self.totals))), np.float64)
+
+    def add(self, h: NDArray, w: NDArray, columns: Sequence[NDArray] = ()) -> None:
+        """Add rows with weights, and their products with columns."""
+        scaled = h / STEP
+        at = np.floor(scaled).astype(np.int64) - 2
+        place = scaled - at  # between 2 and 3
+        self._cover(int(at.min()), int(at.max()) + 6)
+        at -= self.first
+        powers = np.stack([place**d for d in range(6)])
+        for k in range(6):
+            part = w * (LAGRANGE[k] @ powers)
+            self.totals[:, 0] += np.bincount(at + k, part, len(self.totals))
+            for j, x in enumerate(columns):
+                self.totals[:, 1 + j] += np.bincount(at + k, part * x, len(self.totals))
+
+    def _cover(self, low: int, high: int) -> None:
+        """Extend the grid to the nodes from ``low`` to ``high`` − 1."""
+        if not len(self.totals):
+            self.first = low
+        before = max(0, self.first - low)
+        after = max(0, high - self.first - len(self.totals))
+        self.totals = np.pad(self.totals, ((before, after), (0, 0)))
+        self.first -= before
 
 
 @dataclass(frozen=True, repr=False)

@@ -151,28 +151,40 @@ def _values(trials: TrialSequence, weights: IntervalWeights) -> Iterator[tuple[N
         yield which, k, np.clip(w, weights.lower, weights.upper)
 
 
-def quantile_of_weights(trials: TrialSequence, weights: IntervalWeights, q: float) -> float:
+def quantile_of_weights(
+    trials: TrialSequence, weights: IntervalWeights, q: float, times: NDArray | None = None
+) -> float:
     """Compute a quantile over all person-intervals, between neighbours as in R's type 7.
 
     Two passes need no more memory than `AT_ONCE` weights and a histogram: the first finds the bin
     of the two neighbouring values, the second collects the weights in it.
+
+    Parameters
+    ----------
+    times : ndarray of int, shape (m,), optional
+        How often each person-trial counts.
     """
-    n = int(trials.length.sum())
+    n = int((trials.length if times is None else trials.length * times).sum())
+
+    def values() -> Iterator[NDArray]:
+        for which, _, w in _values(trials, weights):
+            yield w if times is None else np.repeat(w, times[which])
+
     low, high = np.inf, -np.inf
-    for _, _, w in _values(trials, weights):
-        low, high = min(low, float(w.min())), max(high, float(w.max()))
+    for w in values():
+        low, high = w.min(initial=low), w.max(initial=high)
     if low == high:
-        return low
+        return float(low)
     edges = np.linspace(low, high, 100_001)
     counts = np.zeros(len(edges) - 1, np.int64)
-    for _, _, w in _values(trials, weights):
+    for w in values():
         counts += np.histogram(w, edges)[0]
     place = q * (n - 1)
     ranks = np.array([int(np.floor(place)), min(int(np.floor(place)) + 1, n - 1)])
     upto = np.cumsum(counts)
     bins = np.searchsorted(upto, ranks, side="right")
     parts = []
-    for _, _, w in _values(trials, weights):
+    for w in values():
         inside = (w >= edges[bins[0]]) & (w <= edges[bins[1] + 1])
         parts.append(w[inside])
     near = np.sort(np.concatenate(parts))

@@ -14,7 +14,8 @@ from steropes.data.interval_weights import IntervalWeights
 from steropes.data.vector_checks import check_level
 from steropes.designs.target_trials.emulation_result import EmulatedTrial
 from steropes.designs.target_trials.person_time import PersonTime, read_person_time
-from steropes.designs.target_trials.sequential_trial_estimates import Estimates, result_of
+from steropes.designs.target_trials.sequential_trial_estimates import Estimates
+from steropes.designs.target_trials.sequential_trial_result import result_of
 from steropes.designs.target_trials.sequential_trial_rows import (
     Effect,
     TrialSequence,
@@ -304,13 +305,21 @@ class SequenceSettings:
         ratio = np.ones(rows.n)
         for of, columns in self.probabilities(rows, trials):
             ratio = ratio * of.ratio(rows.data, columns, drawn)
+        return self.interval_weights(ratio, rows, trials, drawn)
+
+    def interval_weights(
+        self, ratio: NDArray, rows: PersonTime, trials: TrialSequence, drawn: NDArray | None = None
+    ) -> IntervalWeights:
+        """Return the weights of person-trials from the ratio of each row, truncated."""
         curve = cumulative_ratios(ratio, rows.starts)
         plain = IntervalWeights(curve, trials.start, 1 / curve[trials.start])
         if self.truncate is None:
             return plain
+        times = None if drawn is None else drawn[trials.start].astype(np.int64)
         quantiles = np.atleast_1d(np.asarray(self.truncate, np.float64))
-        lower = 0.0 if len(quantiles) == 1 else quantile_of_weights(trials, plain, quantiles[0])
-        upper = quantile_of_weights(trials, plain, quantiles[-1])
+        lower, upper = 0.0, quantile_of_weights(trials, plain, quantiles[-1], times)
+        if len(quantiles) == 2:
+            lower = quantile_of_weights(trials, plain, quantiles[0], times)
         return IntervalWeights(plain.values, plain.start, plain.scale, lower, upper)
 
     def probabilities(

@@ -27,6 +27,9 @@ from steropes.designs.target_trials.marginal_risks import HazardModel
 from steropes.designs.target_trials.weights_over_time import FittedProbability
 from steropes.errors import DataError
 
+# Rows of the outcome model whose scores are in memory at a time.
+ROWS_AT_ONCE = 262_144
+
 __all__ = ["WeightedIntervals", "check_errors", "stacked_influences", "weights_of_intervals"]
 
 # Maps rows of the outcome model and an interval to their weights, and to whether these depend on
@@ -53,8 +56,13 @@ def check_errors(
         )
 
 
-def weights_of_intervals(weights: IntervalWeights) -> WeightsAt:
-    """Return the weights of curves, which depend on their models between their limits."""
+def weights_of_intervals(weights: IntervalWeights | None) -> WeightsAt:
+    """Return the weights of curves, which depend on their models between their limits.
+
+    Without weights they are one.
+    """
+    if weights is None:
+        return lambda rows, k: (np.ones(len(rows)), np.zeros(len(rows), bool))
 
     def at(rows: NDArray, k: int) -> tuple[NDArray, NDArray]:
         w = weights.scale[rows] * weights.values[weights.start[rows] + k]
@@ -102,7 +110,7 @@ class _Scores:
         self.B = baseline_basis(model.baseline, self.K)[0]
         names = list(rows.X.columns)
         self.functions, self.pairs = channels(model.changing or None, names, self.K)
-        self.x = [rows.X[name].to_numpy(np.float64) for name in names]
+        self.x = [rows.X[name].to_numpy() for name in names]
         M, p = self.B.shape[1], len(names)
         self.b, self.gamma = coef[:M], coef[M + p :]
         self.index = np.zeros(len(rows.X))
@@ -112,14 +120,18 @@ class _Scores:
     def __iter__(self) -> Iterator[tuple[int, NDArray, NDArray, NDArray]]:
         """Yield an interval, the rows at risk, their w (y − p), and its variable part."""
         rows = self.rows
-        for k in range(self.K):
-            at = np.flatnonzero((rows.first <= k) & (k < rows.last))
-            eta = self.index[at] + self.B[k] @ self.b
-            for (j, q), g in zip(self.pairs, self.gamma, strict=True):
-                eta += g * self.functions[q].values[k] * self.x[j][at]
-            w, free = rows.weights(at, k)
-            score = w * (((rows.event[at] == 1) & (rows.last[at] == k + 1)) - expit(eta))
-            yield k, at, score, np.where(free, score, 0.0)
+        for start in range(0, len(rows.first), ROWS_AT_ONCE):
+            some = slice(start, start + ROWS_AT_ONCE)
+            first, last = rows.first[some], rows.last[some]
+            for k in range(int(first.min()), int(last.max())):
+                at = start + np.flatnonzero((first <= k) & (k < last))
+                eta = self.index[at] + self.B[k] @ self.b
+                for (j, q), g in zip(self.pairs, self.gamma, strict=True):
+                    eta += g * self.functions[q].values[k] * self.x[j][at]
+                w, free = rows.weights(at, k)
+                y = (rows.event[at] == 1) & (rows.last[at] == k + 1)
+                score = w * (y - expit(eta))
+                yield k, at, score, np.where(free, score, 0.0)
 
     def by_person(self, people: int) -> NDArray[np.float64]:
         """Sum the scores of each person, (people, q)."""
@@ -169,7 +181,10 @@ def stacked_influences(
     rows: WeightedIntervals, model: HazardModel, coef: NDArray, bread: NDArray,
     parts: Iterable[FittedProbability], person: NDArray,
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Compute the influence of people on the coefficients with estimated weights, (people, q).
+    """Compute the influence of people on the coefficients, (people, q).
+
+    Without models of the weights these are the weighted scores of people times the inverse
+    information, so that their products are the sandwich covariance clustered by person.
 
     Parameters
     ----------
@@ -179,7 +194,7 @@ def stacked_influences(
     bread : ndarray, shape (q, q)
         Inverse information of the weighted model.
     parts : iterable of FittedProbability
-        The models of the weights.
+        The models of the weights; none if the weights are known.
     person : ndarray of int, shape (n,)
         Person of each row of person-time.
     """

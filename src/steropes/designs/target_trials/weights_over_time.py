@@ -17,12 +17,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import clone
 
+from steropes.designs.target_trials.columns_on_demand import columns_on_demand, rows_of
 from steropes.errors import SeparationError
 from steropes.models.estimators.logistic_regression import LogisticRegression
+from steropes.models.repeated_fits.draws_of_people import refit_to_draws
 
-__all__ = ["FittedProbability", "ProbabilityModel", "Ratio", "cumulative_ratios"]
+__all__ = ["FittedProbability", "ProbabilityModel", "ProbabilityPart", "Ratio", "cumulative_ratios"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,74 @@ class Ratio:
     numerator: Sequence[str] | None
     denominator: Sequence[str]
     pooled: tuple[bool, bool] = (False, False)
+
+    @property
+    def parts(self) -> list[tuple[Sequence[str], bool, str, float]]:
+        """Columns, whether they are one model, the name, and the power in the ratio of each."""
+        pooled_n, pooled_d = self.pooled
+        below = (self.denominator, pooled_d, "denominator", -1.0)
+        if self.numerator is None:
+            return [below]
+        return [below, (self.numerator, pooled_n, "numerator", 1.0)]
+
+
+@dataclass(frozen=True, repr=False)
+class ProbabilityPart:
+    """One fitted model of a ratio.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (m,)
+        Rows of the fit.
+    y, fitted : ndarray, shape (m,)
+        Whether the event happened, and its probability.
+    columns : tuple of ndarray, shape (n,)
+        Columns that vary, over all rows.
+    model : estimator, or None
+        None without columns.
+    sign : float
+        Power of the probability in the ratio.
+    """
+
+    rows: NDArray[np.int64]
+    y: NDArray
+    columns: tuple[NDArray, ...]
+    model: Any
+    fitted: NDArray[np.float64]
+    sign: float
+
+    def drawn(self, times: NDArray, person: NDArray) -> NDArray[np.float64]:
+        """Fit the model again to draws of people: coefficients (B, 1 + columns).
+
+        Those of draws without a finite maximum are NaN. What always or never happens in a draw has
+        an intercept that is infinite.
+
+        Parameters
+        ----------
+        times : ndarray, shape (B, people)
+            How often each draw has each person.
+        person : ndarray of int, shape (n,)
+            Person of each row.
+        """
+        of = person[self.rows]
+        happened = times @ np.bincount(of, self.y, times.shape[1])
+        every = times @ np.bincount(of, minlength=times.shape[1])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            odds = np.log(happened) - np.log(every - happened)
+        out = np.zeros((len(times), 1 + len(self.columns)))
+        if self.columns:
+            out = refit_to_draws(self.model, times, of)
+            out[np.isinf(odds)] = 0.0
+        some = np.isinf(odds) if self.columns else slice(None)
+        out[some, 0] = odds[some]
+        return out
+
+    def probabilities(self, coef: NDArray) -> NDArray[np.float64]:
+        """Compute the probabilities of the event of its rows at other coefficients."""
+        eta = np.full(len(self.rows), coef[0])
+        for x, one in zip(self.columns, coef[1:], strict=True):
+            eta += one * rows_of(x, self.rows)
+        return np.asarray(expit(eta))
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,28 +189,30 @@ class ProbabilityModel:
         weights : ndarray, shape (n,), optional
             Row weights, such as those of a bootstrap draw.
         """
-        pooled_n, pooled_d = columns.pooled
-        below = self._probability(X[list(columns.denominator)], pooled_d, weights, "denominator")
-        if columns.numerator is None:
-            return 1 / below
-        above = self._probability(X[list(columns.numerator)], pooled_n, weights, "numerator")
-        return above / below
+        out = np.ones(len(self.y))
+        for part in self.parts(X, columns, weights):
+            out[part.rows] *= self.probability_of(part, part.fitted) ** part.sign
+        return out
+
+    def parts(
+        self, X: pd.DataFrame, columns: Ratio, weights: NDArray | None = None
+    ) -> Iterator[ProbabilityPart]:
+        """Fit the models of the denominator and of the numerator; see `ratio`."""
+        for names, pooled, part, sign in columns.parts:
+            for own, y, where in self._groups(pooled, weights):
+                w = None if weights is None else weights[own]
+                yield self._fit(X, names, np.flatnonzero(own), y, w, part, where, sign)
+
+    def probability_of(self, part: ProbabilityPart, p: NDArray) -> NDArray[np.float64]:
+        """Return the probability of what happened, or of the event, from that of the event."""
+        return np.where(part.y == 1, p, 1 - p) if self.whatever_happened else p
 
     def fitted(self, X: pd.DataFrame, columns: Ratio) -> Iterator[FittedProbability]:
         """Yield the models of the numerator and the denominator with the parts that errors need."""
-        pooled_n, pooled_d = columns.pooled
-        parts = [(columns.denominator, pooled_d, "denominator", -1.0)]
-        if columns.numerator is not None:
-            parts.append((columns.numerator, pooled_n, "numerator", 1.0))
-        for names, pooled, part, sign in parts:
-            chosen = X[list(names)]
-            for own, y, where in self._groups(pooled, None):
-                p = self._fit(chosen[own], y, None, part, where)
-                values = chosen[own].to_numpy(np.float64)
-                changing = (values != values[:1]).any(axis=0)
-                Z = np.column_stack([np.ones(len(y)), values[:, changing]])
-                slope = sign * (y - p if self.whatever_happened else 1 - p)
-                yield FittedProbability(np.flatnonzero(own), Z, y, p, slope)
+        for part in self.parts(X, columns):
+            Z = np.column_stack([np.ones(len(part.y)), *(x[part.rows] for x in part.columns)])
+            slope = part.y - part.fitted if self.whatever_happened else 1 - part.fitted
+            yield FittedProbability(part.rows, Z, part.y, part.fitted, part.sign * slope)
 
     def _groups(
         self, pooled: bool, weights: NDArray | None
@@ -153,26 +226,29 @@ class ProbabilityModel:
             if len(y) and not (y == y[0]).all():  # What always happens has the probability 1.
                 yield own, y, "" if group is None else f" of rows with previous treatment {group}"
 
-    def _probability(
-        self, X: pd.DataFrame, pooled: bool, weights: NDArray | None, part: str
-    ) -> NDArray[np.float64]:
-        """Compute the probability of each row."""
-        p = np.ones(len(self.y))
-        for own, y, where in self._groups(pooled, weights):
-            fitted = self._fit(X[own], y, None if weights is None else weights[own], part, where)
-            p[own] = np.where(y == 1, fitted, 1 - fitted) if self.whatever_happened else fitted
-        return p
-
     def _fit(
-        self, X: pd.DataFrame, y: NDArray, weights: NDArray | None, part: str, where: str
-    ) -> NDArray[np.float64]:
-        """Fit one model and return the probabilities of its rows."""
-        if X.shape[1] == 0:
-            return np.full(len(y), np.average(y, weights=weights))
-        changing = X.columns[(X.to_numpy() != X.to_numpy()[:1]).any(axis=0)]
+        self, X: pd.DataFrame, names: Sequence[str], rows: NDArray, y: NDArray,
+        weights: NDArray | None, part: str, where: str, sign: float,
+    ) -> ProbabilityPart:  # fmt: skip
+        """Fit one model to some rows."""
+        columns = {name: X[name].to_numpy() for name in names}
+        columns = {name: x for name, x in columns.items() if (x[rows] != x[rows[0]]).any()}
+        if not columns:
+            p = np.full(len(y), np.average(y, weights=weights))
+            return ProbabilityPart(rows, y, (), None, p, sign)
+
+        def read(some: slice) -> list[NDArray]:
+            return [rows_of(x, rows[some]) for x in columns.values()]
+
         model = LogisticRegression() if self.model is None else clone(self.model)
+        Z: Any = X[list(columns)]
+        Z = (
+            Z.iloc[rows]
+            if self.model is not None
+            else columns_on_demand(list(columns), read, len(rows))
+        )
         try:
-            model.fit(X[changing], y, sample_weight=weights)
+            model.fit(Z, y, sample_weight=weights)
         except SeparationError as error:
             raise SeparationError(
                 f"The model of {self.what} in the {part} of the weights{where} has no finite "
@@ -181,7 +257,8 @@ class ProbabilityModel:
                 "a prior.",
                 error.columns,
             ) from None
-        return np.asarray(model.predict_proba(X[changing])[:, 1])
+        p = np.asarray(model.predict_proba(Z)[:, 1])
+        return ProbabilityPart(rows, y, tuple(columns.values()), model, p, sign)
 
 
 def cumulative_ratios(ratio: NDArray, starts: NDArray) -> NDArray[np.float64]:

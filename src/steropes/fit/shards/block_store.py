@@ -13,8 +13,9 @@ from ...design_matrix.column_checks import refuse_extreme
 from ...design_matrix.scaling_across_shards import Moments, pooled
 from ...errors import DataError
 from .block_interface import Blocks
-from .block_sources import BlockRecipe, BlockSummary, Source, summarize_block
+from .block_sources import BlockRecipe, BlockSummary, FunctionSource, Source, summarize_block
 from .local_blocks import LocalBlocks
+from .recreated_blocks import RecreatedBlocks
 from .sharded_columns_by_row import split_by_block
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class BlockStore:
     folder : Path or None
         The folder for blocks in files; None for blocks in memory.
     memory : float or None
-        Bytes of active columns that blocks in files may keep; see `LocalBlocks`.
+        Bytes of active columns that blocks in files may keep; see `LocalBlocks`. 0 without a
+        folder creates blocks anew for every call; see `RecreatedBlocks`.
     names : list of str
         Names of the columns.
     moments : Moments
@@ -71,8 +73,12 @@ class BlockStore:
             raise DataError("A sharded design needs at least one block of rows.")
         if client is not None and folder is not None:
             raise DataError("folder is for blocks in this process; omit it if client is given.")
-        if memory is not None and folder is None:
-            raise DataError("memory applies only to blocks in files; give folder too.")
+        recreated = memory == 0 and all(isinstance(s, FunctionSource) for s in sources)
+        if memory is not None and folder is None and (client is not None or not recreated):
+            raise DataError(
+                "memory applies to blocks in files, for which folder is needed too; memory=0 to "
+                "blocks that are functions, in this process."
+            )
         found = _summarized(client, sources)
         names = _common_names(found) if names is None else [str(s) for s in names]
         if len(names) != len(found[0].names):
@@ -121,6 +127,8 @@ class BlockStore:
 
     def _place(self, recipes: list[BlockRecipe]) -> Blocks:
         """Create the blocks in this process or on the cluster's workers."""
+        if self.client is None and self.folder is None and self.memory is not None:
+            return RecreatedBlocks(recipes, self.rows)
         if self.client is None:
             return LocalBlocks(recipes, self.rows, self.folder, self.memory)
         from .dask_worker_blocks import DaskBlocks

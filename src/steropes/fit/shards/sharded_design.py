@@ -175,6 +175,8 @@ class ShardedDesign(PlainColumns, TextInHtml):
             so that X may be larger than memory. The files are deleted with the design.
         memory : float, optional
             With ``folder``, the bytes of memory for columns of the working set; by default 2 GB.
+            Without it, 0 calls blocks that are functions again whenever their rows are needed, so
+            that one block is in memory at a time. The functions must go on returning the same rows.
 
         Returns
         -------

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...likelihoods import Likelihood
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ...likelihoods.sharded_partial_likelihood import ShardedPartialLikelihood
 from ...likelihoods.sharded_thresholds import ShardedThresholds
@@ -136,8 +137,16 @@ class ShardedProblem(Problem):
 
     def uncentered(self) -> Problem:
         """See `Problem.uncentered`; the blocks are recreated with uncentred columns."""
-        known = {f.name: getattr(self, f.name) for f in fields(Problem)}
-        return sharded_problem(Problem(**known).uncentered())
+        return sharded_problem(self._whole.uncentered())
+
+    def with_likelihood(self, likelihood: Likelihood) -> Problem:
+        """See `Problem.with_likelihood`; the blocks get their parts of it."""
+        return sharded_problem(self._whole.with_likelihood(likelihood))
+
+    @property
+    def _whole(self) -> Problem:
+        """The problem without the sums of its blocks."""
+        return Problem(**{f.name: getattr(self, f.name) for f in fields(Problem)})
 
     def common(self) -> Common:
         """See `Problem.common`."""

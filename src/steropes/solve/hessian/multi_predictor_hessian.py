@@ -81,10 +81,14 @@ def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> Ar
     n = len(at.first)
     at_risk = at.first, at.last, at.w, at.interval_weights
     if X.lines is None and X.dense is None and X.k:  # Rows held elsewhere.
-        S = np.empty((n, M))
-        pooled.moments(at.h, at.base, at.functions, basis, *at_risk, c, S, 0, n)
         width = rows.backend.lanes(M)  # The width that products require.
-        S = np.concatenate([S, np.zeros((n, width - M))], axis=1)
+        S = np.zeros((n, width))
+        s = np.empty((PEOPLE_AT_ONCE, M))
+        for i0 in range(0, n, PEOPLE_AT_ONCE):
+            i1 = min(i0 + PEOPLE_AT_ONCE, n)
+            own = s[: i1 - i0]
+            pooled.moments(at.h, at.base, at.functions, basis, *at_risk, c, own, i0, i1)
+            S[i0:i1, :M] = own
         parts = [X.rmatmul(S[:, m : m + 8]) for m in range(0, width, 8)]
         total = np.concatenate(parts, axis=1)[:, :M]
         return total * np.diag(B) if free else total

@@ -207,6 +207,19 @@ def value_constant(h, base, A, first, last, event, w, loss, i0, i1):
 
 
 @njit(**ORDERED)
+def _odds_of_intervals(base):
+    """Return exp(base), (K,), and the largest |base|; zeros where the exponential is too large."""
+    A = np.zeros(len(base))
+    largest = 0.0
+    for k in range(len(base)):
+        largest = max(largest, abs(base[k]))
+    if largest < REACH:
+        for k in range(len(base)):
+            A[k] = math.exp(base[k])
+    return A, largest
+
+
+@njit(**ORDERED)
 def curvature(h, base, F, first, last, w, u, V, g, i0, i1):
     """Compute one replicate's curvature in the linear predictors of people and in the baseline.
 
@@ -216,10 +229,19 @@ def curvature(h, base, F, first, last, w, u, V, g, i0, i1):
     """
     C = F.shape[1] + 1
     f = np.ones(C)
+    A, largest = _odds_of_intervals(base)
     for i in range(i0, i1):
         for pair in range(len(V)):
             V[pair, i] = 0.0
         if w[i] == 0.0:
+            continue
+        if C == 1 and abs(h[0, i]) + largest < REACH:  # No exponential of an interval.
+            E = math.exp(h[0, i])
+            for k in range(first[i], last[i]):
+                odds = E * A[k]
+                v = w[i] * share(u, i, k) * (odds / ((1.0 + odds) * (1.0 + odds)))
+                g[k] += v
+                V[0, i] += v
             continue
         for k in range(first[i], last[i]):
             x = h[0, i] + base[k]
@@ -242,13 +264,20 @@ def moments(h, base, F, basis, first, last, w, u, c, S, i0, i1):
     An empty basis stands for the identity, which gives the terms of the sum one by one.
     """
     M = basis.shape[1]
+    A, largest = _odds_of_intervals(base)
     for i in range(i0, i1):
         s = S[i - i0]
         s[:] = 0.0
         if w[i] == 0.0:
             continue
+        fast = F.shape[1] == 0 and abs(h[0, i]) + largest < REACH
+        E = math.exp(h[0, i]) if fast else 0.0
         for k in range(first[i], last[i]):
-            v = w[i] * share(u, i, k) * variance(log_odds_of_one(h, base, F, i, k))
+            if fast:
+                odds = E * A[k]
+                v = w[i] * share(u, i, k) * (odds / ((1.0 + odds) * (1.0 + odds)))
+            else:
+                v = w[i] * share(u, i, k) * variance(log_odds_of_one(h, base, F, i, k))
             if c > 0:
                 v *= F[k, c - 1]
             if basis.size == 0:
