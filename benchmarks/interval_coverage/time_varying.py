@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,7 +49,7 @@ def draw(rng: np.random.Generator, n: int) -> pd.DataFrame:
     return pd.concat(parts).sort_values(["id", "period"], ignore_index=True)
 
 
-def designs(data: pd.DataFrame, **errors: object) -> Iterator[tuple[str, pd.DataFrame]]:
+def designs(data: pd.DataFrame, **errors: Any) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the log odds ratio and the last risk difference of each design."""
     weights = {"treatment_weights": BOTH, "censoring_weights": BOTH}
     for name, found in (
@@ -77,7 +78,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=0)
     settings = parser.parse_args()
     warnings.simplefilter("ignore")
-    kinds: dict[str, dict[str, object]] = {"robust": {}, "stacked": {"errors": "stacked"}}
+    kinds: dict[str, dict[str, Any]] = {"robust": {}, "stacked": {"errors": "stacked"}}
     if settings.draws:
         kinds["bootstrap"] = {"bootstrap": settings.draws}
     truth = {

@@ -115,6 +115,11 @@ def test_several_windows_are_compared_with_the_last(people):
     counts = result.censoring[["outcome", "deviation", "lost"]].to_numpy().sum()
     assert counts == 3 * len(people)
     assert "intention to treat) is not estimated" in repr(result)
+    started = result.positivity["treatment"]
+    assert started.sum() == people["timetoexposure"].notna().sum()
+    first = people["timetoevent"].max() / 20
+    late = people["timetoexposure"].isna() | (people["timetoexposure"] > first)
+    assert result.positivity["no_treatment"][0] == late.sum()
     assert result.protocol.loc["Treatment strategies", "emulation"].startswith("early: start")
 
 

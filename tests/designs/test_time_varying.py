@@ -155,6 +155,8 @@ def test_marginal_structural_model_is_a_weighted_regression(months):
     assert row["se"] == pytest.approx(errors.loc["treatment", "se"], rel=1e-6)
     assert found.weights["largest"].max() == pytest.approx(w.max(), rel=1e-7)
     assert found.weights["at_risk"].sum() == len(months)
+    assert found.positivity["treatment"].sum() == months["treatment"].sum()
+    assert found.positivity["no_treatment"].sum() == (months["treatment"] == 0).sum()
     assert "intention to treat) is not estimated" in repr(found)
 
 

@@ -249,7 +249,7 @@ class _Analysis:
                  *of_draws(bootstrap - len(draws), bootstrap)]
             ),
             protocol=protocol_table(trial, self._protocol(names, bootstrap)),
-            estimand=_estimand(strategies), models={},
+            estimand=_estimand(strategies), models={}, positivity=self._positivity(),
         )  # fmt: skip
 
     def _followed(self) -> list[Row]:
@@ -261,6 +261,18 @@ class _Analysis:
             events = float(clones.event.sum())
             rows.append((f"events while following {name!r}", events, np.nan, True, ""))
         return rows
+
+    def _positivity(self) -> pd.DataFrame:
+        """Count who starts the treatment, and who could still start, in each interval."""
+        people, width = self.people, float(self.people.time.max()) / INTERVALS
+        ends = width * np.arange(1, INTERVALS + 1)[:, None]
+        starts = (people.start > ends - width) & (people.start <= ends)
+        starts[0] |= people.start == 0
+        without = (people.start > ends) & (people.time > ends - width)
+        return pd.DataFrame(
+            {"period": ends[:, 0], "treatment": starts.sum(axis=1),
+             "no_treatment": without.sum(axis=1)}
+        )  # fmt: skip
 
     def _censoring(self) -> pd.DataFrame:
         """Count how follow-ups end, in intervals of equal width."""

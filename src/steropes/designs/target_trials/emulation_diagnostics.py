@@ -70,7 +70,7 @@ def of_positivity(trials: TrialSequence) -> Iterator[Row]:
     if trials.rows.dropped:
         note = "They come before the first eligible period of their person."
         yield "rows left out", float(trials.rows.dropped), np.nan, True, note
-    by = positivity_table(trials)
+    by = positivity_table(trials.trial, trials.assigned)
     alone = (by["treatment"] == 0) | (by["no_treatment"] == 0)
     total = by["treatment"] + by["no_treatment"]
     share = float(total[alone].sum() / total.sum())
@@ -83,12 +83,19 @@ def of_positivity(trials: TrialSequence) -> Iterator[Row]:
     yield "share in trials with one strategy only", share, HALF, not note, note
 
 
-def positivity_table(trials: TrialSequence) -> pd.DataFrame:
-    """Count who follows each strategy, by the period in which trials start."""
-    period, at = np.unique(trials.trial, return_inverse=True)
-    treated = np.bincount(at[trials.assigned == 1], minlength=len(period))
-    other = np.bincount(at[trials.assigned == 0], minlength=len(period))
-    return pd.DataFrame({"period": period, "treatment": treated, "no_treatment": other})
+def positivity_table(when: NDArray, treated: NDArray) -> pd.DataFrame:
+    """Count who has the treatment and who has not, by period.
+
+    Parameters
+    ----------
+    when : ndarray of int, shape (m,)
+        Period of each row.
+    treated : ndarray, shape (m,)
+        0 or 1.
+    """
+    period, at = np.unique(when, return_inverse=True)
+    both = [np.bincount(at[treated == a], minlength=len(period)) for a in (1, 0)]
+    return pd.DataFrame({"period": period, "treatment": both[0], "no_treatment": both[1]})
 
 
 def censoring_table(

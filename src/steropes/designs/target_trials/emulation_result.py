@@ -56,8 +56,10 @@ class EmulatedTrial(TextInHtml):
     models : dict
         Fitted models by name.
     positivity : DataFrame
-        Of a sequence of trials: how many people follow each strategy, by the ``period`` in which
-        trials start (``treatment``, ``no_treatment``). Empty for other designs.
+        Numbers with and without the treatment (``treatment``, ``no_treatment``) by ``period``: of
+        person-trials that start in it, of rows of a marginal structural model, or of people who
+        start the treatment in an interval of time with clones, and of those who still could. Empty
+        for g-computation, whose diagnostics count the followers of each strategy.
 
     See Also
     --------

@@ -82,7 +82,7 @@ def result_of(estimates: Estimates, refit: Refit, trial: TargetTrial | None) -> 
         censoring=_censoring(trials), diagnostics=diagnostics_table([*checks, *of_optimum(model)]),
         protocol=protocol_table(trial, emulated_protocol(settings, trials)),
         estimand=estimand_words(settings.effect, settings.standardize_to),
-        models={"outcome": model}, positivity=positivity_table(trials),
+        models={"outcome": model}, positivity=positivity_table(trials.trial, trials.assigned),
     )  # fmt: skip
 
 

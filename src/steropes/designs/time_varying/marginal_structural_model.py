@@ -19,6 +19,7 @@ from steropes.designs.target_trials.emulation_diagnostics import (
     diagnostics_table,
     of_optimum,
     of_weights,
+    positivity_table,
 )
 from steropes.designs.target_trials.emulation_result import EmulatedTrial
 from steropes.designs.target_trials.marginal_risks import (
@@ -369,6 +370,7 @@ class _Analysis:
             risks=risks, contrasts=contrasts, weights=table, censoring=self._censoring(),
             diagnostics=diagnostics_table(checks), protocol=protocol_table(None, self._protocol()),
             estimand=_ESTIMAND, models={"outcome": fit},
+            positivity=positivity_table(self.time, self.rows.treatment),
         )  # fmt: skip
 
     def _weight_table(self, w: NDArray) -> pd.DataFrame:

@@ -6,8 +6,8 @@ import numpy as np
 
 from ...backends.blas_threads import single_threaded_blas
 from ...data.interval_weights import IntervalWeights
-from ...infer.bootstrap import fit_draws
 from ...infer.bootstrap_draws import GivenDraws
+from ...infer.chord_refits import ChordSteps, fit_draws_by_chords
 from ...infer.inference_constants import BOOTSTRAP
 from ...likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood
 from ..estimators.penalized_model import PenalizedModel
@@ -36,9 +36,8 @@ def refit_to_draws(model: PenalizedModel, times: np.ndarray, unit: np.ndarray) -
         maximum.
     """
     problem = model._require_replicable("refits")
-    l1, l2 = problem.penalties(model.prior_)
     draws = GivenDraws(problem.weights, unit, times)
-    fits = fit_draws(problem, model._beta, l1, l2, draws)
+    fits = fit_draws_by_chords(problem, model._beta, draws)
     return np.where(fits.converged[:, None], fits.coef, np.nan)
 
 
@@ -53,13 +52,8 @@ class RefitsWithIntervalWeights:
 
     @single_threaded_blas()
     def __init__(self, model: PooledLogisticRegression) -> None:
-        self._problem = problem = model._require_replicable("refits")
-        self._common = problem.common()
-        self._start = (model._beta * problem.design.scale)[:, None]
-        self._penalties = problem.penalties(model.prior_)
-        full = problem.batch(common=self._common)
-        full.start_at(self._start)
-        full.solve(*self._penalties, tol=BOOTSTRAP.tol, look="after")  # computes the Hessian
+        self._problem = model._require_replicable("refits")
+        self._steps = ChordSteps(self._problem, model._beta)
 
     @single_threaded_blas()
     def fit(self, weights: np.ndarray, interval_weights: IntervalWeights) -> np.ndarray:
@@ -70,8 +64,13 @@ class RefitsWithIntervalWeights:
         likelihood = self._problem.likelihood
         assert isinstance(likelihood, PooledLogisticLikelihood)
         problem = self._problem.with_likelihood(likelihood.with_interval_weights(interval_weights))
-        batch = problem.batch(weights[:, None], 1, self._common)
-        batch.start_at(self._start)
-        fit = batch.solve(*self._penalties, tol=BOOTSTRAP.tol, look="after")[0]
-        coef = problem.design.uncentered_coefficients(fit.beta)
-        return coef if fit.converged else np.full(len(coef), np.nan)
+        batch = problem.batch(weights[:, None], 1, self._steps.common)
+        beta, violation = self._steps.solve(batch, BOOTSTRAP.tol)
+        if not violation[0] <= BOOTSTRAP.tol:
+            batch = problem.batch(weights[:, None])
+            batch.start_at(self._steps.start)
+            fit = batch.solve(*problem.penalties(None), tol=BOOTSTRAP.tol, look="after")[0]
+            if not fit.converged:
+                return np.full(len(fit.beta), np.nan)
+            beta = (fit.beta * problem.design.scale)[:, None]
+        return problem.design.uncentered_coefficients(beta[:, 0] / problem.design.scale)

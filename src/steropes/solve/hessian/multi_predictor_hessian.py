@@ -83,9 +83,9 @@ def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> Ar
     if X.lines is None and X.dense is None and X.k:  # Rows held elsewhere.
         width = rows.backend.lanes(M)  # The width that products require.
         S = np.zeros((n, width))
-        s = np.empty((PEOPLE_AT_ONCE, M))
-        for i0 in range(0, n, PEOPLE_AT_ONCE):
-            i1 = min(i0 + PEOPLE_AT_ONCE, n)
+        s = np.empty((SIZES.people_at_once, M))
+        for i0 in range(0, n, SIZES.people_at_once):
+            i1 = min(i0 + SIZES.people_at_once, n)
             own = s[: i1 - i0]
             pooled.moments(at.h, at.base, at.functions, basis, *at_risk, c, own, i0, i1)
             S[i0:i1, :M] = own
