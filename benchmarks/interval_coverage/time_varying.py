@@ -26,7 +26,7 @@ from steropes.designs.time_varying import marginal_structural_model
 
 PERIODS = 5
 LARGE = 100_000
-ROLES = {
+ROLES: dict[str, Any] = {
     "id": "id", "period": "period", "treatment": "treatment", "outcome": "outcome",
     "censored": "censored",
 }  # fmt: skip
@@ -51,7 +51,7 @@ def draw(rng: np.random.Generator, n: int) -> pd.DataFrame:
 
 def designs(data: pd.DataFrame, **errors: Any) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the log odds ratio and the last risk difference of each design."""
-    weights = {"treatment_weights": BOTH, "censoring_weights": BOTH}
+    weights: dict[str, Any] = {"treatment_weights": BOTH, "censoring_weights": BOTH}
     for name, found in (
         ("per-protocol trials", sequential_trials(
             data, **ROLES, covariates=["age"], effect="per-protocol", **weights, **errors
