@@ -16,6 +16,7 @@ from steropes.data import Surv
 from steropes.data.interval_weights import IntervalWeights
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
+from steropes.designs.target_trials.columns_on_demand import row_blocks
 from steropes.designs.target_trials.marginal_risks import (
     HazardModel,
 )
@@ -223,12 +224,18 @@ class Estimates:
         """
         trials, rows = self.trials, self.trials.rows
         found = spells_of(trials, self.settings.effect == "as-treated")
-        start = trials.start[found.which]
-        own = None if self.weights is None else self.weights.rows(found.which)
-        intervals = WeightedIntervals(
-            self.columns.table(found.which, found.treatment), found.entry, found.stop, found.event,
-            rows.person[start], start, start, weights_of_intervals(own),
-        )  # fmt: skip
+
+        def blocks() -> Iterator[WeightedIntervals]:
+            for some in row_blocks(len(found.which)):
+                which = found.which[some]
+                start = trials.start[which]
+                own = None if self.weights is None else self.weights.rows(which)
+                yield WeightedIntervals(
+                    self.columns.table(which, found.treatment[some]), found.entry[some],
+                    found.stop[some], found.event[some], rows.person[start], start, start,
+                    weights_of_intervals(own),
+                )  # fmt: skip
+
         parts: Iterator[FittedProbability] = iter(())
         if self.settings.errors == "stacked":
             parts = (
@@ -238,7 +245,7 @@ class Estimates:
             )
         bread = model.vcov("model")
         influences = stacked_influences(
-            intervals, self.hazard_model, coefficients(model), bread.to_numpy(), parts, rows.person
+            blocks, self.hazard_model, coefficients(model), bread.to_numpy(), parts, rows.person
         )
         return pd.DataFrame(influences, columns=bread.columns)
 

@@ -178,8 +178,8 @@ class _Scores:
 
 
 def stacked_influences(
-    rows: WeightedIntervals, model: HazardModel, coef: NDArray, bread: NDArray,
-    parts: Iterable[FittedProbability], person: NDArray,
+    blocks: Callable[[], Iterable[WeightedIntervals]], model: HazardModel, coef: NDArray,
+    bread: NDArray, parts: Iterable[FittedProbability], person: NDArray,
 ) -> NDArray[np.float64]:  # fmt: skip
     """Compute the influence of people on the coefficients, (people, q).
 
@@ -188,7 +188,8 @@ def stacked_influences(
 
     Parameters
     ----------
-    rows : WeightedIntervals
+    blocks : callable
+        Yields the rows of the outcome model, some at a time.
     model : HazardModel
     coef : ndarray, shape (q,)
     bread : ndarray, shape (q, q)
@@ -199,9 +200,15 @@ def stacked_influences(
         Person of each row of person-time.
     """
     people = int(person.max()) + 1
-    scores = _Scores(rows, model, coef)
-    total = scores.by_person(people)
+
+    def scores() -> Iterator[_Scores]:
+        return (_Scores(rows, model, coef) for rows in blocks())
+
+    total = np.zeros((people, len(bread)))
+    for own in scores():
+        total += own.by_person(people)
     for part in parts:
-        through = scores.by_coefficient(part.cumulative(len(person)))
-        total += part.influences(person, people) @ through.T
+        cumulative = part.cumulative(len(person))
+        through = sum(own.by_coefficient(cumulative) for own in scores())
+        total += part.influences(person, people) @ np.transpose(through)
     return np.asarray(total @ bread)

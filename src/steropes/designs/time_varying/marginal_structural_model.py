@@ -277,7 +277,7 @@ class _Analysis:
         )
         bread, coef = fit.vcov("model"), coefficients(fit)
         found = stacked_influences(
-            intervals, self.hazard_model, coef, bread.to_numpy(), parts, rows.person
+            lambda: [intervals], self.hazard_model, coef, bread.to_numpy(), parts, rows.person
         )
         return pd.DataFrame(found, columns=bread.columns)
 
