@@ -129,13 +129,16 @@ def _last_rows(attrition: pd.DataFrame) -> dict[tuple[int, ...], int]:
 def _pairs(results: pd.DataFrame, told: dict[tuple[str, int], int | Bound]) -> dict[int, Bound]:
     """Find the bounds of matched pairs, of which both arms have the same number.
 
-    Two bounds, or a bound and a count, of the same number would narrow it.
+    Two bounds, or a bound and a count, of the same number would narrow it. Analyses make pairs if
+    both arms are as large for all outcomes: if those of one outcome are so by chance, a bound of
+    both would tell that they are.
     """
     found = {}
-    for i in results.index:
-        sizes = {int(results.at[i, f"{arm}_subjects"]) for arm in ARMS}
+    same = results["target_subjects"] == results["comparator_subjects"]
+    pairs = same.groupby(results["analysis_id"]).transform("all")
+    for i in results.index[pairs]:
         bounds = [n for arm in ARMS if isinstance(n := told[f"{arm}_subjects", i], Bound)]
-        if len(sizes) == 1 and bounds:
+        if bounds:
             found[i] = max(bounds, key=_limit)
     return found
 
