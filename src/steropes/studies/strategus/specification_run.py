@@ -208,7 +208,9 @@ def run_specification(
             if found is not None:
                 tables[module] = found
             elif _should_run(plan, module) and not any(k.startswith(module) for k in failed):
-                failed[module] = "none of its parts can run with the cohorts of this database"
+                why = next(iter(made.refused.values()), "")
+                text = "none of its parts can run with the cohorts of this database"
+                failed[module] = f"{text}; {why}" if why else text
     if plan.synthesis is not None:
         failed[SYNTHESIS] = "it combines the results of several databases: give --results"
     say("writing the results")
