@@ -12,7 +12,7 @@ import steropes
 from drawn_families import FAMILIES, drawn
 from steropes.backends import get_backend
 from steropes.likelihoods import CoxLikelihood, Curvature, FineGrayLikelihood
-from steropes.likelihoods.curvature_kinds import ChannelCurvature
+from steropes.likelihoods.hessian_structures import ChannelCurvature
 from steropes.likelihoods.matched_cox_likelihood import MatchedCoxLikelihood
 from steropes.likelihoods.piecewise_cox_likelihood import PiecewiseCoxLikelihood
 from steropes.solve.hessian import diagonal, hessian

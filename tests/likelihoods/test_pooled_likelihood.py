@@ -7,8 +7,8 @@ from scipy.special import expit
 
 from steropes.backends import get_backend
 from steropes.design_matrix import as_design
-from steropes.design_matrix.pooled_logistic_design import ChannelDesign
 from steropes.design_matrix.time_basis import baseline_basis, channels
+from steropes.design_matrix.time_channel_design import ChannelDesign
 from steropes.likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood
 from steropes.solve.hessian import hessian
 

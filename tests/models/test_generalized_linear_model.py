@@ -19,7 +19,7 @@ from steropes.infer.response_distributions import (
     ResponseDistribution,
 )
 from steropes.likelihoods import IndependentRowsLikelihood
-from steropes.likelihoods.curvature_kinds import GroupedCurvature
+from steropes.likelihoods.hessian_structures import GroupedCurvature
 from steropes.models.estimators.generalized_linear_model import GeneralizedLinearModel
 
 

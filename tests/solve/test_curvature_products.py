@@ -8,7 +8,7 @@ from scipy import sparse
 
 import steropes as st
 from steropes.design_matrix import as_design
-from steropes.likelihoods.curvature_kinds import OperatorCurvature, ProfiledCurvature
+from steropes.likelihoods.hessian_structures import OperatorCurvature, ProfiledCurvature
 from steropes.models.fitting.row_arguments import FitInputs
 from steropes.solve.data_term.device_columns import DeviceColumns
 from steropes.solve.subproblem import ColumnwiseReducedHessian

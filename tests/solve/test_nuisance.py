@@ -10,10 +10,10 @@ from steropes.backends import get_backend
 from steropes.design_matrix import as_design
 from steropes.fit import Problem, Replicates
 from steropes.likelihoods import LinearLikelihood
-from steropes.likelihoods.curvature_kinds import ProfiledCurvature
+from steropes.likelihoods.hessian_structures import ProfiledCurvature
 from steropes.likelihoods.nuisance_hessian import Chain
+from steropes.likelihoods.nuisance_interface import Nuisance, NuisancePoint
 from steropes.likelihoods.nuisance_likelihood import NuisanceLikelihood
-from steropes.likelihoods.nuisance_parameter_state import Nuisance, NuisancePoint
 from steropes.priors import Laplace, Normal
 from steropes.solve.certified_fit import certified_fit
 from steropes.solve.optimality.optimality_certificate import certificate

@@ -16,7 +16,7 @@ from steropes.designs.propensity import (
 from steropes.designs.propensity.score_adjustment import ScoreAdjustment
 from steropes.designs.propensity.weights_by_estimand import set_weights
 from steropes.errors import DataError
-from steropes.studies.cohorts.private_people_frame import People
+from steropes.studies.cohorts.people_frame_with_hidden_rows import People
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 
 RNG = np.random.default_rng(7)

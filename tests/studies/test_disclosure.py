@@ -33,7 +33,7 @@ from steropes.studies.cohorts import (
     drug_era_cohorts,
     study_population,
 )
-from steropes.studies.cohorts.private_people_frame import People
+from steropes.studies.cohorts.people_frame_with_hidden_rows import People
 from steropes.studies.database.concept_search import find_concepts
 from steropes.studies.disclosure import (
     Bound,

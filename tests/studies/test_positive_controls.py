@@ -224,7 +224,7 @@ def test_the_specification_is_read_from_a_file(tmp_path):
 
 
 def test_the_page_of_controls_is_whole_by_itself(results, tmp_path):
-    from steropes.studies.report.controls_page import write_controls_report
+    from steropes.studies.report.analyses_on_controls_page import write_controls_report
 
     path = write_controls_report(results, tmp_path)
     text = path.read_text()

@@ -1,4 +1,4 @@
-"""A thread pool that maps functions over chunks fixed by the problem.
+"""A thread pool that maps functions over chunks that do not depend on it.
 
 Chunks never depend on the number of threads, and partial results are added in the order of the
 chunks, so no result depends on the number of threads. No other module starts threads.

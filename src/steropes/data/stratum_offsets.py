@@ -1,4 +1,4 @@
-"""Offsets of models in which a constant per stratum cancels."""
+"""Subtraction of large offsets within strata, where a constant per stratum cancels."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .design_interfaces import ChannelLike, ColumnStore, DesignLike, PieceLike, RowsLike
     from .multinomial_design import ClassDesign
     from .piecewise_design import PiecewiseDesign, PiecewiseRows
-    from .pooled_logistic_design import ChannelDesign, ChannelRows
+    from .time_channel_design import ChannelDesign, ChannelRows
 
     # The assignments let a type checker verify that the classes satisfy the protocols.
     _columns: type[ColumnStore] = Design

@@ -11,7 +11,7 @@ from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock
 from .design_interfaces import DesignLike
 from .design_of_column_blocks import Design
 from .piecewise_design import PiecewiseDesign, StepEffects
-from .pooled_logistic_design import ChannelDesign
+from .time_channel_design import ChannelDesign
 
 __all__ = ["subtract_columns"]
 

@@ -16,8 +16,8 @@ from .design_interfaces import DesignLike, PlainDesign
 from .design_of_column_blocks import Design
 from .multinomial_design import ClassDesign
 from .piecewise_design import PiecewiseDesign
-from .pooled_logistic_design import ChannelDesign
 from .storage_and_scaling_constants import STORAGE
+from .time_channel_design import ChannelDesign
 
 __all__ = ["PackedBlock", "copy_shared_arrays"]
 

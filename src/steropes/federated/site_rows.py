@@ -19,7 +19,7 @@ from ..data import (
     check_strata,
     check_weights,
 )
-from ..data.csv_tables import read_csv_file
+from ..data.csv_reading import read_csv_file
 from ..data.input_types import LabelsLike, TableLike
 from ..design_matrix import Design, design_of_numbers, has_names
 from ..errors import DataError

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..likelihoods import Likelihood
-from ..likelihoods.curvature_kinds import GroupedCurvature
+from ..likelihoods.hessian_structures import GroupedCurvature
 from ..likelihoods.multi_outcome_likelihood import MultiOutcomeLikelihood
 from ..solve import Batch, Fit
 from ..solve.data_term import WorkingColumns

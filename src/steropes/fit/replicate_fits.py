@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ..likelihoods.nuisance_parameter_state import Nuisance
+from ..likelihoods.nuisance_interface import Nuisance
 from ..priors import Prior
 from ..solve import Batch, Common, Fit
 from ..solve.data_term import RowMultiples

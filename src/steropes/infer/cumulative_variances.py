@@ -21,7 +21,7 @@ from ..design_matrix.design_interfaces import DesignLike, PlainDesign, RowsLike
 from ..errors import DataError
 from ..fit import Problem
 from ..likelihoods.cumulative import CumulativeRows, Evaluation, LevelsWithMass, Thresholds
-from ..likelihoods.curvature_kinds import ProfiledCurvature
+from ..likelihoods.hessian_structures import ProfiledCurvature
 from ..likelihoods.nuisance_hessian import Block
 from ..solve import Fit
 from ..solve.hessian import cross, hessian

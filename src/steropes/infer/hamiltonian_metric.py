@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 
 from ..fit import Problem
-from ..likelihoods.curvature_kinds import ChannelCurvature, Curvature
+from ..likelihoods.hessian_structures import ChannelCurvature, Curvature
 from ..solve.hessian import eta_product
 from .inference_constants import POSTERIOR
 

@@ -16,7 +16,7 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..fit import Problem
-from ..likelihoods.curvature_kinds import GroupedCurvature
+from ..likelihoods.hessian_structures import GroupedCurvature
 from ..solve.hessian import hessian
 from .baseline_hazard import fitted_state
 from .inference_constants import BLOCKS, IDENTIFICATION

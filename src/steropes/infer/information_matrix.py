@@ -9,7 +9,7 @@ from scipy import linalg
 
 from ..errors import DataError, SeparationError, listed
 from ..fit import Problem
-from ..likelihoods.curvature_kinds import Curvature, GroupedCurvature, SubdistributionCurvature
+from ..likelihoods.hessian_structures import Curvature, GroupedCurvature, SubdistributionCurvature
 from ..priors import GroupPenalty
 from ..solve import Batch
 from ..solve.hessian import hessian

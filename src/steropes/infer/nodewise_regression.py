@@ -21,7 +21,7 @@ from ..backends.backend_interface import Array
 from ..errors import DataError, SeparationError, listed
 from ..fit import Problem
 from ..likelihoods import Likelihood
-from ..likelihoods.curvature_kinds import ChannelCurvature, Curvature
+from ..likelihoods.hessian_structures import ChannelCurvature, Curvature
 from ..priors import INFINITE_PENALTY
 from ..solve.hessian import diagonal, eta_product
 from .baseline_hazard import fitted_state

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..fit import Problem
-from ..likelihoods.curvature_kinds import GroupedCurvature
+from ..likelihoods.hessian_structures import GroupedCurvature
 from ..solve.hessian import hessian
 from .bootstrap_draws import rows_across_clusters
 from .inference_constants import BLOCKS

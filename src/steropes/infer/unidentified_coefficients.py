@@ -14,7 +14,7 @@ import numpy as np
 from ..backends.backend_interface import Array
 from ..fit import Problem
 from ..likelihoods.likelihood_interface import Bound
-from ..likelihoods.nuisance_parameter_state import Nuisance
+from ..likelihoods.nuisance_interface import Nuisance
 from ..solve import Fit
 from ..solve.hessian import hessian
 from ..solve.linear_predictor import bound_weights, linear_predictor

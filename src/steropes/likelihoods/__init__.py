@@ -8,9 +8,9 @@ Each family is one file.
 from .conditional_logistic_likelihood import ConditionalLogisticLikelihood
 from .conditional_poisson_likelihood import CaseSeriesLikelihood, ConditionalPoissonLikelihood
 from .cox_likelihood import CoxLikelihood
-from .curvature_kinds import Curvature
 from .fine_gray_likelihood import FineGrayLikelihood
 from .gamma_likelihood import GammaLikelihood
+from .hessian_structures import Curvature
 from .independent_rows import IndependentRowsLikelihood
 from .likelihood_interface import Likelihood
 from .linear_likelihood import LinearLikelihood

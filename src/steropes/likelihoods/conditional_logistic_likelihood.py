@@ -26,7 +26,7 @@ from ..backends.cpu.likelihoods.conditional_third_derivative import differentiat
 from ..backends.reductions_of_tall_arrays import column_sum
 from ..backends.thread_pool import balanced_chunks
 from ..errors import DataError
-from .curvature_kinds import Curvature, GroupedCurvature, OperatorCurvature
+from .hessian_structures import Curvature, GroupedCurvature, OperatorCurvature
 from .informative_strata import gather_strata, parts_of_strata, within_strata
 from .likelihood_constants import CHUNK_SIZES
 from .likelihood_interface import Likelihood, Part

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..backends.backend_interface import Array, Backend
-from .curvature_kinds import GroupedCurvature
+from .hessian_structures import GroupedCurvature
 from .informative_strata import (
     gather_strata,
     lone_rows,

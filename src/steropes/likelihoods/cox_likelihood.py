@@ -19,8 +19,8 @@ import numpy as np
 
 from ..backends.backend_interface import Array, Backend
 from .cox_risk_set_sums import CoxShares, Ties, WeightsOfShares
-from .curvature_kinds import Curvature, GroupedCurvature
 from .event_time_bins import merge_hazards
+from .hessian_structures import Curvature, GroupedCurvature
 from .informative_strata import parts_of_strata
 from .likelihood_constants import HAZARD_BINS
 from .likelihood_interface import Part

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.backend_interface import Array, Backend
-from .curvature_kinds import GroupedCurvature
+from .hessian_structures import GroupedCurvature
 from .likelihood_interface import Likelihood
 
 __all__ = ["EntropyBalancingLikelihood"]

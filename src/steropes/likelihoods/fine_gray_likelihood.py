@@ -24,8 +24,8 @@ import numpy as np
 from ..backends.backend_interface import Array, Backend
 from .censoring_distribution import CensoringDistribution
 from .cox_likelihood import CoxLikelihood
-from .curvature_kinds import SubdistributionCurvature
 from .event_time_bins import merge_hazards
+from .hessian_structures import SubdistributionCurvature
 from .likelihood_constants import HAZARD_BINS
 from .likelihood_interface import Bound, Part
 from .observation_distribution import ObservationDistribution

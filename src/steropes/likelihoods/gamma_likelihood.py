@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln, polygamma
 
 from ..backends.backend_interface import Array, Backend
-from .curvature_kinds import GroupedCurvature
+from .hessian_structures import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
 from .likelihood_constants import DISPERSION, RESIDUALS
 from .likelihood_interface import Part, stack_outcomes

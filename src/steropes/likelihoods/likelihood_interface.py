@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..backends.backend_interface import Array, Backend
-from .curvature_kinds import Curvature
+from .hessian_structures import Curvature
 from .sharded_partial_likelihood import ShardedPartialLikelihood
 
 __all__ = ["Bound", "Likelihood", "Part", "stack_outcomes"]

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..backends.backend_interface import Array, Backend
-from .curvature_kinds import GroupedCurvature
+from .hessian_structures import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
 from .likelihood_constants import RESIDUALS
 from .likelihood_interface import Part

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..backends.backend_interface import Array
-from .curvature_kinds import GroupedCurvature
+from .hessian_structures import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
 from .likelihood_interface import Part
 

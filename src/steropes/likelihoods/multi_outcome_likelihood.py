@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.backend_interface import Array
-from .curvature_kinds import GroupedCurvature
+from .hessian_structures import GroupedCurvature
 from .likelihood_interface import Bound, Likelihood
 
 __all__ = ["MultiOutcomeLikelihood", "XOrderedLikelihood"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.backend_interface import Array, Backend
-from .curvature_kinds import ChannelCurvature, pair_of
+from .hessian_structures import ChannelCurvature, pair_of
 from .likelihood_constants import CHUNK_SIZES
 from .likelihood_interface import Likelihood
 

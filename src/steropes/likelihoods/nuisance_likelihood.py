@@ -24,10 +24,10 @@ from abc import abstractmethod
 import numpy as np
 
 from ..backends.backend_interface import Array
-from .curvature_kinds import Curvature
+from .hessian_structures import Curvature
 from .likelihood_constants import NUISANCE
 from .likelihood_interface import Bound, Likelihood
-from .nuisance_parameter_state import Nuisance, NuisancePoint
+from .nuisance_interface import Nuisance, NuisancePoint
 from .sharded_thresholds import ShardedThresholds
 
 __all__ = ["NuisanceLikelihood", "gone", "profiled"]

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..backends.backend_interface import Array, Backend
-from .curvature_kinds import GroupedCurvature
+from .hessian_structures import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
 from .likelihood_interface import Part, stack_outcomes
 

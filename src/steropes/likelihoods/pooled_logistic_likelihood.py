@@ -29,7 +29,7 @@ from ..backends.cpu.sparse.sparse_lines import CHUNKS
 from ..backends.cpu.sums.compensated_sums import with_errors
 from ..backends.thread_pool import balanced_chunks
 from ..data.interval_weights import IntervalWeights
-from .curvature_kinds import ChannelCurvature, pair_of
+from .hessian_structures import ChannelCurvature, pair_of
 from .likelihood_constants import CHUNK_SIZES
 from .likelihood_interface import Likelihood, Part
 

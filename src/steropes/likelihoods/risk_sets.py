@@ -1,4 +1,4 @@
-"""Sums over the risk sets of a survival model, and their transpose, without subtraction.
+"""Sums over the risk sets of a survival model, and their transpose, without cancellation.
 
 Rows are sorted by stratum, then by time from late to early, and at equal times rows without the
 event come first. The *groups* are the distinct event times of each stratum in the same order. Row

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .nuisance_parameter_state import Nuisance
+from .nuisance_interface import Nuisance
 
 __all__ = ["LevelPoint", "MovableThresholds", "ShardedThresholds"]
 

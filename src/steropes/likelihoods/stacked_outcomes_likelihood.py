@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..backends.backend_interface import Array
-from .curvature_kinds import ChannelCurvature
+from .hessian_structures import ChannelCurvature
 from .independent_rows import IndependentRowsLikelihood
 from .likelihood_interface import Likelihood
 

@@ -1,4 +1,4 @@
-"""The search for the variance with the best cross-validated score."""
+"""The search for the prior variance with the best cross-validated score."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends.array_namespace import to_host
 from ..backends.backend_interface import Array
-from ..likelihoods.nuisance_parameter_state import Nuisance
+from ..likelihoods.nuisance_interface import Nuisance
 from .current_iterates import Iterate
 from .data_term import DataTerm
 

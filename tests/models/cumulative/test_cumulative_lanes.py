@@ -12,7 +12,7 @@ from steropes.backends import get_backend
 from steropes.design_matrix import as_design
 from steropes.fit import Problem
 from steropes.likelihoods.cumulative import CODES, CumulativeLikelihood, Interval, Thresholds
-from steropes.likelihoods.curvature_kinds import ProfiledCurvature
+from steropes.likelihoods.hessian_structures import ProfiledCurvature
 from steropes.solve.certified_fit import certified_fit
 from steropes.solve.hessian import diagonal, hessian, profiled_hessian
 from tuning import tune

@@ -1,4 +1,4 @@
-"""Misclassification, selection and confounding: the effect of each on counts and on a ratio."""
+"""Misclassification, selection and confounding: how each is removed from counts or from a ratio."""
 
 from __future__ import annotations
 

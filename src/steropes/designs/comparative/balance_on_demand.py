@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from steropes.designs.comparative.balance_table import balance_table, shares_of_groups
 from steropes.designs.comparative.covariate_moments import CovariateColumns
-from steropes.models.fitting.sklearn_base import BaseEstimator
+from steropes.models.fitting.sklearn_base_types import BaseEstimator
 
 __all__ = ["BalanceOnDemand"]
 

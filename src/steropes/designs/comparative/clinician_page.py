@@ -1,4 +1,4 @@
-"""The page about a comparison for a clinician: the effect and who remains, in words."""
+"""The page about a comparison for a clinician: the effect, and the people behind it, in words."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from steropes.designs.covariates.record_counts import recurrence_levels
 from steropes.designs.values.argument_checks import check_flag, check_real, check_whole
 from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.errors import DataError, listed
-from steropes.models.fitting.sklearn_base import BaseEstimator
+from steropes.models.fitting.sklearn_base_types import BaseEstimator
 
 __all__ = ["HighDimensionalPropensityScore"]
 

@@ -30,7 +30,7 @@ from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.estimators.penalized_model import PenalizedModel
-from steropes.models.fitting.sklearn_base import BaseEstimator
+from steropes.models.fitting.sklearn_base_types import BaseEstimator
 from steropes.priors import Laplace
 
 __all__ = ["OutcomeAdaptiveLasso"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from steropes.models.fitting.sklearn_base import BaseEstimator
+from steropes.models.fitting.sklearn_base_types import BaseEstimator
 
 __all__ = ["unfitted_copy"]
 

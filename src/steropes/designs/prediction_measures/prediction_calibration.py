@@ -1,4 +1,4 @@
-"""Calibration of predicted risks: strata, their line, a smooth curve, and recalibration."""
+"""Calibration of predicted risks: strata and a line through them, smooth curve, recalibration."""
 
 from __future__ import annotations
 

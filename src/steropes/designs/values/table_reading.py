@@ -11,7 +11,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import pandas as pd
 
-from steropes.data.csv_tables import read_csv_file
+from steropes.data.csv_reading import read_csv_file
 from steropes.errors import DataError, listed
 from steropes.models.formulas.formula_data_types import as_pandas_table
 

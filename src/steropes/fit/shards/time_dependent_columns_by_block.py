@@ -16,7 +16,7 @@ import numpy as np
 from ...design_matrix import Design
 from ...design_matrix.design_interfaces import DesignLike
 from ...design_matrix.piecewise_design import PiecewiseDesign, StepEffects
-from ...design_matrix.pooled_logistic_design import ChannelArguments, ChannelDesign
+from ...design_matrix.time_channel_design import ChannelArguments, ChannelDesign
 from .sharded_design import ShardedDesign
 
 __all__ = ["ColumnMaker", "column_makers", "eta_rows_by_block", "sharded_x"]

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...backends.backend_interface import Backend
-from ..curvature_kinds import ProfiledCurvature
+from ..hessian_structures import ProfiledCurvature
 from ..likelihood_constants import LEVELS
 from ..nuisance_hessian import Block
+from ..nuisance_interface import Nuisance, NuisancePoint
 from ..nuisance_likelihood import NuisanceLikelihood, gone
-from ..nuisance_parameter_state import Nuisance, NuisancePoint
 from .censored_outcome import Interval
 from .cumulative_loss import CumulativeRows, Evaluation, Thresholds
 from .levels_with_mass import (

@@ -9,7 +9,7 @@ from scipy import special
 
 from ...backends.backend_interface import Backend
 from ...backends.cpu.likelihoods import tridiagonal_threshold_kernels
-from ..curvature_kinds import ProfiledCurvature
+from ..hessian_structures import ProfiledCurvature
 from ..likelihood_constants import CHUNK_SIZES
 from ..nuisance_hessian import Block, Chain, SparseBlock
 from .cumulative_kernels import rows_all, rows_loss

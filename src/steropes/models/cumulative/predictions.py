@@ -19,7 +19,7 @@ from ...infer.cumulative_predictions import (
 )
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.setting_types import Kind, MatrixLike
-from ..fitting.sklearn_base import RegressorMixin
+from ..fitting.sklearn_base_types import RegressorMixin
 from .prediction_arrays import Prediction, pack_prediction, read_points, refuse_without_level
 from .probability_predictions import predict_cdf, predict_exceedance, predict_proba
 from .threshold_covariances import CumulativeInference

@@ -14,7 +14,7 @@ from ..effects.effect_accessors import MeanEffects
 from ..fitting.accessors import accessor
 from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver
-from ..fitting.sklearn_base import RegressorMixin
+from ..fitting.sklearn_base_types import RegressorMixin
 from .penalized_model import PenalizedModel
 
 __all__ = ["GeneralizedLinearModel"]

@@ -24,7 +24,7 @@ from ..fitting.class_weights import weigh_classes
 from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, ClassWeight, Device, MatrixLike, Seed, Solver
-from ..fitting.sklearn_base import ClassifierMixin
+from ..fitting.sklearn_base_types import ClassifierMixin
 from .penalized_model import PenalizedModel
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Performance of pooled logistic models."""
+"""The `validation` accessor of pooled logistic models: concordance and time-dependent AUC."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...data.discrete_time_intervals import TimeIntervals
 from ...design_matrix import Design
-from ...design_matrix.pooled_logistic_design import ChannelDesign
 from ...design_matrix.time_basis import baseline_basis, channels
+from ...design_matrix.time_channel_design import ChannelDesign
 from ...errors import DataError
 
 __all__ = ["DiscreteTime"]

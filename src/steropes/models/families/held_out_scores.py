@@ -15,7 +15,7 @@ from sklearn.metrics import get_scorer
 from ...data.survival_outcome import Surv, SurvivalOutcome
 from ...design_matrix import Design
 from ...design_matrix.multinomial_design import ClassDesign
-from ...design_matrix.pooled_logistic_design import ChannelDesign
+from ...design_matrix.time_channel_design import ChannelDesign
 from ...errors import DataError
 from ...fit import Problem
 from .family import Family

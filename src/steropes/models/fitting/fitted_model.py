@@ -39,7 +39,7 @@ from .designs_of_new_rows import check_names, check_number, is_labelled_table, r
 from .fixed_and_initial_coefficients import FixedCoefficients
 from .setting_types import WALD_KINDS, Chooser, Device, Kind, MatrixLike, Solver
 from .single_threaded_methods import single_threaded_methods
-from .sklearn_base import BaseEstimator
+from .sklearn_base_types import BaseEstimator
 
 __all__ = ["FittedModel"]
 

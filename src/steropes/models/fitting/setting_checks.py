@@ -14,7 +14,7 @@ from ...priors import Prior
 from ...select.folds import random_generator
 from .fitted_model import FittedModel
 from .setting_types import Device, Solver
-from .sklearn_base import BaseEstimator
+from .sklearn_base_types import BaseEstimator
 
 __all__ = ["check_settings", "numerical_settings"]
 

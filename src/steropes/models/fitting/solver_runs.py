@@ -1,4 +1,4 @@
-"""A single fit by either solver, with checks before it and the trace of its steps."""
+"""A single fit by Newton's method or coordinate descent, with checks and the trace of its steps."""
 
 from __future__ import annotations
 

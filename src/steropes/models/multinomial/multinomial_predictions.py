@@ -18,7 +18,7 @@ from ..families.performance_measures import share_correct
 from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.multinomial_inputs import read_class_offset
 from ..fitting.setting_types import MatrixLike
-from ..fitting.sklearn_base import ClassifierMixin
+from ..fitting.sklearn_base_types import ClassifierMixin
 
 __all__ = ["MultinomialPredictions"]
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from ...backends.backend_interface import Array, DeviceMatrix
 from ...backends.thread_pool import ThreadPool
-from ...likelihoods.nuisance_parameter_state import Nuisance
+from ...likelihoods.nuisance_interface import Nuisance
 from ...priors import Prior
 from ..subproblem import ColumnOperator
 

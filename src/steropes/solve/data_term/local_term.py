@@ -13,8 +13,8 @@ from ...backends.backend_interface import Array, Backend, DeviceMatrix
 from ...backends.cpu import CpuBackend
 from ...design_matrix.design_interfaces import ColumnsByRows, DesignLike
 from ...likelihoods import Likelihood
-from ...likelihoods.curvature_kinds import Curvature, ProfiledCurvature
-from ...likelihoods.nuisance_parameter_state import Nuisance
+from ...likelihoods.hessian_structures import Curvature, ProfiledCurvature
+from ...likelihoods.nuisance_interface import Nuisance
 from ...priors import Prior
 from .. import solver_constants as policies
 from ..hessian import centred, device_product, diagonal, eta_product, hessian

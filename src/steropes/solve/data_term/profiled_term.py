@@ -13,8 +13,8 @@ import numpy as np
 
 from ...backends.backend_interface import Array
 from ...design_matrix.design_interfaces import DesignLike
+from ...likelihoods.nuisance_interface import Nuisance, NuisancePoint
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
-from ...likelihoods.nuisance_parameter_state import Nuisance, NuisancePoint
 from ..hessian import pooled_groups
 from .data_term_interfaces import Accuracy
 from .local_term import LocalCurvature, LocalTerm

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...backends.backend_interface import DeviceMatrix
 from ...backends.thread_pool import ThreadPool
-from ...likelihoods.nuisance_parameter_state import Nuisance
+from ...likelihoods.nuisance_interface import Nuisance
 from ...priors import Prior, SmoothTerm
 from .data_term_interfaces import Accuracy, CurvatureAt, DataTerm, Trial
 

@@ -1,4 +1,4 @@
-"""Base class of data terms whose likelihoods have no nuisance parameters."""
+"""Members of data terms about nuisance parameters, for likelihoods that have none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ...likelihoods.nuisance_parameter_state import Nuisance
+from ...likelihoods.nuisance_interface import Nuisance
 
 __all__ = ["TermWithoutNuisance"]
 

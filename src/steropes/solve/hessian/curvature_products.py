@@ -11,7 +11,7 @@ import numpy as np
 
 from ...backends.backend_interface import Array, Backend
 from ...backends.cpu.sums.segmented_sums import take_out_groups
-from ...likelihoods.curvature_kinds import (
+from ...likelihoods.hessian_structures import (
     ChannelCurvature,
     Curvature,
     GroupedCurvature,

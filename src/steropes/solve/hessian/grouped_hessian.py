@@ -10,7 +10,7 @@ import numpy as np
 
 from ...backends.backend_interface import Array, Backend
 from ...design_matrix.design_interfaces import RowsLike
-from ...likelihoods.curvature_kinds import GroupedCurvature
+from ...likelihoods.hessian_structures import GroupedCurvature
 from ..work_sizes import SIZES
 
 __all__ = ["diagonal", "group_sums", "hessian"]

@@ -6,7 +6,7 @@ from typing import NoReturn, assert_never
 
 from ...backends.backend_interface import Array
 from ...design_matrix.design_interfaces import ColumnsByRows
-from ...likelihoods.curvature_kinds import (
+from ...likelihoods.hessian_structures import (
     ChannelCurvature,
     Curvature,
     GroupedCurvature,

@@ -12,7 +12,7 @@ from ...backends.backend_interface import Array
 from ...backends.cpu.likelihoods import pooled_logistic_kernels as pooled
 from ...backends.thread_pool import balanced_chunks
 from ...design_matrix.design_interfaces import ChannelLike
-from ...likelihoods.curvature_kinds import ChannelCurvature
+from ...likelihoods.hessian_structures import ChannelCurvature
 from ..work_sizes import SIZES
 from .symmetric_fill import fill_symmetric
 

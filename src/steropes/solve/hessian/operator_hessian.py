@@ -6,7 +6,7 @@ import numpy as np
 
 from ...backends.backend_interface import Array
 from ...design_matrix.design_interfaces import ColumnsByRows
-from ...likelihoods.curvature_kinds import OperatorCurvature
+from ...likelihoods.hessian_structures import OperatorCurvature
 from ..work_sizes import SIZES
 
 __all__ = ["diagonal", "hessian"]

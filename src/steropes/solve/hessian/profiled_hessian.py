@@ -15,7 +15,7 @@ from ...backends.backend_interface import Array
 from ...backends.cpu.likelihoods import tridiagonal_threshold_kernels
 from ...backends.thread_pool import ThreadPool, balanced_chunks
 from ...design_matrix.design_interfaces import ColumnsByRows, RowsLike
-from ...likelihoods.curvature_kinds import ProfiledCurvature
+from ...likelihoods.hessian_structures import ProfiledCurvature
 from ...likelihoods.nuisance_hessian import Chain
 from ..work_sizes import SIZES
 from .symmetric_fill import fill_symmetric

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...backends.backend_interface import Array
 from ...design_matrix.design_interfaces import PieceLike, RowsLike
-from ...likelihoods.curvature_kinds import GroupedCurvature
+from ...likelihoods.hessian_structures import GroupedCurvature
 from . import grouped_hessian
 from .symmetric_fill import fill_symmetric
 

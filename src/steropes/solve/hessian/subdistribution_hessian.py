@@ -13,7 +13,7 @@ import numpy as np
 
 from ...backends.backend_interface import Array
 from ...design_matrix.design_interfaces import RowsLike
-from ...likelihoods.curvature_kinds import SubdistributionCurvature
+from ...likelihoods.hessian_structures import SubdistributionCurvature
 from ..work_sizes import SIZES
 from .grouped_hessian import group_sums
 

@@ -13,9 +13,9 @@ from ...backends.backend_interface import Array
 from ...backends.elementwise_row_blocks import map_rows
 from ...backends.thread_pool import ThreadPool
 from ...likelihoods import Likelihood
-from ...likelihoods.curvature_kinds import Curvature
+from ...likelihoods.hessian_structures import Curvature
 from ...likelihoods.likelihood_interface import Bound
-from ...likelihoods.nuisance_parameter_state import Nuisance
+from ...likelihoods.nuisance_interface import Nuisance
 from ...priors import INFINITE_PENALTY
 from ..checked_problem_interface import SolverProblem
 from ..hessian import diagonal

@@ -15,7 +15,7 @@ from ...backends.array_namespace import array_namespace, to_host
 from ...backends.backend_interface import Array
 from ..data_term import Accuracy, DataTerm
 from ..elastic_net_penalty import ElasticNetPenalty
-from ..quasi_newton.bfgs import BfgsPairs
+from ..quasi_newton.bfgs_hessian_updates import BfgsPairs
 from ..quasi_newton.hessian_representation import in_single_precision, one_row_in, too_wide
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..solver_constants import SolverPolicy

@@ -18,7 +18,7 @@ import numpy as np
 from ...backends.array_namespace import to_host
 from ...backends.backend_interface import Array
 from ...backends.reductions_of_tall_arrays import column_max, row_any
-from ...likelihoods.nuisance_parameter_state import Nuisance
+from ...likelihoods.nuisance_interface import Nuisance
 from ...priors import GroupPenalty, Prior
 from .. import solver_constants as policies
 from ..current_iterates import Iterate

@@ -14,7 +14,7 @@ from ...backends.reductions_of_tall_arrays import column_all, column_max, column
 from ..current_iterates import Iterate
 from ..data_term import DataTerm, Trial
 from ..elastic_net_penalty import ElasticNetPenalty
-from ..quasi_newton.bfgs import BfgsPairs
+from ..quasi_newton.bfgs_hessian_updates import BfgsPairs
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..subproblem import LowRank, QuadraticModel
 from .hessian_damping import Damping

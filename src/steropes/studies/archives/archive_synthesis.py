@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.data.csv_tables import read_csv_content
+from steropes.data.csv_reading import read_csv_content
 from steropes.designs.evidence.evidence_synthesis import (
     COUNTS,
     DatabaseResult,

@@ -128,8 +128,8 @@ def run_and_report(
     from steropes.studies.database.omop import opened
     from steropes.studies.disclosure import applied_rules, site_rules
     from steropes.studies.grids.comparative_grid_run import run_grid
+    from steropes.studies.report.analyses_on_controls_page import write_controls_report
     from steropes.studies.report.comparative_grid_page import write_grid_report
-    from steropes.studies.report.controls_page import write_controls_report
     from steropes.studies.report.grid_terminal import print_grid
     from steropes.studies.report.missing_estimates import missing_of_comparisons, report_missing
     from steropes.studies.result_files.atomic_files import output_folder

@@ -1,4 +1,4 @@
-"""The command that tests the releases of a study at each look at accruing data."""
+"""The command for sequential tests of a study's released estimates at each look at its data."""
 
 from __future__ import annotations
 

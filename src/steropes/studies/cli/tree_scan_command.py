@@ -109,7 +109,7 @@ def _bytes(path: Path) -> bytes:
 
 def _csv(path: Path) -> pd.DataFrame:
     """Read a CSV file."""
-    from steropes.data.csv_tables import read_csv_content
+    from steropes.data.csv_reading import read_csv_content
 
     content = _bytes(path)
     try:

@@ -16,7 +16,7 @@ from steropes.designs.values.dates_and_ages import AgeRule
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
-from steropes.studies.cohorts.private_people_frame import People, rules_of_run
+from steropes.studies.cohorts.people_frame_with_hidden_rows import People, rules_of_run
 from steropes.studies.cohorts.two_cohort_entry_rules import (
     NEVER,
     InclusionRule,

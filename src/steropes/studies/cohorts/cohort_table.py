@@ -23,7 +23,7 @@ from steropes.data.array_conversion import refuse_lazy_query
 from steropes.data.html_representations import TextInHtml
 from steropes.designs.values.dates_and_ages import as_days
 from steropes.errors import DataError
-from steropes.studies.cohorts.private_people_frame import People
+from steropes.studies.cohorts.people_frame_with_hidden_rows import People
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.omop import Workspace
 

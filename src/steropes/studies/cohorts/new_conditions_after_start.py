@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError, listed
-from steropes.studies.cohorts.private_people_frame import People
+from steropes.studies.cohorts.people_frame_with_hidden_rows import People
 from steropes.studies.database.omop import OmopDatabase
 
 __all__ = ["incident_conditions"]

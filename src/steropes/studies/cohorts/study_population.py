@@ -18,7 +18,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_comparison import Comparison
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.cohorts.private_people_frame import People, rules_of_run
+from steropes.studies.cohorts.people_frame_with_hidden_rows import People, rules_of_run
 from steropes.studies.cohorts.time_at_risk import TimeAtRisk
 from steropes.studies.cohorts.two_cohort_entry_rules import NEVER, days
 

@@ -22,7 +22,7 @@ from steropes.designs.effects.outcome_summaries import informative_events
 from steropes.studies.comparative.supplementary_results import e_values
 from steropes.studies.database.data_quality_notes import published_notes
 from steropes.studies.diagnostics.diagnostic import Verdict
-from steropes.studies.diagnostics.one_question_diagnostics import judge
+from steropes.studies.diagnostics.released_values_of_verdicts import judge
 from steropes.studies.diagnostics.result_blinding import (
     redacted_results,
     redacted_study,

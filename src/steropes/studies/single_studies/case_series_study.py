@@ -17,7 +17,7 @@ from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, s
 from steropes.studies.formatting.released_numbers import decimals
 from steropes.studies.release.exposure_blinding import public_estimates
 from steropes.studies.release.one_series_release import ReleasedSeries
-from steropes.studies.sccs.results.series_fit import fit_series
+from steropes.studies.sccs.results.series_fit_and_diagnostics import fit_series
 from steropes.studies.sccs.results.series_preparation import prepare_series
 from steropes.studies.sccs.specification.case_series_settings import CaseSeriesSettings
 from steropes.studies.settings.frozen_protocol import open_protocol

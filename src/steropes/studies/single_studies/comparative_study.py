@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_representations import TextInHtml
 from steropes.designs.settings.validated_types import Whole
-from steropes.studies.cohorts.private_people_frame import People
+from steropes.studies.cohorts.people_frame_with_hidden_rows import People
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
 from steropes.studies.one_question.question_analyses import (

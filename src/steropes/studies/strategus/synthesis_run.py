@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from steropes.data.csv_tables import read_csv_content
+from steropes.data.csv_reading import read_csv_content
 from steropes.designs.evidence.evidence_synthesis import (
     NO_FINITE,
     NOTHING_TO_COMBINE,

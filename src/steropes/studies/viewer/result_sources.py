@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from steropes.data.csv_tables import read_csv_content
+from steropes.data.csv_reading import read_csv_content
 from steropes.errors import DataError
 from steropes.studies.disclosure.release_folder import EXACT_NOTE, RELEASE, released_rules
 from steropes.studies.result_files.sccs_results_schema import TABLES as SERIES

@@ -1,8 +1,9 @@
-"""Kernels for a chain of thresholds: T = diag(u) + the Laplacian of a path with weights W.
+"""Kernels for the tridiagonal Hessian T of the thresholds of cumulative (ordinal) models.
 
-``W[k]`` joins the entries k − 1 and k (``W[0]`` is not used). With outcomes as dense as the
-rows W is of order n² and u of order one, so the usual pivots W_k + W_{k+1} + u_k − W_k²/d lose
-everything; here the excess of each pivot over W is carried instead, which only adds.
+T is diag(u) plus the Laplacian of a path with weights W: ``W[k]`` joins the entries k − 1 and k
+(``W[0]`` is not used). With outcomes as dense as the rows W is of order n² and u of order one, so
+the usual pivots W_k + W_{k+1} + u_k − W_k²/d lose everything; here the excess of each pivot over W
+is carried instead, which only adds.
 """
 
 from __future__ import annotations

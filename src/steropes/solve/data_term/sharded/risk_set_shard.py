@@ -10,7 +10,7 @@ import numpy as np
 from ....backends.backend_interface import Array
 from ....design_matrix.design_interfaces import DesignLike, PieceLike
 from ....likelihoods.cox_risk_set_sums import MAX_UNSHIFTED_PREDICTOR
-from ....likelihoods.curvature_kinds import GroupedCurvature
+from ....likelihoods.hessian_structures import GroupedCurvature
 from ....likelihoods.shard_risk_sets import Hazards, ShardRiskSets, ShardWeights
 from ...hessian import hessian
 from ..working_set import WorkingColumns

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ....backends.thread_pool import ThreadPool
-from ....likelihoods.nuisance_parameter_state import Nuisance
+from ....likelihoods.nuisance_interface import Nuisance
 from ....likelihoods.shard_risk_sets import Hazards
 from ....priors import Prior
 from ..data_term_interfaces import Accuracy, CurvatureAt, Trial

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....design_matrix.design_interfaces import DesignLike
 from ....likelihoods.cumulative import Evaluation, LaneRows, ShardLevels
-from ....likelihoods.curvature_kinds import GroupedCurvature
+from ....likelihoods.hessian_structures import GroupedCurvature
 from ...hessian import hessian
 from ...work_sizes import SIZES
 from ..working_set import WorkingColumns

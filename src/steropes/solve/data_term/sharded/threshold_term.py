@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ....likelihoods.nuisance_hessian import Chain
+from ....likelihoods.nuisance_interface import Nuisance
 from ....likelihoods.nuisance_likelihood import NuisanceLikelihood, gone
-from ....likelihoods.nuisance_parameter_state import Nuisance
 from ....likelihoods.sharded_thresholds import LevelPoint, MovableThresholds, ShardedThresholds
 from ..data_term_interfaces import Accuracy, CurvatureAt, Trial
 from ..working_set import WorkingSet

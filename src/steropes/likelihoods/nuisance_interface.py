@@ -1,4 +1,4 @@
-"""Nuisance parameters α of one replicate, and its likelihood at α and η."""
+"""Interface of nuisance parameters α of one replicate, and of its likelihood at α and η."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .curvature_kinds import ProfiledCurvature
+from .hessian_structures import ProfiledCurvature
 
 __all__ = ["Nuisance", "NuisancePoint"]
 

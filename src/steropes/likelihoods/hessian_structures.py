@@ -1,4 +1,4 @@
-"""The kinds of second derivatives that a likelihood can have in the linear predictors.
+"""Structures that the Hessian of a likelihood in the linear predictors can have.
 
 A likelihood describes its Hessian H_η in the linear predictor of one replicate and never sees X.
 The solver computes X' H_η X for some columns (`steropes.solve.hessian`), with one file for each

@@ -1,4 +1,4 @@
-"""Diagnostics of a study of one question, with values that agree with pass or fail once rounded."""
+"""Verdicts on a study of one question, shown with released values that agree with them."""
 
 from __future__ import annotations
 

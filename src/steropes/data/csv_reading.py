@@ -1,4 +1,4 @@
-"""Reading and writing of CSV files in which a name or a label may be "NA", "null" or "None".
+"""Reading of CSV files in which a name or a label may be "NA", "null" or "None".
 
 R writes missing values as NA, and in quotes only the text "NA"; our files leave them empty. Only
 these are missing here, because cohorts and databases may have any other name.

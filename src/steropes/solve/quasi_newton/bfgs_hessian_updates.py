@@ -1,4 +1,4 @@
-"""BFGS updates of the shared Hessian from the steps of each replicate."""
+"""Updates of a shared Hessian by BFGS pairs of the steps of each replicate."""
 
 from __future__ import annotations
 
