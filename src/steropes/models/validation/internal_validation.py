@@ -286,7 +286,8 @@ def without_prior(model: Estimator) -> Any:
     """Return an estimator of the same kind without prior, for recalibration."""
     known = model.get_params(deep=False)
     kept = {name: known[name] for name in model._family.outcome_settings if name in known}
-    return type(model)(n_jobs=model.n_jobs, **kept)
+    estimator: type[Any] = type(model)  # each class declares its own parameters
+    return estimator(n_jobs=model.n_jobs, **kept)
 
 
 def _solver_coefficients(problem: Problem, coef: np.ndarray) -> np.ndarray:
