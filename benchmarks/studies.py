@@ -31,6 +31,7 @@ from typing import Any
 from joblib.externals.loky import get_reusable_executor
 
 from steropes.designs import Match, OutcomeModel, PropensityRules, Stratify
+from steropes.designs.case_series import Spline
 from steropes.studies import GridSpec, run_grid
 from steropes.studies.cohorts import CohortSources, ConceptSet
 from steropes.studies.comparative import Question, StudyAnalysis
@@ -80,7 +81,7 @@ def series_specification() -> CaseSeriesGrid:
     """Six drugs by two outcomes, with splines of age and season, by two analyses."""
     drugs = sorted({drug for pair in PAIRS for drug in pair[:2]})
     questions = tuple(SeriesQuestion(d, o) for d in drugs for o in (HARMED, SEASONAL))
-    splines = {"age": True, "season": True}
+    splines = {"age": Spline(), "season": Spline()}
     return CaseSeriesGrid(
         questions,
         (
