@@ -25,6 +25,26 @@ generate <- function(connection, definitions) {
   ours(connection, "SELECT cohort_definition_id, subject_id, CAST(cohort_start_date AS INT) AS first, CAST(cohort_end_date AS INT) AS last FROM cohort_r;")
 }
 
+# Covariates of targets, of cases at their target and around their outcome.
+aggregates <- function(details, drawn, out, folder) {
+  of <- drawn$aggregate
+  settings <- createCharacterizationSettings(aggregateCovariateSettings = createAggregateCovariateSettings(
+    targetIds = unlist(drawn$targets), outcomeIds = unlist(drawn$outcomes), minPriorObservation = of$prior, outcomeWashoutDays = of$washout,
+    riskWindowStart = of$start, startAnchor = "cohort start", riskWindowEnd = of$end, endAnchor = of$anchor,
+    covariateSettings = createCovariateSettings(useDemographicsGender = TRUE, useDemographicsAge = TRUE, useDemographicsAgeGroup = TRUE,
+      useDemographicsIndexYear = TRUE, useDemographicsTimeInCohort = TRUE, useDemographicsPriorObservationTime = TRUE,
+      useDemographicsPostObservationTime = TRUE, useConditionOccurrenceLongTerm = TRUE, useDrugEraShortTerm = TRUE, useDrugEraOverlapping = TRUE,
+      useProcedureOccurrenceLongTerm = TRUE, useMeasurementLongTerm = TRUE, useCharlsonIndex = TRUE, endDays = 0, longTermStartDays = -365, shortTermStartDays = -30),
+    caseCovariateSettings = createDuringCovariateSettings(useConditionOccurrenceDuring = TRUE, useDrugEraDuring = TRUE, useProcedureOccurrenceDuring = TRUE, useMeasurementDuring = TRUE),
+    casePreTargetDuration = of$before, casePostOutcomeDuration = of$after))
+  saveCharacterizationSettings(settings, file.path(folder, "characterization.json"))
+  runCharacterizationAnalyses(connectionDetails = details, targetDatabaseSchema = "main", targetTable = "cohort", outcomeDatabaseSchema = "main",
+    outcomeTable = "cohort", cdmDatabaseSchema = "main", characterizationSettings = settings, outputDirectory = file.path(folder, "characterization"),
+    databaseId = "simulated", minCharacterizationMean = 0, incremental = FALSE)
+  for (name in c("c_covariates", "c_covariates_continuous", "c_cohort_counts"))
+    file.copy(file.path(folder, "characterization", paste0(name, ".csv")), out)
+}
+
 incidence <- function(connection, design) { # as executeAnalysis, which refuses JSON with its own cohortDefs
   options <- buildOptions(cohortTable = "main.cohort", cdmDatabaseSchema = "main", sourceName = "simulated", refId = 1)
   options$useTempTables <- TRUE
@@ -54,6 +74,7 @@ run_study <- function(folder) {
       dechallengeStopInterval = drawn$stop, dechallengeEvaluationWindow = drawn$evaluation))
   for (name in c("time_to_event", "dechallenge_rechallenge"))
     file.rename(file.path(out, paste0(name, ".csv")), file.path(out, paste0("c_", name, ".csv")))
+  aggregates(details, drawn, out, folder)
   DatabaseConnector::executeSql(connection, "CREATE TABLE cohort_first AS SELECT cohort_definition_id, subject_id, MIN(cohort_start_date) AS cohort_start_date, MIN(cohort_end_date) AS cohort_end_date FROM cohort GROUP BY 1, 2;", progressBar = FALSE)
   data <- getDbCovariateData(connection = connection, cdmDatabaseSchema = "main", cohortTable = "cohort_first", cohortIds = targets[1],
     covariateSettings = createDefaultCovariateSettings(), aggregated = FALSE)

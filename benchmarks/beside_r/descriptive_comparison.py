@@ -62,10 +62,15 @@ def draw_descriptive(seed: int, analyses: int = 4) -> dict[str, Any]:
         "outcomes": outcomes,
         "definitions": definitions,
         "incidence": json.dumps(incidence),
+        "aggregate": {
+            "prior": one(0, 365), "washout": one(0, 365), "start": one(0, 1), "end": one(90, 365),
+            "anchor": one("cohort start", "cohort end"), "before": one(30, 365),
+            "after": one(30, 365),
+        },
         "stop": one(30, 60),
         "evaluation": one(30, 90),
         "analyses": [{"id": 0, "window": "studyWindow" in incidence}],
-    }
+    }  # fmt: skip
 
 
 def _draw_definition(one: Any, concept: int) -> dict[str, Any]:
@@ -102,11 +107,14 @@ def descriptive_specification(folder: Path, shared: dict[str, Any]) -> dict[str,
         "dechallengeStopInterval": settings["stop"],
         "dechallengeEvaluationWindow": settings["evaluation"],
     }
+    written = json.loads((folder / "characterization.json").read_text(encoding="utf-8"))
     characterization = {
         "analysis": {
             "timeToEventSettings": [cases],
             "dechallengeRechallengeSettings": [dechallenge],
-        }
+            "aggregateCovariateSettings": written["aggregateCovariateSettings"],
+        },
+        "minCharacterizationMean": 0,
     }
     incidence = {"irDesign": json.loads(settings["incidence"])}
     modules = {"CohortIncidenceModule": incidence, "CharacterizationModule": characterization}
@@ -127,6 +135,16 @@ TABLES = {
     "c_time_to_event": Table(
         [*IDS, "outcome_type", "target_outcome_type", "time_scale", "time_to_event"]
     ),
+    "c_cohort_counts": Table(
+        ["target_cohort_id", "outcome_cohort_id", "cohort_type", "min_prior_observation",
+         "outcome_washout_days", "risk_window_start", "risk_window_end"], 1e-6
+    ),
+    "c_covariates": Table(
+        ["target_cohort_id", "outcome_cohort_id", "cohort_type", "covariate_id"], 1e-6
+    ),
+    "c_covariates_continuous": Table(
+        ["target_cohort_id", "outcome_cohort_id", "cohort_type", "covariate_id"], 1e-6
+    ),
     "c_dechallenge_rechallenge": Table(
         [*IDS, "dechallenge_stop_interval", "dechallenge_evaluation_window"], 1e-6
     ),
@@ -136,6 +154,14 @@ REASONS = (
            lambda a, row: a["window"]),
     Reason(r"c_dechallenge_rechallenge\.rows", CONVENTION, "pairs of cohorts without cases",
            lambda a, row: row["_merge"] == "left_only" and row["num_cases"] == 0),
+    Reason(r"c_(covariates\w*|cohort_counts)\.rows", CONVENTION,
+           "Characterization describes outcomes as targets too",
+           lambda a, row: row["_merge"] == "right_only" and row["outcome_cohort_id"] == 0
+           and row["target_cohort_id"] not in (TARGET, COMPARATOR)),
+    Reason(r"c_cohort_counts\.rows", CONVENTION,
+           "counts of all entries in R; of people with the outcome before and of no cases here",
+           lambda a, row: row["cohort_type"] in ("Tall", "Exclude")
+           or (row["_merge"] == "left_only" and row["row_count"] == 0)),
     Reason(r"c_time_to_event\.", R_ERROR,
            "bins of 30 and 365 days before the start depend on the database's division",
            lambda a, row: row["time_to_event"] <= 0 and row["time_scale"] != "per 1-day"),

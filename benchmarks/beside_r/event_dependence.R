@@ -1,7 +1,7 @@
 # How far weights for event-dependent observation move estimates where no end depends on an event:
 # Rscript event_dependence.R SIMULATIONS CASES SEED FILE
 # Simulates case series with a rate ratio of 1.2 during eras and constant rates otherwise, fits each with and without the weights, and
-# writes both log ratios; eras of 14 days anywhere ("short"), and eras that last on average three years and so often until the end ("long").
+# writes both log ratios; eras that last on average three years and so often until the end ("long"), and eras of 14 days anywhere ("short").
 suppressMessages({library(SelfControlledCaseSeries)})
 invisible(ParallelLogger::clearLoggers())
 # Clusters of R processes, each of which loads its packages, take longer than small studies themselves.
@@ -19,7 +19,7 @@ estimate <- function(people, data, weights) {
   c(fit$estimates$logRr[1], if (weights) attr(intervals, "metaData")$censorModel$model else NA)
 }
 cat("eras,simulation,without,with,model\n", file = out)
-for (kind in c("short", "long")) {
+for (kind in c("long", "short")) {
   settings <- createSccsSimulationSettings(eraIds = 1, patientUsages = 0.8, usageRate = if (kind == "short") 0.005 else 0.001, usageRateSlope = 0,
     meanPrescriptionDurations = if (kind == "short") 14 else 1095, sdPrescriptionDurations = if (kind == "short") 7 else 365,
     simulationRiskWindows = list(createSimulationRiskWindow(relativeRisks = 1.2)), includeAgeEffect = FALSE, includeSeasonality = FALSE,

@@ -28,7 +28,10 @@ Analysis = dict[str, Any]
 # The classes of a difference. A study has the worst class of its cells, in this order.
 CONVENTION, TOLERANCE, R_ERROR, DIFFERENT = "convention", "tolerance", "R's error", "DIFFERENT"
 CLASSES = ("agrees", CONVENTION, TOLERANCE, R_ERROR, DIFFERENT, "R failed", "failed here")
-TEXTS = ("description", "covariate_name", "era_name", "interval", "definition", "database_id")
+TEXTS = (
+    "description", "covariate_name", "era_name", "interval", "definition", "database_id",
+    "setting_id",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
