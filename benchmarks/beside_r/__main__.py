@@ -93,6 +93,8 @@ Results = Annotated[
     Path | None, typer.Option(help="File to append comparisons to; its studies are not repeated.")
 ]
 
+Odd = Annotated[bool, typer.Option("--odd", help="Irregular rows of one kind in each database.")]
+
 
 @app.command("cohort-method")
 def cohort_method(
@@ -102,12 +104,19 @@ def cohort_method(
     analyses: Analyses = 4,
     folder: Folder = None,
     results: Results = None,
+    odd: Odd = False,
 ) -> None:
     """Run drawn cohort studies with CohortMethod and compare the result tables cell by cell."""
     _show_versions("CohortMethod", "FeatureExtraction", "Cyclops")
     _studies(
         compare_studies(
-            COHORT_METHOD, range(seed_start, seed_start + count), people, analyses, folder, results
+            COHORT_METHOD,
+            range(seed_start, seed_start + count),
+            people,
+            analyses,
+            folder,
+            results,
+            odd=odd,
         ),
         results,
     )
@@ -121,12 +130,19 @@ def case_series(
     analyses: Analyses = 4,
     folder: Folder = None,
     results: Results = None,
+    odd: Odd = False,
 ) -> None:
     """Run drawn case series with SelfControlledCaseSeries and compare the tables cell by cell."""
     _show_versions("SelfControlledCaseSeries", "Cyclops")
     _studies(
         compare_studies(
-            CASE_SERIES, range(seed_start, seed_start + count), people, analyses, folder, results
+            CASE_SERIES,
+            range(seed_start, seed_start + count),
+            people,
+            analyses,
+            folder,
+            results,
+            odd=odd,
         ),
         results,
     )

@@ -14,7 +14,12 @@ from typing import Any
 from steropes.studies.strategus.specification_run import run_specification
 from steropes.studies.strategus_plans.specification_plan import read_specification_plan
 
-from .drawn_study import shared_resources, strategus_specification, write_databases
+from .drawn_study import (
+    ODDITIES,
+    shared_resources,
+    strategus_specification,
+    write_databases,
+)
 from .r_programs import run_r
 from .table_comparison import Reason, StudyComparison, Table, compare_tables
 
@@ -66,6 +71,7 @@ def compare_studies(
     folder: Path | None = None,
     results: Path | None = None,
     batch: int = 10,
+    odd: bool = False,
 ) -> Iterator[StudyComparison]:
     """Run the studies of some seeds in both programs and compare their tables.
 
@@ -84,6 +90,9 @@ def compare_studies(
         A file to which each comparison is appended; seeds that it has are not run again.
     batch : int
         Studies of one process of R, which loads its packages once.
+    odd : bool
+        Whether each database has irregular rows of one kind, of which successive seeds have
+        successive ones.
 
     Yields
     ------
@@ -95,7 +104,7 @@ def compare_studies(
     for start in range(0, len(left), batch):
         with tempfile.TemporaryDirectory() as made:
             root = Path(made) if folder is None else folder
-            for found in _batch(kind, left[start : start + batch], people, analyses, root):
+            for found in _batch(kind, left[start : start + batch], people, analyses, root, odd):
                 if results is not None:
                     with results.open("a", encoding="utf-8") as file:
                         file.write(found.as_json() + "\n")
@@ -111,21 +120,26 @@ def read_results(path: Path) -> list[StudyComparison]:
 
 
 def _batch(
-    kind: StudyKind, seeds: Sequence[int], people: int, analyses: int, root: Path
+    kind: StudyKind, seeds: Sequence[int], people: int, analyses: int, root: Path, odd: bool
 ) -> Iterator[StudyComparison]:
     """Write the databases, run R once for all of them, and compare one by one."""
     folders = [root / str(seed) for seed in seeds]
     waiting = [folder for folder in folders if not (folder / "r.json").exists()]
     for folder in waiting:
         seed = int(folder.name)
-        write_databases(folder, people, seed)
         settings = kind.draw(seed, analyses)
+        if odd:
+            settings["oddity"] = [*ODDITIES][seed % len(ODDITIES)]
+        write_databases(folder, people, seed, [ODDITIES[settings["oddity"]]] if odd else ())
         (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
     if waiting:
         run_r(kind.script, *waiting)
     for seed, folder in zip(seeds, folders, strict=True):
         found = StudyComparison(seed)
-        _compare(kind, folder, found)
+        try:
+            _compare(kind, folder, found)
+        except Exception as error:  # a raw error is a finding, and the other studies go on
+            found.failed = f"failed here: {type(error).__name__}: {error}"
         yield found
 
 

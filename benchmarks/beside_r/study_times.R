@@ -41,7 +41,7 @@ case_series <- function() {
     getDbSccsDataArgs = createGetDbSccsDataArgs(exposureIds = ids[1])))
   people <- createStudyPopulation(data, ids[3], createStudyPopulationArgs = createCreateStudyPopulationArgs())
   windows <- list(
-    createEraCovariateSettings(label = "Main", includeEraIds = ids[1], start = 0, end = 0, endAnchor = "era end", exposureOfInterest = TRUE, profileLikelihood = TRUE),
+    createEraCovariateSettings(label = "Main", includeEraIds = ids[1], start = 0, end = 0, endAnchor = "era end", profileLikelihood = TRUE),
     createEraCovariateSettings(label = "Pre", includeEraIds = ids[1], start = -30, end = -1, endAnchor = "era start", preExposure = TRUE))
   for (splines in c(FALSE, TRUE)) {
     given <- if (!splines) list() else list(ageCovariateSettings = createAgeCovariateSettings(), seasonalityCovariateSettings = createSeasonalityCovariateSettings(),

@@ -118,8 +118,13 @@ def _case_series(folder: Path) -> Steps:
         cohorts = circe_cohorts(db, cohort_definitions())
         for name, more in (("windows", {}), ("windows and three splines", splines)):
             settings = case_series_settings(
-                HARMED, TARGET, outcomes_from="cohort", exposures_from="cohort", prior=None, **more
+                HARMED,
+                TARGET,
+                outcomes_from="cohort",
+                exposures_from="cohort",
+                prior="none",
+                **more,
             )
-            study = _clocked(steps, name, lambda s=settings: case_series(db, s, cohorts))
+            study = _clocked(steps, name, lambda s=settings: case_series(db, s, cohorts=cohorts))
             steps[-1] = (*steps[-1][:2], study.estimates["rr"].iloc[0])
     return steps
