@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from benchmarks.omop import HARMED, SEASONAL
 from tests.parity.case_series import ENDLESS, LIMIT, NO_EVENT, SPLINES, compare_with_r
 
@@ -173,8 +174,20 @@ def _no_events(analysis: Analysis, row: Row) -> bool:
     return ratio is None or not 0 < ratio < float("inf")
 
 
+def mark_series_without_cases(folder: Path, analyses: dict[int, Analysis]) -> None:
+    """Mark analyses of which nobody is left, which have a note here and lines of zeros in R."""
+    for path in (folder / "here").rglob("note.csv"):
+        for row in pd.read_csv(path).to_dict("records"):
+            if str(row.get("note")).startswith("no case of"):
+                analyses[int(row["analysis_id"])]["nobody"] = True
+
+
 # The pages on R list these; the first reason that concerns a cell is counted.
 REASONS = (
+    Reason(r"sccs_\w+\.", CONVENTION, "series without cases have a note here, and zeros in R",
+           lambda a, row: a.get("nobody", False)),
+    Reason(r"sccs_covariate\.rows", CONVENTION, "R lists covariates that nobody has",
+           lambda a, row: row["_merge"] == "right_only"),
     Reason(r"sccs_(covariate|spline|censor|likelihood)\w*\.", CONVENTION,
            "the model of event-dependent observation", _censored),
     Reason(r"sccs_(attrition|result|diagnostics_summary)\.(\w*rr|llr|se_log_rr|ci_95_[lu]b|"
@@ -300,6 +313,7 @@ CASE_SERIES = StudyKind(
     TABLES,
     REASONS,
     compare_by_r_rules,
+    mark=mark_series_without_cases,
     stored=(
         "sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set", "sccs_attrition",
         "sccs_result", "sccs_covariate_result", "sccs_diagnostics_summary",

@@ -40,9 +40,21 @@ def _trimmed(analysis: Analysis, row: Row) -> bool:
     return "trim" in analysis
 
 
+def _without_scores(analysis: Analysis, row: Row) -> bool:
+    """Whether nothing is adjusted by scores, though the analysis may have them."""
+    parts = ("match", "stratify", "trim")
+    return not (any(p in analysis for p in parts) or analysis["outcome"].get("inversePtWeighting"))
+
+
 def _empty_arm(analysis: Analysis, row: Row) -> bool:
     """Whether an arm has no outcomes, so that the estimate is infinite."""
     return 0 in (row.get("target_outcomes"), row.get("comparator_outcomes"))
+
+
+def _limits_differ(row: Row) -> bool:
+    """Whether a limit of the ratio is another one in R."""
+    limits = [(row[name], row[f"{name}_r"]) for name in ("ci_95_lb", "ci_95_ub")]
+    return any(abs(here - there) > 1e-3 * max(1.0, abs(there)) for here, there in limits)
 
 
 # The pages on R list these; the first reason that concerns a cell is counted.
@@ -71,6 +83,11 @@ REASONS = (
            lambda a, row: "useCovariates" in a["outcome"]),
     Reason(r"cm_(interaction_)?result\.ci_95_[lu]b", TOLERANCE,
            "R ends its search for a limit early"),
+    Reason(r"cm_(interaction_)?result\.(se_log_rr|p|one_sided_p)", TOLERANCE,
+           "R ends its search for a limit early, from which the error and p-values follow",
+           lambda a, row: _limits_differ(row)),
+    Reason(r"cm_result\.llr", TOLERANCE, "R's fit of the null ends before its maximum",
+           lambda a, row: 0 < row["llr_r"] - row["llr"] < 0.02),
     Reason(r"cm_\w*covariate_balance\.balanced_", TOLERANCE, "differences next to the limit"),
     Reason(r"cm_covariate_balance\.\w+_(after|diff)", R_ERROR,
            "balance of outcomes is not weighted without truncation", _weighted),
@@ -85,6 +102,9 @@ REASONS = (
     Reason(r"cm_diagnostics_summary\.(max_sdm|balance_diagnostic|unblind)", CONVENTION,
            "no balance of outcomes without estimates here",
            lambda a, row: row["max_sdm"] != row["max_sdm"]),
+    Reason(r"cm_(shared_covariate_balance\.rows|diagnostics_summary\.(shared_max_sdm|"
+           r"\w*balance_diagnostic|generalizability\w*|unblind\w*))", CONVENTION,
+           "no balance of analyses without adjustment by scores here", _without_scores),
     Reason(r"cm_covariate\.rows", CONVENTION, "no covariates of crude analyses here",
            lambda a, row: "propensity" not in a),
     Reason(r"cm_(attrition|result|\w*covariate_balance|diagnostics_summary|follow_up_dist)\.",

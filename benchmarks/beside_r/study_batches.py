@@ -51,6 +51,8 @@ class StudyKind:
     specify : callable, optional
         Returns the specification of a folder, given its shared resources. Default: the settings
         that R's script writes, for the one module.
+    mark : callable, optional
+        Adds to the analyses, by id, what the results of a folder tell and reasons ask.
     """
 
     module: str
@@ -60,6 +62,7 @@ class StudyKind:
     reasons: Sequence[Reason]
     further: Callable[[Path, StudyComparison], None] | None = None
     specify: Callable[[Path, dict[str, Any]], dict[str, Any]] | None = None
+    mark: Callable[[Path, dict[int, dict[str, Any]]], None] | None = None
     stored: Sequence[str] = ()
 
 
@@ -172,6 +175,8 @@ def _compare(kind: StudyKind, folder: Path, out: StudyComparison) -> None:
         out.failed = f"failed here: {done.failed}"
         return
     by_id = {analysis["id"]: analysis for analysis in settings["analyses"]}
+    if kind.mark is not None:
+        kind.mark(folder, by_id)
     compare_tables(out, kind.tables, kind.reasons, by_id, folder / "here", folder / "r")
     if kind.further is not None:
         kind.further(folder, out)

@@ -229,9 +229,9 @@ def _compare(
 def _nobody(population: Population, rows: _Rows) -> None:
     """Compare a question without cases, where R counts zeros and gives no estimate."""
     zero = [0] * 4
-    lines = rows.theirs("sccs_attrition")
-    for _, line in lines.iterrows():
-        _count(rows, line, population.attrition.iloc[0, 1:].tolist() if line.name == 0 else zero)
+    ours = population.attrition.iloc[:, 1:].to_numpy().tolist()
+    for k, (_, line) in enumerate(rows.theirs("sccs_attrition").iterrows()):
+        _count(rows, line, ours[k] if k < len(ours) else zero)
     for _, line in rows.theirs("sccs_result").iterrows():
         rows.add("sccs_result", "rr", math.nan, line["rr"])
     for _, line in rows.theirs("sccs_diagnostics_summary").iterrows():
