@@ -1,4 +1,4 @@
-"""Divide time into intervals, and find the first and last in which each person is at risk."""
+"""Division of time into intervals, with the first and last in which each person is at risk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Baseline hazard steps with their variances and ∫ x̄ dΛ, for intervals of survival curves.
+"""Baseline hazards with their variances and what else errors of survival curves require.
 
 With Λ̂(t) = Σ_{u ≤ t} ĥ(u) at the columns' centres, Λ̂(t; β̂) − Λ(t) is about
 M(t) − (∫_0^t x̄ dΛ)'(β̂ − β), where M has independent increments of variance v(u) and is

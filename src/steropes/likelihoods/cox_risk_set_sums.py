@@ -1,4 +1,4 @@
-"""Shares of Cox's partial likelihood: risk-set sums and hazards of the events.
+"""Sums over the risk set of each event in Cox's partial likelihood, and hazards of the events.
 
 See `cox_likelihood` for the formulas.
 """

@@ -1,4 +1,4 @@
-"""Likelihoods of several outcomes that order their rows differently.
+"""Likelihoods of several outcomes, one per replicate, each with an order of rows of its own.
 
 A row of X has one linear predictor for each outcome, so replicates with different outcomes are
 columns of one array in the order of X. Each column is permuted to the order of its own likelihood

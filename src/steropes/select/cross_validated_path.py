@@ -1,4 +1,4 @@
-"""The folds' fits along a path of variances."""
+"""Fits of all folds along a path of prior variances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves through scores: the next step of a walk, and the gain of a finer search.
+"""Curves through cross-validation scores: the next variance, and the gain of a finer search.
 
 Scores are a function of log variance that is nearly parabolic around its maximum. At some variances
 the slope of that function is known, too.

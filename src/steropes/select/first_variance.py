@@ -1,4 +1,4 @@
-"""The variance at which a path begins."""
+"""The prior variance at which the first penalised coefficient leaves zero, where a path begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first variance of a path, from a problem and a batch of its full data."""
+"""The first prior variance of a path, computed for a problem from a fit of its full data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choose the best of several priors by cross-validation or an information criterion."""
+"""The choice among several priors by cross-validation or an information criterion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Risk sets of cases in a cohort, and samples of them."""
+"""Controls sampled from the risk sets of the cases of a cohort."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampling of unexposed cases for the fit of splines, and its cost in precision.
+"""The precision lost by fitting splines with only a sample of the unexposed cases.
 
 Cases without any exposure contribute to its estimate only through the splines, for which a sample
 of ``spline_cases`` suffices. The information of the full data is that of the cases in the model,

@@ -1,4 +1,4 @@
-"""The variance of matching with replacement (Abadie and Imbens 2006)."""
+"""Average effects by matching with replacement, with Abadie and Imbens' (2006) errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcome models fitted by the library's estimators: with covariates, robust or not Cox.
+"""Outcome models with covariates, with robust errors or of other kinds than Cox's, and their fits.
 
 The effect within a level of a characteristic a is a coefficient of the same model with different
 columns: the treatment of people without a and of people with a replace the treatment and its

@@ -1,4 +1,4 @@
-"""Evidence synthesis of one question by each method, with notes.
+"""Combination of the results of several databases on one question, by each method.
 
 If a single database takes part, nothing is combined: the result is its own estimate and limits,
 whatever the kind of its interval. (The Bayesian method has priors and always computes its result.)

@@ -1,4 +1,4 @@
-"""The propensity score: who was likely to get the target drug, by a cross-validated lasso."""
+"""A fitted propensity model: its scores, their AUC, and the preference score."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results on the log scale, such as log ratios, with a method that plots the ratio."""
+"""Base class of results with a log ratio and its limits, with a method that plots the ratio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""log(F(a) − F(b)) and its derivatives for five links, without cancellation in the tails.
+"""Log-probabilities of outcomes between two thresholds, with derivatives, for five links.
 
 For a row between the thresholds b < a (both minus η), let D = F(a) − F(b) and ℓ = log D. Every
 function returns the seven values

@@ -1,4 +1,4 @@
-"""Tables of formulas with the data types of R: 64-bit numbers, conditions as 0 and 1."""
+"""Tables for formulas with R's data types: 64-bit numbers, and conditions as 0 and 1."""
 
 from __future__ import annotations
 

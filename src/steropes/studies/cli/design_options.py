@@ -1,4 +1,4 @@
-"""Commands that apply one design to a database: their options and their runs."""
+"""Construction of commands that apply one design to a database: their options and their runs."""
 
 from __future__ import annotations
 

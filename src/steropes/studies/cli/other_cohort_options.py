@@ -1,4 +1,4 @@
-"""Options for cohorts that are not drug eras or condition records."""
+"""Options for cohorts from cohort tables and ATLAS definitions, and for lists of concepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of recorded events: the table of each with its columns."""
+"""Kinds of recorded events, such as drug exposures: the OMOP table and columns of each."""
 
 from __future__ import annotations
 

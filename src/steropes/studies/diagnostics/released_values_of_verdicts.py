@@ -1,4 +1,4 @@
-"""Verdicts on a study of one question, shown with released values that agree with them."""
+"""Verdicts on the diagnostics of a one-question study, with released values that agree with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blinding of exposures that fail a diagnostic, unless their estimates are requested.
+"""Blinding of the results of exposures in a case series that fail a diagnostic.
 
 The rule is that of grids and of R's package (``Diagnostics.unblind``): reports of a case series
 show neither the effect nor the outcomes during the time at risk, from which it follows. The tables

@@ -1,4 +1,4 @@
-"""Counts of case series for release: small ones suppressed over all analyses of an outcome."""
+"""Released counts of the covariates of case series, with the precision of their effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Covariates of targets and of cases that the settings ask for."""
+"""Translation of Characterization's settings for covariates of target cohorts and of cases."""
 
 from __future__ import annotations
 

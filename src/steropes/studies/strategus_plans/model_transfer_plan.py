@@ -1,4 +1,4 @@
-"""Where ModelTransferModule gets models from. Nothing is downloaded; copies of them are read."""
+"""The plan of ModelTransferModule: where copies of its models are read; nothing is downloaded."""
 
 from __future__ import annotations
 

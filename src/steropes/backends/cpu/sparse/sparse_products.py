@@ -1,4 +1,4 @@
-"""Products with a sparse matrix, several replicates at a time, and the weighted Gram matrix.
+"""Kernels of products with sparse rows or columns, in blocks of replicates, and of Gram matrices.
 
 A matrix comes as ``starts, ends, indices, data``: line `a` (a row of CSR or a column of CSC) has
 its nonzeros at ``indices[starts[a]:ends[a]]``; ``data`` is empty when they all are one. Replicates

@@ -1,4 +1,4 @@
-"""The part of a case series that reads the database: cases, eras, intervals and splines."""
+"""Preparation of a case series from the database: cases, eras, intervals and splines."""
 
 from __future__ import annotations
 
