@@ -19,7 +19,7 @@ from steropes.studies.cohorts import (
 )
 from steropes.studies.covariates import extract_features
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.sccs.results.series_preparation import prepare_series
+from steropes.studies.sccs.cases.series_preparation import prepare_series
 
 from .drawn_study import COMPARATOR, OUTCOMES, TARGET, cohort_definitions, write_databases
 from .r_programs import run_r

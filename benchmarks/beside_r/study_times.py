@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.omop import HARMED
 
 from steropes.designs.case_series.calendar_time_splines import Spline
-from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.propensity_score_fit import PropensityRules
 from steropes.designs.propensity.score_matching import Match
 from steropes.studies import OmopDatabase, case_series, case_series_settings
 from steropes.studies.cohorts import TimeAtRisk, circe_cohorts

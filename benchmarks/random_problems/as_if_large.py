@@ -116,7 +116,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "likelihoods.pooled_logistic_likelihood": {"CHUNK_SIZES.people": 11},
         "likelihoods.nuisance_hessian": {"CHUNK_SIZES.right_hand_sides": 3},
     }),
-    (0.5, {"fit.outcome_batches": {"OUTCOMES.min_near_columns": 1}}),
+    (0.5, {"fit.fits_of_many_outcomes": {"OUTCOMES.min_near_columns": 1}}),
     (0.5, {"design_matrix.private_array_copies": {
         "STORAGE.min_packed_entries": 1, "STORAGE.max_band_share": 10.0,
         "STORAGE.packed_at_once": 7,

@@ -68,8 +68,8 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .models.estimators.penalized_model import PenalizedModel
     from .models.inference.nested_model_tests import compare_nested_fits
     from .models.repeated_fits.coefficient_paths import coefficient_path
-    from .models.validation.discrimination import time_dependent_auc
     from .models.validation.internal_external_validation import validate_by_group
+    from .models.validation.survival_discrimination_measures import time_dependent_auc
     from .priors import (
         BrokenAdaptiveRidge,
         ElasticNet,
@@ -147,7 +147,7 @@ _HOMES = {
     "models.checks.assumption_checks": ["AssumptionCheck"],
     "models.estimators.penalized_model": ["PenalizedModel"],
     "models.repeated_fits.coefficient_paths": ["coefficient_path"],
-    "models.validation.discrimination": ["time_dependent_auc"],
+    "models.validation.survival_discrimination_measures": ["time_dependent_auc"],
     "models.validation.internal_external_validation": ["validate_by_group"],
     "models.inference.nested_model_tests": ["compare_nested_fits"],
     "models.curves.standardized_survival": ["StandardizedIncidence", "StandardizedSurvival"],

@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 from steropes import DataError, LinearRegression, LogisticRegression
 from steropes.designs import Matching, balance_table
-from steropes.designs.comparative.abadie_imbens import matching_estimate
 from steropes.designs.comparative.full_matching import full_matching
+from steropes.designs.comparative.matching_with_replacement_estimate import matching_estimate
 from steropes.designs.comparative.nearest_matching import Neighbours, closest_pairs
 
 

@@ -18,8 +18,8 @@ from steropes.designs.controls import (
     fit_profile_error,
     fit_systematic_error,
 )
-from steropes.designs.controls.error_comparison import errors_of_draws
-from steropes.designs.controls.error_posterior import expected_absolute
+from steropes.designs.controls.systematic_error_comparison import errors_of_draws
+from steropes.designs.controls.systematic_error_posterior import expected_absolute
 from steropes.designs.evidence import Profile, combine_normal, combine_profiles
 
 # The 45 negative controls of the data "sccs" of R's EmpiricalCalibration 3.1.4.

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import (
     ById,
     Count,

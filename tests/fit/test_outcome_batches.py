@@ -9,9 +9,9 @@ from scipy import sparse
 
 from steropes import CoxRegression, Laplace, LogisticRegression, PoissonRegression, Surv, fit_many
 from steropes.design_matrix import as_design
-from steropes.fit import outcome_batches
-from steropes.fit.outcome_batches import MeanCurvature, systematic_sample
-from steropes.likelihoods.multi_outcome_likelihood import MultiOutcomeLikelihood
+from steropes.fit import fits_of_many_outcomes as outcome_batches
+from steropes.fit.fits_of_many_outcomes import MeanCurvature, systematic_sample
+from steropes.likelihoods.outcomes_as_replicates_likelihood import MultiOutcomeLikelihood
 from steropes.models.fitting.row_arguments import FitInputs
 from steropes.solve.data_term import WorkingColumns
 from steropes.solve.optimality.optimality_certificate import certificate

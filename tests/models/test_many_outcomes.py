@@ -21,7 +21,7 @@ from steropes import (
     fit_many,
 )
 from steropes.design_matrix import as_design
-from steropes.fit import outcome_batches
+from steropes.fit import fits_of_many_outcomes as outcome_batches
 from steropes.models.fitting.row_arguments import FitInputs
 from tuning import tune
 

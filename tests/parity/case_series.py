@@ -37,8 +37,8 @@ from steropes.studies.sccs.cases.era_covariates import CONTROL, era_columns
 from steropes.studies.sccs.cases.era_sources import EraSources
 from steropes.studies.sccs.cases.eras import Eras
 from steropes.studies.sccs.cases.risk_windows import stream_spans
+from steropes.studies.sccs.cases.series_preparation import exposures_of_interest
 from steropes.studies.sccs.results.sccs_diagnostics import diagnose
-from steropes.studies.sccs.results.series_preparation import exposures_of_interest
 from steropes.studies.sccs.specification.case_series_grid_settings import (
     CaseSeriesGrid,
     SeriesQuestion,

@@ -17,7 +17,7 @@ from steropes import (
     ShardedDesign,
 )
 from steropes.fit import replicate_fits
-from steropes.select import cross_validated_path
+from steropes.select import fold_fits_along_path as cross_validated_path
 from steropes.select.folds import TrainingRows, WithAllRows
 from steropes.select.variance_path_constants import DEFAULT
 from tuning import tune, tune_path

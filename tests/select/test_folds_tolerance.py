@@ -6,7 +6,7 @@ import pytest
 from simulators import indicators, outcome
 from steropes import CrossValidation, Laplace, LogisticRegression
 from steropes.fit import Replicates
-from steropes.select.cross_validated_path import Tolerances
+from steropes.select.fold_fits_along_path import Tolerances
 from steropes.select.variance_path_constants import DEFAULT
 from tuning import tune_path
 

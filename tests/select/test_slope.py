@@ -17,7 +17,7 @@ from steropes import (
     Normal,
     ShardedDesign,
 )
-from steropes.select import cross_validated_path
+from steropes.select import fold_fits_along_path as cross_validated_path
 from steropes.select.variance_path_constants import DEFAULT
 from steropes.solve.proximal_newton import path_derivative
 from tuning import tune_path

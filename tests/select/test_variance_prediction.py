@@ -5,7 +5,7 @@ import pytest
 
 from simulators import indicators, outcome
 from steropes import CoxRegression, CrossValidation, ElasticNet, Laplace, LogisticRegression
-from steropes.select import cross_validated_path
+from steropes.select import fold_fits_along_path as cross_validated_path
 from steropes.select.variance_path_constants import DEFAULT
 from steropes.select.variance_prediction import foreseen, look_ahead
 from tuning import tune_path

@@ -4,7 +4,7 @@ import numpy as np
 
 from simulators import indicators, outcome
 from steropes import CrossValidation, Laplace, LogisticRegression
-from steropes.select import cross_validated_path
+from steropes.select import fold_fits_along_path as cross_validated_path
 from tuning import tune_path
 
 

@@ -10,7 +10,7 @@ import steropes as st
 from steropes.design_matrix import as_design
 from steropes.likelihoods.hessian_structures import OperatorCurvature, ProfiledCurvature
 from steropes.models.fitting.row_arguments import FitInputs
-from steropes.solve.data_term.device_columns import DeviceColumns
+from steropes.solve.data_term.device_column_hessian import DeviceColumns
 from steropes.solve.subproblem import ColumnwiseReducedHessian
 
 NONE = st.Laplace(1.0)

@@ -12,7 +12,7 @@ from steropes.solve.data_term import LocalTerm
 from steropes.solve.elastic_net_penalty import ElasticNetPenalty
 from steropes.solve.proximal_newton.descent_state import DescentState
 from steropes.solve.proximal_newton.hessian_damping import Damping
-from steropes.solve.proximal_newton.hessian_updates import Hessians
+from steropes.solve.proximal_newton.hessian_recomputation import Hessians
 from steropes.solve.proximal_newton.newton_batch import most_urgent
 from steropes.solve.quasi_newton.bfgs_hessian_updates import BfgsPairs
 from steropes.solve.quasi_newton.convergence_rate import Rates

@@ -13,7 +13,7 @@ from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.data_term.local_term import thinned
-from steropes.solve.proximal_newton import hessian_updates
+from steropes.solve.proximal_newton import hessian_recomputation as hessian_updates
 from tuning import tune_solver
 
 

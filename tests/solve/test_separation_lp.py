@@ -6,7 +6,7 @@ from scipy import optimize, sparse
 
 from steropes.backends import get_backend
 from steropes.design_matrix import as_design
-from steropes.solve.separation.separation_lp import ordering_direction
+from steropes.solve.separation.cumulative_model_separation import ordering_direction
 
 
 def rows_of(X):

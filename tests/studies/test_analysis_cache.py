@@ -5,7 +5,7 @@ import pytest
 from tests.studies.conftest import TinyOmop
 
 from steropes.designs import Match, OutcomeModel, PropensityRules, Stratify, Trim
-from steropes.designs.propensity import propensity_scores as adjust_scores
+from steropes.designs.propensity import propensity_score_fit as adjust_scores
 from steropes.errors import DataError
 from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import (

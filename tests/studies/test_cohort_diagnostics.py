@@ -23,7 +23,7 @@ from steropes.studies.cohort_diagnostics.diagnostic_tables import (
     cohort_diagnostics,
     cohort_overlap,
 )
-from steropes.studies.cohort_diagnostics.source_concepts import orphan_concepts
+from steropes.studies.cohort_diagnostics.included_and_orphan_concepts import orphan_concepts
 from steropes.studies.cohort_diagnostics.yearly_incidence import yearly_incidence
 from steropes.studies.cohorts import CohortTable, circe_cohorts
 from steropes.studies.covariates.concept_selection import ConceptSelection

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from steropes.designs import OutcomeModel
-from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.propensity_score_fit import PropensityRules
 from steropes.designs.propensity.score_matching import Match
 from steropes.errors import DataError
 from steropes.studies import (

@@ -7,7 +7,7 @@ from tests.studies.test_tidied_covariates import made
 
 from steropes.designs import covariate_balance
 from steropes.studies.disclosure import Bound, DisclosureRules, fraction
-from steropes.studies.disclosure.exclusive_groups import further_hidden
+from steropes.studies.disclosure.group_share_suppression import further_hidden
 from steropes.studies.release.grid_covariates_and_scores import released_balance
 from steropes.studies.results.tables_shared_by_outcomes import balance_rows
 

@@ -15,7 +15,7 @@ from steropes.studies import case_series
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import Secrecy
 from steropes.studies.disclosure.small_cell_suppression import Bound
-from steropes.studies.release.series_counts import CovariateCounts
+from steropes.studies.release.series_covariate_counts import CovariateCounts
 from steropes.studies.release.series_weeks import released_weeks
 from steropes.studies.sccs.specification.case_series_settings import (
     CaseRules,

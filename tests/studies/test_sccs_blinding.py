@@ -10,7 +10,7 @@ from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
 from steropes.errors import DataError
 from steropes.studies import CaseSeriesSettings, case_series, case_series_settings
 from steropes.studies.cli.command_line import run
-from steropes.studies.release.exposure_blinding import (
+from steropes.studies.release.series_result_blinding import (
     blinding_text,
     hidden_covariates,
     public_estimates,

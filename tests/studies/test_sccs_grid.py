@@ -29,7 +29,7 @@ from steropes.studies.grids.sccs_positive_controls import add_to_exposed_time
 from steropes.studies.monitoring.released_estimates_by_look import monitor_releases
 from steropes.studies.sccs import CaseRules, ExposureWindow, Thresholds
 from steropes.studies.sccs.cases.case_population import find_cases
-from steropes.studies.sccs.results.series_preparation import SharedCases
+from steropes.studies.sccs.cases.series_preparation import SharedCases
 from steropes.studies.sccs.specification.case_series_grid_settings import SeriesPositives
 from steropes.studies.series_report.sccs_grid_page import case_series_grid_page, series_controls
 from steropes.studies.series_report.sccs_terminal import print_grid
@@ -78,7 +78,7 @@ def run_of_grid(database, tmp_path_factory):
         return find_cases(db, work, rules, sources)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("steropes.studies.sccs.results.series_preparation.find_cases", counted)
+        patch.setattr("steropes.studies.sccs.cases.series_preparation.find_cases", counted)
         return run_case_series_grid(database, a_grid(), tmp_path_factory.mktemp("out")), found
 
 

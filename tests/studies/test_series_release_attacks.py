@@ -37,7 +37,7 @@ from steropes.studies.grids.sccs_grid import (
     SeriesQuestion,
     run_case_series_grid,
 )
-from steropes.studies.release.series_counts import released_covariates
+from steropes.studies.release.series_covariate_counts import released_covariates
 from steropes.studies.release.series_table_release import release_series
 from steropes.studies.sccs.results.sccs_result_tables import exact_tables
 from steropes.studies.series_report.sccs_terminal import print_grid, print_series

@@ -15,12 +15,12 @@ from tests.studies.conftest import FEW
 
 import steropes
 from steropes.designs.covariates.preprocessing import TidyRules
-from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.propensity_score_fit import PropensityRules
 from steropes.designs.propensity.score_matching import Match
 from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, read_study, synthetic_database
+from steropes.studies.cli.cohort_source_options import listed_concepts
 from steropes.studies.cli.command_line import run
-from steropes.studies.cli.other_cohort_options import listed_concepts
 from steropes.studies.cohorts import (
     CohortSources,
     ComparisonRules,

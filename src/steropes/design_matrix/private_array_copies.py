@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ..backends.cpu import Lines
-from ..backends.cpu.sparse.sparse_products import cut_lines
+from ..backends.cpu.sparse.sparse_product_kernels import cut_lines
 from .column_storage import Block, SparseBlock
 from .design_interfaces import DesignLike, PlainDesign
 from .design_of_column_blocks import Design

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..priors import Prior
-from ..select.first_variance import first_variance, own_information
+from ..select.first_variance_from_gradients import first_variance, own_information
 from ..select.fold_errors import ShortFits
 from ..select.uninformative_folds import SLOPE_ROUNDING, nothing_held_out, nothing_to_train
 from ..select.variance_path_constants import DEFAULT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..fit import Problem
-from ..likelihoods.independent_rows import IndependentRowsLikelihood
+from ..likelihoods.independent_rows_likelihood import IndependentRowsLikelihood
 from ..solve.linear_predictor import linear_predictor
 from .inference_constants import BLOCKS
 from .response_distributions import ResponseDistribution

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .hazard_with_variance import HazardWithVariance, relative_hazard
+from .baseline_hazard_variance import HazardWithVariance, relative_hazard
 from .inference_constants import BLOCKS
 
 __all__ = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from .hazard_with_variance import MAX_LOG_HAZARD, HazardWithVariance, relative_hazard
+from .baseline_hazard_variance import MAX_LOG_HAZARD, HazardWithVariance, relative_hazard
 from .inference_constants import BLOCKS
 
 __all__ = ["HazardErrors", "incidence_limits", "log_log_limits", "time_grid"]

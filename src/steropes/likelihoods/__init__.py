@@ -11,7 +11,7 @@ from .cox_likelihood import CoxLikelihood
 from .fine_gray_likelihood import FineGrayLikelihood
 from .gamma_likelihood import GammaLikelihood
 from .hessian_structures import Curvature
-from .independent_rows import IndependentRowsLikelihood
+from .independent_rows_likelihood import IndependentRowsLikelihood
 from .likelihood_interface import Likelihood
 from .linear_likelihood import LinearLikelihood
 from .logistic_likelihood import LogisticLikelihood

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.backend_interface import Array, Backend
 from .hessian_structures import GroupedCurvature
-from .independent_rows import IndependentRowsLikelihood
+from .independent_rows_likelihood import IndependentRowsLikelihood
 from .likelihood_constants import RESIDUALS
 from .likelihood_interface import Part
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends.backend_interface import Array
 from .hessian_structures import GroupedCurvature
-from .independent_rows import IndependentRowsLikelihood
+from .independent_rows_likelihood import IndependentRowsLikelihood
 from .likelihood_interface import Part
 
 __all__ = ["LogisticLikelihood"]

@@ -23,7 +23,7 @@ from scipy.special import digamma, gammaln, polygamma
 
 from ..backends.backend_interface import Array, Backend
 from .hessian_structures import GroupedCurvature
-from .independent_rows import IndependentRowsLikelihood
+from .independent_rows_likelihood import IndependentRowsLikelihood
 from .likelihood_constants import DISPERSION
 from .likelihood_interface import Part, stack_outcomes
 from .poisson_likelihood import PoissonLikelihood

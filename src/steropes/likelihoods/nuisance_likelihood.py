@@ -28,7 +28,7 @@ from .hessian_structures import Curvature
 from .likelihood_constants import NUISANCE
 from .likelihood_interface import Bound, Likelihood
 from .nuisance_interface import Nuisance, NuisancePoint
-from .sharded_thresholds import ShardedThresholds
+from .sharded_thresholds_interface import ShardedThresholds
 
 __all__ = ["NuisanceLikelihood", "gone", "profiled"]
 

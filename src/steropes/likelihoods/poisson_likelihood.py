@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from ..backends.backend_interface import Array, Backend
 from .hessian_structures import GroupedCurvature
-from .independent_rows import IndependentRowsLikelihood
+from .independent_rows_likelihood import IndependentRowsLikelihood
 from .likelihood_interface import Part, stack_outcomes
 
 __all__ = ["PoissonLikelihood"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backends.backend_interface import Array
 from .hessian_structures import ChannelCurvature
-from .independent_rows import IndependentRowsLikelihood
+from .independent_rows_likelihood import IndependentRowsLikelihood
 from .likelihood_interface import Likelihood
 
 __all__ = ["OutcomeChannelsLikelihood"]

@@ -21,9 +21,9 @@ from .effect_plots import nomogram, partial_effect, terms, transformation
 from .interval_plots import forest, profile_curve, ratio_forest
 from .performance_plots import calibration, decision_curve, performance
 from .posterior_plots import posterior_draws
+from .prior_variance_plots import coefficient_paths, cross_validation_curve
 from .survival_plots import incidence_curves, interval_curves, survival_curves
 from .tree_scan_plots import tree_scan
-from .variance_selection_plots import coefficient_paths, cross_validation_curve
 
 __all__ = [
     "attrition",

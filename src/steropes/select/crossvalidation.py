@@ -14,7 +14,7 @@ from ..errors import DataError
 from ..fit import Problem
 from .cyclops_search import CyclopsSearch
 from .folds import Seed, random_generator
-from .prior_candidates import check_compared, choose_among
+from .prior_comparison import check_compared, choose_among
 from .variance_search import FoldScore, Progress, Selection
 
 __all__ = ["FOLDS", "LIKELIHOOD_SCORES", "CrossValidation", "check_search"]
@@ -234,7 +234,7 @@ callable
         DataError
             If a setting is invalid.
         """
-        from .cross_validated_path import choose
+        from .fold_fits_along_path import choose
 
         self.check()
         if measure is None and self.scoring not in LIKELIHOOD_SCORES:

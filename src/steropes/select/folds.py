@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from ..data import check_strata
 from ..errors import DataError
 from ..solve.data_term import RowMultiples
-from .selection_settings import FoldSettings, Seed
+from .variance_chooser_interface import FoldSettings, Seed
 
 __all__ = [
     "Seed",

@@ -18,9 +18,9 @@ from ..priors import Penalty
 from ..solve import Fit
 from .crossvalidation import check_search
 from .cyclops_search import CyclopsSearch
-from .path_start import beginning
-from .prior_candidates import check_compared, choose_among
-from .score_statistics import best_of, readable
+from .first_variance_of_problem import beginning
+from .fold_score_comparison import best_of, readable
+from .prior_comparison import check_compared, choose_among
 from .variance_search import Progress, Selection, VariancePath
 
 __all__ = ["InformationCriterion", "Measure", "Measured"]

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..errors import DataError
 from ..fit import Problem
-from .cross_validated_path import FoldsPath
 from .crossvalidation import LIKELIHOOD_SCORES, CrossValidation
 from .cyclops_search import CyclopsSearch
+from .fold_fits_along_path import FoldsPath
 from .variance_search import Progress, Selection, VariancePath
 
 __all__ = ["SharedPath", "check_shared"]

@@ -17,14 +17,14 @@ from ..solve import Batch
 from . import variance_path_constants as policies
 from .cross_validation_score_curve import near, next_step, passed, promise, toward
 from .cyclops_search import CyclopsSearch, cyclops_variance
-from .score_statistics import (
+from .fold_score_comparison import (
     best_of,
     comparable_means,
     negligible_difference,
     readable,
     standard_error,
 )
-from .selection_settings import VarianceChooser
+from .variance_chooser_interface import VarianceChooser
 from .variance_path_constants import PathPolicy
 from .variance_prediction import Foreseen
 
@@ -123,7 +123,7 @@ class VariancePath(ABC):
 
     @abstractmethod
     def first(self) -> float:
-        """Return the first variance of the path; see `steropes.select.first_variance`."""
+        """Return the first variance of the path."""
 
     def foresee(self, first: float) -> Foreseen | None:
         """Predict the best variance after the first one, if possible."""

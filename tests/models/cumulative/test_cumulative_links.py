@@ -5,7 +5,7 @@ import pytest
 from scipy import special, stats
 
 from steropes.likelihoods.cumulative import CODES
-from steropes.likelihoods.cumulative.link_functions import interval
+from steropes.likelihoods.cumulative.interval_log_probabilities import interval
 
 DIST = {
     "logit": stats.logistic,

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from steropes import CoxRegression, DataError, FineGrayRegression, Laplace, Normal, Surv
-from steropes.infer import hazard_influences
+from steropes.infer import robust_hazard_standard_errors as hazard_influences
 from steropes.infer.inference_constants import BlockPolicy
 
 AT = [0.3, 0.8]

@@ -185,7 +185,7 @@ def test_of_the_vocabulary_only_what_is_met_is_read(url):
 
 
 def test_links_are_missed_on_a_server_without_reading_its_tables(url, server):
-    from steropes.studies.database.concept_descendants import Descendants, has_links
+    from steropes.studies.database.checked_concept_descendants import Descendants, has_links
 
     bleeding, drugs = 192671, ["drug_era"]
     with OmopDatabase(url) as db:

@@ -17,7 +17,7 @@ from .likelihoods import segment_softmax
 from .likelihoods.logistic_kernels import logistic_rows
 from .likelihoods.risk_sweeps import RiskSweeps
 from .sparse import cpu_chunk_sizes as policies
-from .sparse import sparse_products as sparse
+from .sparse import sparse_product_kernels as sparse
 from .sparse.append_columns import append_lines
 from .sparse.column_transposition import columns_to_rows
 from .sparse.cpu_chunk_sizes import CpuPolicy

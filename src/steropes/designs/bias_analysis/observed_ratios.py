@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from steropes.designs.effects.effect_estimate_result import Estimate
 from steropes.designs.values.normal_quantile import Z
-from steropes.designs.values.plottable_effect_tables import DrawnEffect
+from steropes.designs.values.plottable_log_ratios import DrawnEffect
 from steropes.errors import DataError
 
 __all__ = ["AnyRatio", "ObservedRatio", "check_counts", "log_measure", "observed_ratio"]

@@ -5,7 +5,7 @@ from steropes.designs.case_only.case_only_result import CaseOnlyResult
 from steropes.designs.case_only.case_time_control import case_time_control
 from steropes.designs.case_only.nested_case_control import nested_case_control
 from steropes.designs.case_only.risk_interval import self_controlled_risk_interval
-from steropes.designs.case_only.risk_set_samples import sample_risk_sets
+from steropes.designs.case_only.risk_set_sampling import sample_risk_sets
 from steropes.designs.case_only.self_controlled_cohort import self_controlled_cohort
 
 __all__ = [

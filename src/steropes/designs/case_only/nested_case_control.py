@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.vector_checks import check_level
 from steropes.designs.case_only.case_only_result import CaseOnlyResult, shown_ratios
+from steropes.designs.case_only.controls_from_risk_sets import SetRows
 from steropes.designs.case_only.exposure_windows import ExposedDays, check_window
 from steropes.designs.case_only.index_days import Attrition, People, read_people
 from steropes.designs.case_only.matched_odds_ratios import (
@@ -20,8 +21,7 @@ from steropes.designs.case_only.matched_odds_ratios import (
     fit_sets,
     ratio_rows,
 )
-from steropes.designs.case_only.risk_set_samples import SamplingRules, sampled_sets, set_table
-from steropes.designs.case_only.risk_sets_of_cases import SetRows
+from steropes.designs.case_only.risk_set_sampling import SamplingRules, sampled_sets, set_table
 from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import (
     ColumnNames,
 )

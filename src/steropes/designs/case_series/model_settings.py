@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Protocol
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Number, Whole, YesNo
 from steropes.designs.settings.value_checks import Before
 

@@ -16,8 +16,8 @@ import steropes
 from steropes.designs.case_series.series_priors import WEAK
 from steropes.designs.case_series.spline_series_likelihood import MonthlyLikelihood
 from steropes.priors import Prior
-from steropes.select.cross_validated_path import SCORE_ROUNDING
-from steropes.select.first_variance import first_variance, own_information
+from steropes.select.first_variance_from_gradients import first_variance, own_information
+from steropes.select.fold_fits_along_path import SCORE_ROUNDING
 from steropes.select.folds import TrainingRows, cut
 from steropes.select.variance_search import VariancePath
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Name, Offset, YesNo
 from steropes.errors import DataError
 

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.designs.comparative.balance_table import balance_table, shares_of_groups
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.models.fitting.sklearn_base_types import BaseEstimator
 
 __all__ = ["BalanceOnDemand"]

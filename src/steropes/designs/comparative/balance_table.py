@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.plottable_result_tables import ResultTable, present
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.covariates.weighted_moments import (
     Moments,
     mean_difference,

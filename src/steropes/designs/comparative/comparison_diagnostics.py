@@ -18,7 +18,7 @@ from steropes.designs.comparative.comparison_input_table import ComparisonTable
 from steropes.designs.comparative.matching import Matching
 from steropes.designs.comparative.matching_distances_and_sets import Matcher, weights_of_sets
 from steropes.designs.comparative.propensity_weights import PropensityWeights
-from steropes.designs.propensity.propensity_model import auc
+from steropes.designs.propensity.fitted_propensity_model import auc
 from steropes.designs.propensity.weights_by_estimand import Estimand
 from steropes.designs.values.estimands import check_estimand
 from steropes.errors import DataError

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from steropes.data.number_formatting import value_text
 from steropes.design_matrix import Design
 from steropes.design_matrix.design_from_sparse_matrices import blocks_of_sparse
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.covariate_reading import (
     Missing,
     covariate_of_column,

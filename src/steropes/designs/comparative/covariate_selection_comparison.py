@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from steropes.data.input_types import TableLike
 from steropes.designs.comparative.balance_table import balance_table
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.group_means import compare_means
 from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.controls.empirical_calibration import fit_systematic_error

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.data import refuse_other_order
 from steropes.data.plottable_result_tables import ResultTable
 from steropes.data.vector_checks import check_level, check_weights
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.doubly_robust_effect_table import (
     Repeats,
     estimate_outcome,

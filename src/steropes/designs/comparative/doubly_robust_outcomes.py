@@ -29,14 +29,18 @@ from steropes.designs.doubly_robust.counterfactual_means import (
     arm_means,
     truncation_bound,
 )
-from steropes.designs.doubly_robust.nuisance_model_lasso import LassoSettings
+from steropes.designs.doubly_robust.nuisance_model_lasso_settings import LassoSettings
 from steropes.designs.doubly_robust.nuisance_models import GROUPS, folds_of_people
 from steropes.designs.effects.absolute_effects import AbsoluteEffect, default_horizon
 from steropes.designs.effects.e_values import is_common
 from steropes.designs.effects.effect_estimate_result import Estimate
 from steropes.designs.effects.outcome_model import OutcomeModel
-from steropes.designs.propensity.propensity_model import auc, preference_score
-from steropes.designs.propensity.propensity_scores import DIGITS, PropensityRules, PropensityScores
+from steropes.designs.propensity.fitted_propensity_model import auc, preference_score
+from steropes.designs.propensity.propensity_score_fit import (
+    DIGITS,
+    PropensityRules,
+    PropensityScores,
+)
 from steropes.designs.values.estimands import AnyEstimand
 from steropes.designs.values.normal_quantile import Z
 from steropes.errors import DataError

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
 from steropes.designs.comparative.balance_table import balance_table
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.doubly_robust_effect_table import (
     Repeats,
     name_of_errors,

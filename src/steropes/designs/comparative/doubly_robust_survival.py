@@ -15,7 +15,7 @@ from steropes.data.survival_outcome import check_survival
 from steropes.data.vector_checks import check_level, check_weights
 from steropes.design_matrix import Design
 from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.doubly_robust_effect_table import name_of_errors
 from steropes.designs.comparative.doubly_robust_inputs import (
     check_folds,
@@ -24,7 +24,7 @@ from steropes.designs.comparative.doubly_robust_inputs import (
     read_folds,
     read_probabilities,
 )
-from steropes.designs.comparative.doubly_robust_survival_tables import (
+from steropes.designs.comparative.doubly_robust_survival_estimates import (
     ArmRisks,
     SurvivalEstimates,
     functionals,

@@ -18,7 +18,7 @@ from steropes.designs.comparative.balance_table import (
     shares_of_groups,
     standard_deviations,
 )
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.values.argument_checks import check_real, check_whole

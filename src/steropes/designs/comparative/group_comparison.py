@@ -25,7 +25,7 @@ from steropes.designs.comparative.effect_table_rows import EffectRow, effects_ta
 from steropes.designs.comparative.matching import Matching
 from steropes.designs.comparative.table_one import MAX_LEVELS, table_one
 from steropes.designs.effects.e_values import COMMON
-from steropes.designs.propensity.propensity_model import preference_score
+from steropes.designs.propensity.fitted_propensity_model import preference_score
 from steropes.designs.values.estimands import AnyEstimand, estimand_name
 from steropes.errors import DataError, listed
 

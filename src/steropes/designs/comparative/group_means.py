@@ -12,8 +12,8 @@ from scipy.special import ndtri
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
-from steropes.designs.comparative.abadie_imbens import matching_estimate
 from steropes.designs.comparative.effect_table_rows import contrasts, is_ratio
+from steropes.designs.comparative.matching_with_replacement_estimate import matching_estimate
 from steropes.designs.values.estimands import check_estimand
 from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.errors import DataError

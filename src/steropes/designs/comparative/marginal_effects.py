@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.data import Surv
-from steropes.designs.comparative.abadie_imbens import matching_estimate
 from steropes.designs.comparative.adjustments import Adjustment, BothModels
 from steropes.designs.comparative.comparison_input_table import ComparisonTable, Outcome
 from steropes.designs.comparative.effect_table_rows import EffectRow, Values, contrasts
 from steropes.designs.comparative.group_means import small_sample_factor
 from steropes.designs.comparative.group_statistics import group_statistics
 from steropes.designs.comparative.matching import Matching
+from steropes.designs.comparative.matching_with_replacement_estimate import matching_estimate
 from steropes.designs.effects.two_group_cox import Ties, TwoGroupCox
 from steropes.models.estimators.cox_regression import CoxRegression
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
 from steropes.designs.comparative.balance_table import shares_of_groups
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
 from steropes.designs.comparative.matching_distances_and_sets import (
     Distance,

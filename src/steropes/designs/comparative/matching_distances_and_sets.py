@@ -18,7 +18,7 @@ from steropes.designs.comparative.coarsened_exact_matching import (
     sets_of_cells,
     sturges,
 )
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.full_matching import full_matching
 from steropes.designs.comparative.nearest_matching import (
     Allowed,

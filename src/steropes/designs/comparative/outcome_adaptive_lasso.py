@@ -15,7 +15,7 @@ from scipy.special import xlogy
 from steropes.data import refuse_other_order
 from steropes.design_matrix import Design
 from steropes.design_matrix.design_from_sparse_matrices import blocks_of_sparse
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.doubly_robust_inputs import Outcome, default_model, read_outcomes
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.doubly_robust.counterfactual_means import (

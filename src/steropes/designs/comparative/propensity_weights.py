@@ -13,7 +13,7 @@ from steropes.data import check_classes
 from steropes.data.vector_checks import check_weights
 from steropes.designs.comparative.balance_on_demand import BalanceOnDemand
 from steropes.designs.comparative.balance_table import balance_table
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
 from steropes.designs.comparative.treatment_model import (
     fit_treatment_model,

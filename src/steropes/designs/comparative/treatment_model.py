@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from steropes.designs.comparative.covariate_moments import CovariateColumns
+from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.errors import DataError, SeparationError, listed
 from steropes.models.cumulative.cumulative_probability_model import CumulativeProbabilityModel
 from steropes.models.estimators.penalized_model import PenalizedModel

@@ -7,15 +7,17 @@ from steropes.designs.controls.empirical_calibration import (
     fit_systematic_error,
     leave_one_out,
 )
-from steropes.designs.controls.error_comparison import compare_errors
-from steropes.designs.controls.error_posterior import ErrorPosterior, error_posterior
 from steropes.designs.controls.performance_metrics import ControlEstimates, control_performance
-from steropes.designs.controls.profile_errors import calibrate_profile, fit_profile_error
 from steropes.designs.controls.signal_injection import (
     InjectedOutcomes,
     Synthesis,
     add_outcomes,
     outcome_rates,
+)
+from steropes.designs.controls.systematic_error_comparison import compare_errors
+from steropes.designs.controls.systematic_error_from_profiles import (
+    calibrate_profile,
+    fit_profile_error,
 )
 from steropes.designs.controls.systematic_error_model import (
     ErrorModel,
@@ -23,6 +25,7 @@ from steropes.designs.controls.systematic_error_model import (
     fit_error_model,
     leave_one_group_out,
 )
+from steropes.designs.controls.systematic_error_posterior import ErrorPosterior, error_posterior
 
 __all__ = [
     "Calibrated",

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from steropes.data.html_representations import FieldsInHtml
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
-from steropes.designs.values.plottable_effect_tables import DrawnEffect
+from steropes.designs.values.plottable_log_ratios import DrawnEffect
 from steropes.errors import DataError
 
 __all__ = [

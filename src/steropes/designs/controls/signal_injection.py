@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.covariates.preprocessing import NothingLeftError, tidy
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Count, Folds, Listed, Number, Positive, Whole
 from steropes.designs.settings.value_checks import After
 from steropes.errors import DataError

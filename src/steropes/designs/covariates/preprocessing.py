@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from steropes.data.html_representations import TextInHtml
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Count, Share, YesNo
 from steropes.errors import DataError
 

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from steropes.data import Surv
 from steropes.design_matrix import Design, null_design
-from steropes.designs.doubly_robust.nuisance_model_lasso import LassoSettings
+from steropes.designs.doubly_robust.nuisance_model_lasso_settings import LassoSettings
 from steropes.models.estimators.cox_regression import CoxRegression
 
 __all__ = ["Censoring", "fit_censoring"]

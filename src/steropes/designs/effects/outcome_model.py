@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from steropes.designs.effects.outcome_families import Kind, OutcomeFamily, outcome_family
 from steropes.designs.effects.two_group_cox import Ties
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import (
     Count,
     CovariateIds,

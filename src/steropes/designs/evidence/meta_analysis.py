@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.designs.evidence.profile_interpolation import Profile
 from steropes.designs.values.normal_quantile import Z
-from steropes.designs.values.plottable_effect_tables import DrawnEffect
+from steropes.designs.values.plottable_log_ratios import DrawnEffect
 from steropes.errors import DataError
 from steropes.infer.inference_constants import PROFILE
 

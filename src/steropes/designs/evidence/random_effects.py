@@ -25,7 +25,7 @@ from steropes.designs.evidence.quadrature import (
     spreads_grid,
     trapezoid_weights,
 )
-from steropes.designs.values.plottable_effect_tables import DrawnEffect
+from steropes.designs.values.plottable_log_ratios import DrawnEffect
 from steropes.errors import DataError
 
 __all__ = ["RandomEffects", "effects_posterior", "random_effects"]

@@ -2,9 +2,9 @@
 
 from steropes.designs.propensity.covariate_balance import Balance, covariate_balance
 from steropes.designs.propensity.estimated_propensity_weights import EstimatedWeights
+from steropes.designs.propensity.fitted_propensity_model import Propensity, auc, preference_score
 from steropes.designs.propensity.pair_matching import match_pairs
-from steropes.designs.propensity.propensity_model import Propensity, auc, preference_score
-from steropes.designs.propensity.propensity_scores import (
+from steropes.designs.propensity.propensity_score_fit import (
     PropensityRules,
     PropensityScores,
     fit_scores,

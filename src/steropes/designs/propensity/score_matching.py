@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.designs.propensity.pair_matching import match_sorted
 from steropes.designs.propensity.tied_scores import tie_keys
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Count, CovariateIds, Positive, YesNo
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError

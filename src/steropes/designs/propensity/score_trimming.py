@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Number, Positive, Share
 from steropes.designs.values.input_checks import require_arms, require_numbers, require_weights
 from steropes.errors import DataError

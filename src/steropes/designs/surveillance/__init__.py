@@ -12,15 +12,15 @@ from steropes.designs.surveillance.continuous_sequential_bounds import (
     conditional_poisson_bound,
     continuous_poisson_bound,
 )
-from steropes.designs.surveillance.multivariable_disproportionality import (
-    adjusted_disproportionality,
-)
-from steropes.designs.surveillance.reporting_ratio_prior import GammaMixture, fit_gamma_mixture
-from steropes.designs.surveillance.sequential_bounds import (
+from steropes.designs.surveillance.group_sequential_bounds import (
     SequentialBound,
     binomial_bound,
     poisson_bound,
 )
+from steropes.designs.surveillance.multivariable_disproportionality import (
+    adjusted_disproportionality,
+)
+from steropes.designs.surveillance.reporting_ratio_prior import GammaMixture, fit_gamma_mixture
 from steropes.designs.surveillance.sequential_bounds_for_estimates import estimate_bound
 from steropes.designs.surveillance.sequential_tests_of_estimates import (
     calibrated_statistic,

@@ -30,7 +30,7 @@ from steropes.designs.evidence.quadrature import (
     trapezoid_weights,
 )
 from steropes.designs.evidence.random_effects import effects_posterior
-from steropes.designs.values.plottable_effect_tables import DrawnEffect
+from steropes.designs.values.plottable_log_ratios import DrawnEffect
 from steropes.errors import DataError
 
 __all__ = ["BiasDistribution", "CorrectedEffect", "correct_bias", "fit_bias"]

@@ -21,7 +21,7 @@ from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.controls.empirical_calibration import SystematicError
 from steropes.designs.surveillance.accruing_counts import PoissonLooks, farthest
 from steropes.designs.surveillance.counts_without_signal import CountsWithoutSignal
-from steropes.designs.surveillance.sequential_bounds import (
+from steropes.designs.surveillance.group_sequential_bounds import (
     check_alpha,
     check_count,
     check_ratio,

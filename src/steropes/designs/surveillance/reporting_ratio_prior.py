@@ -12,7 +12,7 @@ from scipy.special import digamma, expit, gammaln, logit
 from scipy.stats import gamma
 
 from steropes.data.html_representations import FieldsInHtml
-from steropes.designs.surveillance.sequential_bounds import check_ratio
+from steropes.designs.surveillance.group_sequential_bounds import check_ratio
 from steropes.designs.values.argument_checks import check_real
 from steropes.designs.values.input_checks import require_numbers
 from steropes.errors import DataError

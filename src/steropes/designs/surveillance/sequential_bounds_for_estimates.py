@@ -19,7 +19,7 @@ from scipy.special import ndtr, roots_legendre
 from scipy.stats import norm
 
 from steropes.designs.controls.empirical_calibration import SystematicError
-from steropes.designs.surveillance.sequential_bounds import (
+from steropes.designs.surveillance.group_sequential_bounds import (
     check_alpha,
     check_spending,
     moments_of,

@@ -17,7 +17,11 @@ from steropes.designs.controls.empirical_calibration import (
     fit_systematic_error,
 )
 from steropes.designs.evidence.profile_interpolation import NormalProfile, Profile
-from steropes.designs.surveillance.sequential_bounds import check_alpha, check_count, check_ratio
+from steropes.designs.surveillance.group_sequential_bounds import (
+    check_alpha,
+    check_count,
+    check_ratio,
+)
 from steropes.designs.surveillance.sequential_bounds_for_estimates import estimate_bound
 from steropes.designs.values.argument_checks import check_names
 from steropes.designs.values.input_checks import refuse_missing, require_flags

@@ -15,14 +15,14 @@ from scipy import sparse
 from steropes.data.html_representations import FieldsInHtml
 from steropes.data.input_types import TableLike
 from steropes.data.plottable_result_tables import drawn_by
-from steropes.designs.surveillance.outcome_hierarchies import Hierarchy, chosen_cuts, read_hierarchy
-from steropes.designs.surveillance.sequential_bounds import (
+from steropes.designs.surveillance.group_sequential_bounds import (
     EQUAL,
     check_alpha,
     check_count,
     check_ratio,
     check_spending,
 )
+from steropes.designs.surveillance.outcome_hierarchies import Hierarchy, chosen_cuts, read_hierarchy
 from steropes.designs.surveillance.tree_scan import with_names
 from steropes.designs.surveillance.tree_scan_counts import Model, counts_model
 from steropes.designs.surveillance.tree_scan_null_models import (

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from steropes.data.input_types import TableLike
+from steropes.designs.surveillance.group_sequential_bounds import check_count
 from steropes.designs.surveillance.outcome_hierarchies import chosen_cuts, cut_links, read_hierarchy
-from steropes.designs.surveillance.sequential_bounds import check_count
 from steropes.designs.surveillance.tree_scan import TreeScan, finished_table
 from steropes.designs.surveillance.tree_scan_counts import whole_counts
 from steropes.designs.surveillance.tree_scan_null_models import lanes, replicate_seed, table_of_logs

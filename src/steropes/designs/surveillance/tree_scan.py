@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from steropes.data.html_representations import FieldsInHtml
 from steropes.data.input_types import TableLike
 from steropes.data.plottable_result_tables import ResultTable, present
+from steropes.designs.surveillance.group_sequential_bounds import EQUAL, check_alpha
 from steropes.designs.surveillance.outcome_hierarchies import (
     Hierarchy,
     chosen_cuts,
     cut_links,
     read_hierarchy,
 )
-from steropes.designs.surveillance.sequential_bounds import EQUAL, check_alpha
 from steropes.designs.surveillance.tree_scan_counts import Model, counts_model
 from steropes.designs.surveillance.tree_scan_null_models import (
     BernoulliScan,

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.surveillance.group_sequential_bounds import check_count
 from steropes.designs.surveillance.outcome_hierarchies import Hierarchy, chosen_cuts
-from steropes.designs.surveillance.sequential_bounds import check_count
 from steropes.designs.surveillance.tree_scan_null_models import (
     BernoulliScan,
     PoissonScan,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import xlogy
 
-from steropes.designs.surveillance.sequential_bounds import check_count
+from steropes.designs.surveillance.group_sequential_bounds import check_count
 from steropes.designs.values.argument_checks import check_whole
 
 __all__ = [

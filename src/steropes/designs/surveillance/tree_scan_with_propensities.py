@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from steropes.data.input_types import TableLike
+from steropes.designs.surveillance.group_sequential_bounds import check_count
 from steropes.designs.surveillance.outcome_hierarchies import chosen_cuts, read_hierarchy
-from steropes.designs.surveillance.sequential_bounds import check_count
 from steropes.designs.surveillance.tree_scan import TreeScan, scan_result
 from steropes.designs.surveillance.tree_scan_counts import check_probability
 from steropes.designs.surveillance.tree_scan_null_models import BernoulliScan, largest_statistics

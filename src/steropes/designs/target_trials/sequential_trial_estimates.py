@@ -17,6 +17,11 @@ from steropes.data.interval_weights import IntervalWeights
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.target_trials.columns_on_demand import row_blocks
+from steropes.designs.target_trials.m_estimation_errors import (
+    WeightedIntervals,
+    stacked_influences,
+    weights_of_intervals,
+)
 from steropes.designs.target_trials.marginal_risks import (
     HazardModel,
 )
@@ -25,11 +30,6 @@ from steropes.designs.target_trials.person_time import PersonTime
 from steropes.designs.target_trials.sequential_trial_rows import (
     TrialSequence,
     person_trial_rows,
-)
-from steropes.designs.target_trials.stacked_errors import (
-    WeightedIntervals,
-    stacked_influences,
-    weights_of_intervals,
 )
 from steropes.designs.target_trials.trial_description_text import (
     Analysis,

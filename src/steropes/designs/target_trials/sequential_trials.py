@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from steropes.data.interval_weights import IntervalWeights
 from steropes.data.vector_checks import check_level
 from steropes.designs.target_trials.emulation_result import EmulatedTrial
+from steropes.designs.target_trials.m_estimation_errors import check_errors
 from steropes.designs.target_trials.person_time import PersonTime, read_person_time
 from steropes.designs.target_trials.sequential_trial_estimates import Estimates
 from steropes.designs.target_trials.sequential_trial_result import result_of
@@ -22,7 +23,6 @@ from steropes.designs.target_trials.sequential_trial_rows import (
     quantile_of_weights,
     start_trials,
 )
-from steropes.designs.target_trials.stacked_errors import check_errors
 from steropes.designs.target_trials.trial_protocol import TargetTrial
 from steropes.designs.target_trials.weights_over_time import (
     ProbabilityModel,

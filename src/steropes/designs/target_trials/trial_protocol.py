@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pandas as pd
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 
 __all__ = ["TargetTrial", "protocol_table"]
 

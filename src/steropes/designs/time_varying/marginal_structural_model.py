@@ -22,6 +22,11 @@ from steropes.designs.target_trials.emulation_diagnostics import (
     positivity_table,
 )
 from steropes.designs.target_trials.emulation_result import EmulatedTrial
+from steropes.designs.target_trials.m_estimation_errors import (
+    WeightedIntervals,
+    check_errors,
+    stacked_influences,
+)
 from steropes.designs.target_trials.marginal_risks import (
     HazardModel,
     StrategyRisks,
@@ -30,11 +35,6 @@ from steropes.designs.target_trials.marginal_risks import (
 )
 from steropes.designs.target_trials.person_time import PersonTime, read_person_time
 from steropes.designs.target_trials.sequential_trial_estimates import coefficients, effect_table
-from steropes.designs.target_trials.stacked_errors import (
-    WeightedIntervals,
-    check_errors,
-    stacked_influences,
-)
 from steropes.designs.target_trials.trial_protocol import TargetTrial, protocol_table
 from steropes.designs.target_trials.weights_over_time import (
     ProbabilityModel,

@@ -13,7 +13,7 @@ import numpy as np
 from ...likelihoods import Likelihood
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ...likelihoods.sharded_partial_likelihood import ShardedPartialLikelihood
-from ...likelihoods.sharded_thresholds import ShardedThresholds
+from ...likelihoods.sharded_thresholds_interface import ShardedThresholds
 from ...solve import Common
 from ...solve.data_term import (
     DataTerm,

@@ -3,7 +3,7 @@
 from .censored_outcome import Censored, Interval, check_interval
 from .cumulative_likelihood import CumulativeLikelihood, LevelsWithMass, PointOnLevels
 from .cumulative_loss import CumulativeRows, Evaluation, Thresholds, quantile_function
-from .link_functions import CODES, Link
+from .interval_log_probabilities import CODES, Link
 from .shard_threshold_sums import LaneRows, ShardedLevels, ShardLevels
 from .turnbull_intervals import Levels, find_levels, fold_label, place
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import njit
 
 from ...backends.cpu.sums.compensated_sums import sum_of, two_sum
-from .link_functions import INLINE, interval, tail
+from .interval_log_probabilities import INLINE, interval, tail
 
 __all__ = ["cdf", "mean_terms", "rows_all", "rows_loss"]
 

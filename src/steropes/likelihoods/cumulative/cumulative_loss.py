@@ -13,7 +13,7 @@ from ..hessian_structures import ProfiledCurvature
 from ..likelihood_constants import CHUNK_SIZES
 from ..nuisance_hessian import Block, Chain, SparseBlock
 from .cumulative_kernels import rows_all, rows_loss
-from .link_functions import CODES
+from .interval_log_probabilities import CODES
 from .turnbull_intervals import Levels
 
 __all__ = ["CumulativeRows", "Evaluation", "Thresholds", "quantile_function"]

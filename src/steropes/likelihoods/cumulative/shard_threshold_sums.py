@@ -12,7 +12,7 @@ import numpy as np
 from ...backends.backend_interface import Backend
 from ..nuisance_hessian import Chain
 from ..nuisance_interface import Nuisance
-from ..sharded_thresholds import LevelPoint, MovableThresholds
+from ..sharded_thresholds_interface import LevelPoint, MovableThresholds
 from .cumulative_loss import CumulativeRows, Evaluation, Thresholds
 from .turnbull_intervals import Levels
 

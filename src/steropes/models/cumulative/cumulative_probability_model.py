@@ -36,7 +36,7 @@ from ..fitting.progress_messages import Progress
 from ..fitting.row_arguments import FitInputs
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed
 from ..fitting.solver_runs import Start
-from .cumulative_accessors import CumulativeChecks
+from .cumulative_check_accessors import CumulativeChecks
 from .cumulative_family import CUMULATIVE
 from .large_data_approximations import Coarsening, DivideAndCombine, Reduction, suggest
 from .predictions import CumulativePredictions

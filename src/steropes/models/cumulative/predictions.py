@@ -20,9 +20,9 @@ from ...infer.cumulative_predictions import (
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.setting_types import Kind, MatrixLike
 from ..fitting.sklearn_base_types import RegressorMixin
+from .cumulative_standard_errors import CumulativeInference
 from .prediction_arrays import Prediction, pack_prediction, read_points, refuse_without_level
 from .probability_predictions import predict_cdf, predict_exceedance, predict_proba
-from .threshold_covariances import CumulativeInference
 
 __all__ = ["CumulativePredictions", "Prediction"]
 

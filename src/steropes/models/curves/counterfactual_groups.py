@@ -18,7 +18,7 @@ from ...data.input_types import LabelsLike, VectorLike
 from ...data.vector_checks import check_vector
 from ...design_matrix import Design
 from ...errors import DataError
-from ...infer.hazard_with_variance import HazardWithVariance
+from ...infer.baseline_hazard_variance import HazardWithVariance
 from ...infer.standardized_curves import Population
 from ..fitting.coefficient_tables import coefficient_positions
 from ..fitting.fitted_variables import FittedVariable, fitted_variable

@@ -14,8 +14,8 @@ from ...data.input_types import LabelsLike, VectorLike
 from ...data.plottable_result_tables import ResultTable, present
 from ...data.vector_checks import check_vector
 from ...errors import DataError
-from ...infer.hazard_influences import HazardInfluences
-from ...infer.hazard_with_variance import HazardWithVariance
+from ...infer.baseline_hazard_variance import HazardWithVariance
+from ...infer.robust_hazard_standard_errors import HazardInfluences
 from ...infer.survival_standard_errors import HazardErrors, log_log_limits, time_grid
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.default_standard_errors import name_errors

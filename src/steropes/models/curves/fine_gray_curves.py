@@ -11,8 +11,8 @@ from ...data.input_types import LabelsLike, VectorLike
 from ...data.plottable_result_tables import ResultTable, present
 from ...data.vector_checks import check_vector
 from ...errors import DataError
-from ...infer.hazard_influences import HazardInfluences
-from ...infer.hazard_with_variance import HazardWithVariance
+from ...infer.baseline_hazard_variance import HazardWithVariance
+from ...infer.robust_hazard_standard_errors import HazardInfluences
 from ...infer.survival_standard_errors import time_grid
 from ..fitting.default_standard_errors import name_errors
 from ..fitting.designs_of_new_rows import dense_matrix

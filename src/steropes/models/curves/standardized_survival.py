@@ -12,7 +12,7 @@ import pandas as pd
 from ...data.html_representations import SHOWN_ROWS
 from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
-from ...infer.hazard_with_variance import HazardWithVariance
+from ...infer.baseline_hazard_variance import HazardWithVariance
 from ...infer.standardized_curves import Averages, JointCovariance, standardized_averages
 from ...infer.survival_standard_errors import incidence_limits, log_log_limits
 from ..fitting.coefficient_tables import critical_value

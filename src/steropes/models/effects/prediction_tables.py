@@ -14,7 +14,7 @@ from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.inference_constants import BLOCKS
-from ...infer.linear_dependence import square_root
+from ...infer.linear_algebra import square_root
 from ...infer.response_distributions import NormalResponse
 from ..fitting.coefficient_tables import critical_value
 from ..fitting.default_standard_errors import name_errors, refuse_errors_not_asked_for

@@ -12,7 +12,7 @@ from ...data import check_survival, check_weights, refuse_other_order
 from ...data.group_checks_and_counts import count_people
 from ...data.input_types import LabelsLike, VectorLike
 from ..fitting.setting_types import MatrixLike
-from ..validation.discrimination import (
+from ..validation.survival_discrimination_measures import (
     auc_table,
     concordance_with_se,
     pair_weights,

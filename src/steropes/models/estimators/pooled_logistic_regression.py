@@ -32,9 +32,9 @@ from ..fitting.solver_runs import Start
 from ..fitting.time_varying_effects import prior_of_copies
 from .fits_with_row_arguments import fit_with_interval_weights
 from .penalized_model import PenalizedModel
-from .pooled_accessors import PooledValidation
 from .pooled_predictions import PooledPredictions
 from .pooled_time_effects import DiscreteTime
+from .pooled_validation_accessor import PooledValidation
 
 __all__ = ["PooledLogisticRegression"]
 

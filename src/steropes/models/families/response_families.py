@@ -11,7 +11,7 @@ from sklearn.metrics import mean_gamma_deviance, mean_poisson_deviance
 from ...data import check_classes
 from ...fit import Problem
 from ...infer.response_distributions import GammaResponse, null_predictor
-from ...likelihoods.independent_rows import IndependentRowsLikelihood
+from ...likelihoods.independent_rows_likelihood import IndependentRowsLikelihood
 from .family import Family, ValidationData
 from .links import LOG, LOGIT
 from .performance_measures import auc, recalibration

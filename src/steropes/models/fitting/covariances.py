@@ -8,7 +8,10 @@ from ...errors import DataError
 from ...fit import Problem
 from ...infer import Information
 from ...infer.bootstrap_draws import sampling_units
-from ...infer.heteroscedasticity import hc1_factor, heteroscedasticity_covariance
+from ...infer.heteroscedasticity_consistent_covariance import (
+    hc1_factor,
+    heteroscedasticity_covariance,
+)
 from ...infer.jackknife import jackknife_covariance
 from ...infer.robust_covariance import refuse_single_unit, robust_covariance
 from ...likelihoods import IndependentRowsLikelihood

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...backends import host_backend
 from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
-from ...infer.linear_dependence import columns_outside
+from ...infer.linear_algebra import columns_outside
 from ..fitting.default_standard_errors import name_errors
 from ..fitting.fit_steps import Estimator
 

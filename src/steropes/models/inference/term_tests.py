@@ -10,7 +10,7 @@ import pandas as pd
 from ...data.input_types import LabelsLike
 from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
-from ...infer.linear_dependence import row_space
+from ...infer.linear_algebra import row_space
 from ..fitting.default_standard_errors import name_errors
 from ..fitting.fit_steps import Estimator
 from ..fitting.setting_types import Kind

@@ -14,7 +14,7 @@ from ...data.input_types import LabelsLike, VectorLike
 from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.inference_constants import BLOCKS
-from ...infer.linear_dependence import square_root
+from ...infer.linear_algebra import square_root
 from ...infer.multinomial_performance import class_probabilities, log_odds_of_class
 from ..effects.prediction_tables import present_predictions
 from ..fitting.coefficient_tables import critical_value

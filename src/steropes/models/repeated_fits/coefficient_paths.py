@@ -16,7 +16,7 @@ from ...data.vector_checks import check_vector
 from ...errors import DataError
 from ...fit import Problem
 from ...priors import Laplace, LimitedPrior
-from ...select.path_start import beginning
+from ...select.first_variance_of_problem import beginning
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.setting_types import MatrixLike
 

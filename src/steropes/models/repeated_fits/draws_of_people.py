@@ -7,8 +7,8 @@ import numpy as np
 from ...backends.blas_threads import single_threaded_blas
 from ...data.interval_weights import IntervalWeights
 from ...infer.bootstrap_draws import GivenDraws
-from ...infer.chord_refits import ChordSteps, fit_draws_by_chords
 from ...infer.inference_constants import BOOTSTRAP
+from ...infer.refits_with_one_hessian import ChordSteps, fit_draws_by_chords
 from ...likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood
 from ..estimators.penalized_model import PenalizedModel
 from ..estimators.pooled_logistic_regression import PooledLogisticRegression

@@ -19,8 +19,8 @@ from ...design_matrix import Design, as_design
 from ...errors import DataError, SeparationError
 from ...fit import Problem
 from ...fit.fit_checkpoints import ResultFolder
+from ...fit.fits_of_many_outcomes import OutcomeFit, fit_outcomes
 from ...fit.multi_fit_constants import REPLICATES
-from ...fit.outcome_batches import OutcomeFit, fit_outcomes
 from ...fit.parallel_tasks import has_parallel_backend, run_tasks
 from ...fit.shards import ShardedDesign
 from ...infer import refuse_separated, refuse_undetermined

@@ -14,7 +14,7 @@ from ...design_matrix import Design
 from ...errors import DataError, SeparationError
 from ...fit.shards import ShardedDesign
 from ...priors import Prior
-from ...select.cross_validated_path import FoldsPath
+from ...select.fold_fits_along_path import FoldsPath
 from ...select.variance_for_several_outcomes import SharedPath, check_shared
 from ..estimators.penalized_model import PenalizedModel
 from ..fitting.prior_variance_choice import chooser_of

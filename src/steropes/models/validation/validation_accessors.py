@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..fitting.accessors import Accessor, function_of_model, overloaded_function_of_model
-from .hazards_discrimination import concordance, time_dependent_auc
 from .internal_validation import calibration_curve, validate
+from .proportional_hazards_discrimination import concordance, time_dependent_auc
 
 __all__ = ["CoxValidation", "FineGrayValidation", "Validation"]
 

@@ -31,7 +31,7 @@ from ..optimality.violations_outside_working_set import outside_violations
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..solver_constants import SolverPolicy, WorkingSetPolicy
 from .descent_state import ColumnCheck, DescentEnd, DescentState, Violations
-from .hessian_updates import Hessians
+from .hessian_recomputation import Hessians
 from .optimality_violation_units import local_score_variances, smaller_variances
 from .path_derivative import Response
 from .step_phases import commit, propose, search

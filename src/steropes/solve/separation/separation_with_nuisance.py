@@ -19,10 +19,10 @@ from ..hessian import hessian
 from ..linear_predictor import bound_weights, linear_predictor
 from ..proximal_newton.newton_batch import Batch
 from .collinearity import COLLINEAR, collinear_columns
+from .cumulative_model_separation import ordering_direction
 from .extreme_offsets import refuse_for_offsets
 from .refittable_problems import RefittableProblem
 from .separation_error import separation_error
-from .separation_lp import ordering_direction
 
 __all__ = [
     "information_at_start",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, Literal
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Count, Day, Days, Listed, Offset, YesNo
 from steropes.errors import DataError, listed
 from steropes.studies.cohorts.cohort_sources import CohortSources

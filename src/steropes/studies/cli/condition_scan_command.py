@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from steropes.studies.cli.design_options import days_of, design_command
+from steropes.studies.cli.design_command_builder import days_of, design_command
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.monitoring.condition_scan_settings import OmopTreeScan

@@ -11,7 +11,7 @@ import typer
 from steropes.errors import DataError
 
 if TYPE_CHECKING:
-    from steropes.designs.settings.settings_classes import Settings
+    from steropes.designs.settings.settings_base_class import Settings
     from steropes.studies.grids.comparative_grid_run import GridResults
     from steropes.studies.grids.sccs_grid import CaseSeriesGridResults
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steropes.errors import DataError
+from steropes.studies.cli.cohort_source_options import CohortTableName, Definition, cohort_sources
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Jobs, Memory, Quiet
-from steropes.studies.cli.other_cohort_options import CohortTableName, Definition, cohort_sources
 from steropes.studies.cli.protocol_options import (
     Freeze,
     Paper,

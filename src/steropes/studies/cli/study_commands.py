@@ -10,18 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from steropes.errors import DataError
+from steropes.studies.cli.cohort_source_options import (
+    CohortTableName,
+    Definition,
+    cohort_sources,
+    listed_concepts,
+)
 from steropes.studies.cli.grid_commands import (
     DATABASE,
     Disclosure,
     Jobs,
     Memory,
     Quiet,
-)
-from steropes.studies.cli.other_cohort_options import (
-    CohortTableName,
-    Definition,
-    cohort_sources,
-    listed_concepts,
 )
 from steropes.studies.cli.protocol_options import (
     Freeze,

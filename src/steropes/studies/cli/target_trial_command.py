@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from steropes.studies.cli.design_options import design_command
+from steropes.studies.cli.design_command_builder import design_command
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.target_trials.trial_settings import OmopTrial

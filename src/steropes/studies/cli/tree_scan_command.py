@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steropes.errors import DataError
-from steropes.studies.cli.design_options import days_of
+from steropes.studies.cli.design_command_builder import days_of
 from steropes.studies.cli.grid_commands import Disclosure, Quiet
 from steropes.studies.cli.protocol_options import Freeze, ProtocolBy, ProtocolFile, print_frozen
 from steropes.studies.cli.setting_options import options_of

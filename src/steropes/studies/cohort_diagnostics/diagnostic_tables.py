@@ -14,12 +14,12 @@ from steropes.studies.cohort_diagnostics.definition_concepts import (
     DefinitionSet,
     place_concept_sets,
 )
-from steropes.studies.cohort_diagnostics.index_events import index_events, visit_context
-from steropes.studies.cohort_diagnostics.source_concepts import (
+from steropes.studies.cohort_diagnostics.included_and_orphan_concepts import (
     included_concepts,
     orphan_concepts,
     resolved_concepts,
 )
+from steropes.studies.cohort_diagnostics.index_events import index_events, visit_context
 from steropes.studies.cohort_diagnostics.yearly_incidence import yearly_incidence
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.concept_selection import ConceptSelection

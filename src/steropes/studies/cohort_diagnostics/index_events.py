@@ -11,7 +11,7 @@ from steropes.studies.cohort_diagnostics.definition_concepts import (
     CohortDefinition,
     DefinitionSet,
 )
-from steropes.studies.cohort_diagnostics.recorded_events import recorded_events
+from steropes.studies.cohort_diagnostics.event_table_columns import recorded_events
 from steropes.studies.database.irregular_rows import last_day
 from steropes.studies.database.omop import OmopDatabase, Workspace
 

@@ -17,10 +17,10 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
-from steropes.studies.cohorts.circe_columns import completed_tables
+from steropes.studies.cohorts.circe_concept_set_checks import concept_set_notes
+from steropes.studies.cohorts.circe_missing_columns import completed_tables
 from steropes.studies.cohorts.circe_repaired_tables import regular_tables
 from steropes.studies.cohorts.circe_schema import check_definition
-from steropes.studies.cohorts.circe_vocabulary import concept_set_notes
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_id
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace

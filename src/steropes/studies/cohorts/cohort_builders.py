@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Days, Listed, OneOrMore, Whole, YesNo
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_id
-from steropes.studies.database.concept_descendants import Descendants, recorded_tables
+from steropes.studies.database.checked_concept_descendants import Descendants, recorded_tables
 from steropes.studies.database.concept_domain_hints import domain_hint
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.irregular_rows import irregular_eras, last_day

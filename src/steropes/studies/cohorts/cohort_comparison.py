@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Age, Count, Day, Days, Listed, YesNo
 from steropes.designs.values.dates_and_ages import AgeRule
 from steropes.errors import DataError

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import ById, Count
 from steropes.designs.settings.value_checks import Before
 from steropes.errors import DataError
@@ -26,7 +26,7 @@ from steropes.studies.cohorts.cohort_builders import (
     read_cohorts,
 )
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.database.concept_descendants import Descendants
+from steropes.studies.database.checked_concept_descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
 from steropes.studies.settings.settings_reader import Source
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.studies.cohorts.cohort_sources import CohortSources, with_texts
 from steropes.studies.settings.settings_reader import Source
 

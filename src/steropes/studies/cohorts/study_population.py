@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.data.html_representations import TextInHtml
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Days, YesNo
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition

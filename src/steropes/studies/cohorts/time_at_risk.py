@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Days, Offset, RiskDays, YesNo
 from steropes.errors import DataError
 

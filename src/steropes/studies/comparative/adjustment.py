@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.designs.propensity.propensity_scores import PropensityScores
+from steropes.designs.propensity.propensity_score_fit import PropensityScores
 from steropes.designs.propensity.score_adjustment import Adjusted
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis

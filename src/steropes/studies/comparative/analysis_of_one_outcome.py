@@ -39,8 +39,8 @@ from steropes.studies.cohorts.people_frame_with_hidden_rows import People
 from steropes.studies.cohorts.study_population import StudyPopulation, study_population
 from steropes.studies.comparative.adjustment import AdjustedPopulation, adjust, unadjusted
 from steropes.studies.comparative.analysis_result import AnalysisResult, Shared
-from steropes.studies.comparative.confounder_selection import scores_of_outcome
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
+from steropes.studies.comparative.outcome_specific_propensity_scores import scores_of_outcome
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.convergence_diagnostic import convergence, quiet_fits

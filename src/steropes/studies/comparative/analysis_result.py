@@ -11,7 +11,7 @@ from steropes.designs.comparative.doubly_robust_outcomes import SharedNuisances
 from steropes.designs.effects.absolute_effects import AbsoluteEffect
 from steropes.designs.effects.effect_estimate_result import Estimate
 from steropes.designs.propensity.covariate_balance import Balance
-from steropes.designs.propensity.propensity_scores import PropensityScores
+from steropes.designs.propensity.propensity_score_fit import PropensityScores
 from steropes.studies.cohorts.study_population import StudyPopulation
 from steropes.studies.comparative.adjustment import AdjustedPopulation
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from steropes.designs.effects.outcome_model import OutcomeModel
-from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.propensity_score_fit import PropensityRules
 from steropes.designs.propensity.score_matching import Match
 from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.time_at_risk import TimeAtRisk

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.designs.effects.outcome_model import OutcomeModel
-from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.propensity_score_fit import PropensityRules
 from steropes.designs.propensity.score_adjustment import ScoreAdjustment
 from steropes.designs.propensity.score_matching import Match
 from steropes.designs.propensity.score_strata import Stratify
 from steropes.designs.propensity.score_trimming import Trim
 from steropes.designs.propensity.weights_by_estimand import Estimand, EstimandOfStudies
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import (
     Count,
     CovariateIds,

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from steropes.studies.database.concept_descendants import Descendants, recorded_tables
+from steropes.studies.database.checked_concept_descendants import Descendants, recorded_tables
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import Workspace
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES, Analysis
 from steropes.studies.covariates.covariate_sql import OTHER_UNIT
+from steropes.studies.database.concept_names_and_descendants import UNNAMED
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.database.vocabulary import UNNAMED
 
 __all__ = ["CUSTOM", "LENGTHS", "covariate_table"]
 

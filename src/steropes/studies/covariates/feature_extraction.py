@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.designs.covariates.covariates_by_column import Covariates, with_statistics
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import (
     LONGEST,
     CovariateIds,
@@ -38,7 +38,7 @@ from steropes.studies.covariates.covariate_names import CUSTOM
 from steropes.studies.covariates.covariate_sql import Statements
 from steropes.studies.covariates.sparse_covariate_columns import Columns
 from steropes.studies.covariates.vocabulary_checks import check_vocabulary
-from steropes.studies.database.concept_descendants import Descendants
+from steropes.studies.database.checked_concept_descendants import Descendants
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.irregular_rows import (
     irregular_eras,

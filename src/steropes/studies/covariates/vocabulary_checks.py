@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from steropes.errors import DataError
 from steropes.studies.covariates.covariate_analysis_catalogue import Analysis
-from steropes.studies.database.concept_descendants import has_links
+from steropes.studies.database.checked_concept_descendants import has_links
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
 

@@ -18,12 +18,12 @@ from steropes.studies.covariates.covariate_analysis_catalogue import DURING, WIN
 from steropes.studies.covariates.covariate_names import covariate_table
 from steropes.studies.covariates.covariate_sql import Statements
 from steropes.studies.covariates.vocabulary_checks import check_vocabulary
-from steropes.studies.database.concept_descendants import Descendants
+from steropes.studies.database.checked_concept_descendants import Descendants
+from steropes.studies.database.concept_names_and_descendants import UNNAMED
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.irregular_rows import last_day, leave_out_unknown_people
 from steropes.studies.database.observation_periods import joined_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.database.vocabulary import UNNAMED
 
 __all__ = [
     "COHORTS",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from steropes.errors import DataError
+from steropes.studies.database.concept_names_and_descendants import some_concepts
 from steropes.studies.database.sources.table_source import (
     Condition,
     Naming,
@@ -14,7 +15,6 @@ from steropes.studies.database.sources.table_source import (
     TableSource,
     Workspace,
 )
-from steropes.studies.database.vocabulary import some_concepts
 
 __all__ = ["CdmTables"]
 

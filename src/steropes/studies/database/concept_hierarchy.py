@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.database.concept_descendants import has_links
+from steropes.studies.database.checked_concept_descendants import has_links
+from steropes.studies.database.concept_names_and_descendants import some_concepts
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.database.vocabulary import some_concepts
 
 __all__ = ["concept_hierarchy"]
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from steropes.designs.settings.validated_types import Whole
 from steropes.errors import DataError
-from steropes.studies.database.concept_descendants import has_links
+from steropes.studies.database.checked_concept_descendants import has_links
 from steropes.studies.database.omop import Naming, OmopDatabase, RecordsOf
 from steropes.studies.disclosure import shown_count
 from steropes.studies.formatting.plain_text import plain_text

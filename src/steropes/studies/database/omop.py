@@ -19,6 +19,11 @@ from steropes.designs.values.dates_and_ages import require_time_zone
 from steropes.errors import DataError
 from steropes.studies.database.cdm_layout import require_cdm_tables
 from steropes.studies.database.cdm_tables import CdmTables
+from steropes.studies.database.concept_names_and_descendants import (
+    UNNAMED,
+    descendants_of,
+    names_of,
+)
 from steropes.studies.database.duckdb_source_tables import require_memory
 from steropes.studies.database.open_database import open_source
 from steropes.studies.database.sources.table_source import (
@@ -26,7 +31,6 @@ from steropes.studies.database.sources.table_source import (
     RecordsOf,
     Workspace,
 )
-from steropes.studies.database.vocabulary import UNNAMED, descendants_of, names_of
 
 __all__ = ["Naming", "OmopDatabase", "RecordsOf", "Workspace", "opened"]
 

@@ -15,7 +15,7 @@ from steropes.data.diagnostic_limits import (
     TIED,
 )
 from steropes.data.html_representations import FieldsInHtml
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Positive
 from steropes.studies.diagnostics.diagnostic import Diagnostic, Guards, Verdict, Word, allows
 from steropes.studies.diagnostics.diagnostic_catalogue import Further, declared_diagnostics

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from steropes.designs.propensity.covariate_balance import Balance
-    from steropes.designs.propensity.propensity_scores import PropensityScores
-    from steropes.designs.settings.settings_classes import Settings
+    from steropes.designs.propensity.propensity_score_fit import PropensityScores
+    from steropes.designs.settings.settings_base_class import Settings
 
 __all__ = [
     "FAIL",

@@ -1,4 +1,4 @@
-"""Verdicts on the diagnostics of a one-question study, with released values that agree with them."""
+"""Verdicts on the diagnostics of a study of one question, with released values that agree."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from steropes.studies._optional_packages import lazy_names
 
 if TYPE_CHECKING:  # the same names for editors and type checkers
-    from .control_results import analysis_performance, compare_analyses
+    from .control_performance import analysis_performance, compare_analyses
 
 __all__ = [
     "analysis_performance",

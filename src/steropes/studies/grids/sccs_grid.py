@@ -51,12 +51,12 @@ from steropes.studies.grids.sccs_grid_result_tables import (
 from steropes.studies.grids.unanswerable_questions import cohort_not_built, refuse_unanswerable_grid
 from steropes.studies.release.series_table_release import release_series
 from steropes.studies.result_files.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
-from steropes.studies.sccs.results.series_fit_and_diagnostics import fit_series
-from steropes.studies.sccs.results.series_preparation import (
+from steropes.studies.sccs.cases.series_preparation import (
     PreparedSeries,
     SharedCases,
     prepare_series,
 )
+from steropes.studies.sccs.results.series_fit_and_diagnostics import fit_series
 from steropes.studies.sccs.results.unsuppressed_series_results import ExactSeries
 from steropes.studies.sccs.specification.case_series_grid_settings import (
     CaseSeriesGrid,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.database.concept_descendants import Descendants
+from steropes.studies.database.checked_concept_descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.sccs.cases.era_sources import concept_members
 from steropes.studies.sccs.specification.case_series_grid_settings import (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from steropes.data.diagnostic_limits import EQUIPOISE, IMBALANCE
 from steropes.data.html_representations import TextInHtml
 from steropes.designs.propensity.covariate_balance import covariate_balance
-from steropes.designs.propensity.propensity_scores import fit_scores
+from steropes.designs.propensity.propensity_score_fit import fit_scores
 from steropes.designs.propensity.score_matching import Match, match_scores
 from steropes.designs.surveillance import TreeScan, tree_scan_people
 from steropes.designs.values.html_page import table_html

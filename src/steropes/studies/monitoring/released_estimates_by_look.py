@@ -12,7 +12,11 @@ import pandas as pd
 
 from steropes.designs.evidence.profile_interpolation import Profile
 from steropes.designs.surveillance.bayesian_monitoring import check_threshold, monitor_posteriors
-from steropes.designs.surveillance.sequential_bounds import check_alpha, check_count, check_ratio
+from steropes.designs.surveillance.group_sequential_bounds import (
+    check_alpha,
+    check_count,
+    check_ratio,
+)
 from steropes.designs.surveillance.sequential_tests_of_estimates import (
     monitor_estimates,
     signed_root,

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Count, Listed, Positive, Share, YesNo
 from steropes.designs.surveillance import sequential_tree_scan, tree_scan, tree_temporal_scan
-from steropes.designs.surveillance.sequential_bounds import check_alpha
+from steropes.designs.surveillance.group_sequential_bounds import check_alpha
 from steropes.errors import DataError
 from steropes.studies.disclosure import DisclosureRules
 

@@ -16,8 +16,8 @@ from steropes.designs.covariates.preprocessing import Tidied
 from steropes.designs.effects.effect_estimate_result import Estimate
 from steropes.designs.effects.two_group_cox import TwoGroupCox
 from steropes.designs.propensity.covariate_balance import Balance, covariate_balance
-from steropes.designs.propensity.propensity_model import Propensity
-from steropes.designs.propensity.propensity_scores import PropensityScores
+from steropes.designs.propensity.fitted_propensity_model import Propensity
+from steropes.designs.propensity.propensity_score_fit import PropensityScores
 from steropes.designs.propensity.score_matching import OrderedScores
 from steropes.designs.propensity.tied_scores import TieOrders, try_tie_orders
 from steropes.models.fitting.progress_messages import counted_steps

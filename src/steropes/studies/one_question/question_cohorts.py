@@ -12,7 +12,7 @@ import numpy as np
 from steropes.errors import DataError
 from steropes.studies.comparative.analysis_cache import Workbench
 from steropes.studies.comparative.analysis_result import AnalysisResult
-from steropes.studies.database.concept_descendants import Descendants
+from steropes.studies.database.checked_concept_descendants import Descendants
 from steropes.studies.database.concept_domain_hints import domain_hint
 from steropes.studies.database.data_quality_notes import DataNote, explained
 from steropes.studies.database.omop import OmopDatabase

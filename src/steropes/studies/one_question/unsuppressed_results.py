@@ -12,7 +12,7 @@ import pandas as pd
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import Curves, ResultTable, present
 from steropes.designs.effects.events_and_curves_by_arm import arm_curves
-from steropes.designs.propensity.propensity_model import Propensity
+from steropes.designs.propensity.fitted_propensity_model import Propensity
 from steropes.designs.propensity.tied_scores import TieOrders
 from steropes.studies.cohorts.people_frame_with_hidden_rows import People
 from steropes.studies.comparative.supplementary_results import SupplementaryResults

@@ -20,9 +20,9 @@ from steropes.studies.disclosure.disclosive_digit_rounding import (
     to_units,
 )
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.disclosure.exclusive_groups import withheld_complements
+from steropes.studies.disclosure.group_share_suppression import withheld_complements
 from steropes.studies.disclosure.small_cell_suppression import share_units
-from steropes.studies.results.score_density import density_of_bars
+from steropes.studies.results.propensity_score_density import density_of_bars
 
 __all__ = [
     "hidden_names",

@@ -24,7 +24,7 @@ from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.effect_suppression import WITHHELD, Secrecy, effect_columns
 from steropes.studies.disclosure.small_cell_suppression import Bound
 from steropes.studies.release.joint_series_counts import OUTCOMES
-from steropes.studies.release.series_counts import (
+from steropes.studies.release.series_covariate_counts import (
     CovariateCounts,
     few_in_months,
     released_covariates,

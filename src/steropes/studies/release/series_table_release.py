@@ -35,7 +35,7 @@ from steropes.studies.release.joint_series_counts import (
     key_of,
     released_series_counts,
 )
-from steropes.studies.release.series_counts import (
+from steropes.studies.release.series_covariate_counts import (
     CovariateCounts,
     few_in_months,
     released_covariates,

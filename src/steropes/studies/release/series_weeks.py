@@ -10,7 +10,7 @@ from steropes.studies.disclosure.complementary_suppression import count_ranges
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.small_cell_suppression import Bound
 from steropes.studies.release.joint_series_counts import SET, Key, Tables, key_of
-from steropes.studies.release.series_counts import CovariateCounts
+from steropes.studies.release.series_covariate_counts import CovariateCounts
 
 __all__ = ["released_weeks"]
 

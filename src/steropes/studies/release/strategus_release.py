@@ -25,7 +25,7 @@ from steropes.studies.disclosure.complementary_suppression import (
 )
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.disclosure.inclusion_counts import withheld_statistics
+from steropes.studies.disclosure.inclusion_statistics_suppression import withheld_statistics
 from steropes.studies.disclosure.sums_over_people import released_means, released_sums
 from steropes.studies.release.prediction_counts import ANALYSIS_IDS
 

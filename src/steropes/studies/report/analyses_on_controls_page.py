@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.grids.control_results import (
+from steropes.studies.grids.control_performance import (
     analysis_performance,
     control_estimates,
     released_estimates_words,

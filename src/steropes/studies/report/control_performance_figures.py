@@ -14,8 +14,8 @@ from steropes.data.number_formatting import deciding_p, number
 from steropes.designs.controls.empirical_calibration import (
     fit_systematic_error,
 )
-from steropes.designs.controls.error_comparison import compare_errors
 from steropes.designs.controls.performance_metrics import ControlEstimates
+from steropes.designs.controls.systematic_error_comparison import compare_errors
 from steropes.designs.values.normal_quantile import Z
 from steropes.studies.report.control_estimates_figure import calibration_plot
 from steropes.studies.report.forest_plot import Row, forest

@@ -9,7 +9,7 @@ import pandas as pd
 
 from steropes.data.number_formatting import counted, deciding, deciding_p, effect, number
 from steropes.designs.controls.empirical_calibration import fit_systematic_error, leave_one_out
-from steropes.designs.controls.error_posterior import error_posterior
+from steropes.designs.controls.systematic_error_posterior import error_posterior
 from steropes.studies.report.control_estimates_figure import calibration_plot
 from steropes.studies.report.grid_page_data import KEY, Comparison, View
 from steropes.studies.report.page_parts import Rows

@@ -10,7 +10,7 @@ from steropes.studies.database.data_quality_notes import table_sentences
 from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.formatting.released_numbers import decimals, title_case
-from steropes.studies.grids.control_results import (
+from steropes.studies.grids.control_performance import (
     analysis_performance,
     released_estimates_words,
 )

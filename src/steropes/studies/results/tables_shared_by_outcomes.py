@@ -93,7 +93,7 @@ def balance_rows(balance: Balance, key: dict[str, object]) -> pd.DataFrame:
 
 def _histogram(shared: Shared, key: dict[str, object], *, after: bool) -> list[dict[str, Any]]:
     """Return people and weights of each bar of the preference score that has people."""
-    from steropes.studies.results.score_density import histogram
+    from steropes.studies.results.propensity_score_density import histogram
 
     assert shared.scores is not None
     treated = shared.population.people["treated"].to_numpy() == 1

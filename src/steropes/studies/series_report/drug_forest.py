@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.release.exposure_blinding import public_estimates
+from steropes.studies.release.series_result_blinding import public_estimates
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.svg_canvas import Picture
 

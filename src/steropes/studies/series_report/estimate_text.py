@@ -9,7 +9,7 @@ from steropes.studies.diagnostics.diagnostic import FAIL
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, is_not_shown
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.formatting.released_numbers import decimals, title_case
-from steropes.studies.release.exposure_blinding import hidden_covariates, public_estimates
+from steropes.studies.release.series_result_blinding import hidden_covariates, public_estimates
 from steropes.studies.report.missing_estimates import NO_REASON, Missing
 
 if TYPE_CHECKING:

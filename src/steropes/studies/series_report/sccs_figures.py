@@ -13,7 +13,7 @@ from scipy.stats import norm
 from steropes.designs.case_series.calendar_time_splines import TimeEffect
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.formatting.released_numbers import decimals, title_case
-from steropes.studies.release.exposure_blinding import hidden_covariates
+from steropes.studies.release.series_result_blinding import hidden_covariates
 from steropes.studies.report.svg_canvas import Axes, Canvas, PagePicture, Picture
 from steropes.studies.series_report.drug_forest import drug_forest
 

@@ -15,7 +15,7 @@ from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.plain_text import csv_text
 from steropes.studies.formatting.released_numbers import count, title_case
-from steropes.studies.release.exposure_blinding import (
+from steropes.studies.release.series_result_blinding import (
     blinding_text,
     hidden_covariates,
     public_estimates,

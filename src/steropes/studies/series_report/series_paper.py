@@ -11,7 +11,7 @@ from steropes.data.paper_tables import CaptionedTable, latex_document, word_docu
 from steropes.studies._optional_packages import need
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.released_numbers import count, title_case
-from steropes.studies.release.exposure_blinding import hidden_covariates, public_estimates
+from steropes.studies.release.series_result_blinding import hidden_covariates, public_estimates
 from steropes.studies.report.record_pe import checklist_table, filled
 from steropes.studies.report.study_tables_for_papers import paper_table
 from steropes.studies.sccs.results.sccs_diagnostics import findings_of

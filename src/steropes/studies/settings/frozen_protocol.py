@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from steropes.data.html_representations import FieldsInHtml
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.errors import DataError
 from steropes.studies.result_files.atomic_files import write_files
 from steropes.version import __version__

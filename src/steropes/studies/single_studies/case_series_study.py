@@ -15,10 +15,10 @@ from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.result_blinding import is_not_shown
 from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
 from steropes.studies.formatting.released_numbers import decimals
-from steropes.studies.release.exposure_blinding import public_estimates
 from steropes.studies.release.one_series_release import ReleasedSeries
+from steropes.studies.release.series_result_blinding import public_estimates
+from steropes.studies.sccs.cases.series_preparation import prepare_series
 from steropes.studies.sccs.results.series_fit_and_diagnostics import fit_series
-from steropes.studies.sccs.results.series_preparation import prepare_series
 from steropes.studies.sccs.specification.case_series_settings import CaseSeriesSettings
 from steropes.studies.settings.frozen_protocol import open_protocol
 

@@ -151,7 +151,7 @@ def demo_controls(min_cell: int | None = None) -> Any:
 def _both_models(competing: int) -> tuple[Any, ...]:
     """Create analyses with Cox's model (ids from 1) and Fine and Gray's (ids from 101)."""
     from steropes.designs.effects.outcome_model import OutcomeModel
-    from steropes.designs.propensity.propensity_scores import PropensityRules
+    from steropes.designs.propensity.propensity_score_fit import PropensityRules
     from steropes.designs.propensity.score_matching import Match
     from steropes.designs.propensity.score_strata import Stratify
     from steropes.designs.propensity.score_trimming import Trim

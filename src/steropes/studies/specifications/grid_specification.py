@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, field, replace
 from typing import Annotated
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Count, Day, Listed, Name, TimeZone, Whole
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from steropes.designs.covariates.preprocessing import TidyRules
-from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.propensity_score_fit import PropensityRules
 from steropes.designs.propensity.score_matching import Match
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import (
     Count,
     Day,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.designs.covariates.preprocessing import TidyRules
 from steropes.designs.effects.outcome_model import OutcomeModel
-from steropes.designs.propensity.propensity_scores import PropensityRules
+from steropes.designs.propensity.propensity_score_fit import PropensityRules
 from steropes.designs.propensity.score_matching import Match
 from steropes.designs.propensity.score_strata import Stratify
 from steropes.studies.cohorts.cohort_builders import ConceptSet, Indication

@@ -26,7 +26,7 @@ from steropes.studies.strategus.target_baseline import (
     counted_entries,
     target_entries,
 )
-from steropes.studies.strategus_plans.case_characterization_plan import CaseDescription
+from steropes.studies.strategus_plans.baseline_and_case_covariates import CaseDescription
 
 __all__ = ["case_tables"]
 

@@ -11,7 +11,7 @@ import pandas as pd
 from steropes.studies.cohort_diagnostics.cohort_findings import cohort_findings
 from steropes.studies.cohort_diagnostics.definition_concepts import CohortDefinition, DefinitionSet
 from steropes.studies.cohort_diagnostics.diagnostic_tables import cohort_diagnostics
-from steropes.studies.cohort_diagnostics.source_concepts import concepts_of
+from steropes.studies.cohort_diagnostics.included_and_orphan_concepts import concepts_of
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.covariate_analysis_catalogue import WINDOWED

@@ -18,7 +18,7 @@ from steropes.studies.cohorts.circe_cohort_definitions import (
 )
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable
-from steropes.studies.database.concept_descendants import Descendants
+from steropes.studies.database.checked_concept_descendants import Descendants
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.strategus.subset_queries import ENTRIES, make_subset

@@ -11,7 +11,7 @@ from steropes.studies.cohort_diagnostics.definition_concepts import (
     CohortDefinition,
     place_concept_sets,
 )
-from steropes.studies.cohort_diagnostics.recorded_events import EVENTS, recorded_events
+from steropes.studies.cohort_diagnostics.event_table_columns import EVENTS, recorded_events
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.strategus_plans.specification_plan import SpecificationPlan
 

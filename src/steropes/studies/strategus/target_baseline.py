@@ -18,7 +18,7 @@ from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.release.strategus_release import PERCENTILES
-from steropes.studies.strategus_plans.case_characterization_plan import AFTER_INDEX, Baseline
+from steropes.studies.strategus_plans.baseline_and_case_covariates import AFTER_INDEX, Baseline
 from steropes.studies.strategus_plans.characterization_plan import CharacterizationPlan
 
 __all__ = [

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.strategus_plans.case_characterization_plan import (
+from steropes.studies.strategus_plans.baseline_and_case_covariates import (
     AFTER_INDEX,
     Baseline,
     CaseDescription,
@@ -18,7 +18,10 @@ from steropes.studies.strategus_plans.case_characterization_plan import (
     case_series,
     risk_factors,
 )
-from steropes.studies.strategus_plans.described_cohorts import known_cohorts, listed_settings
+from steropes.studies.strategus_plans.characterization_cohort_lookup import (
+    known_cohorts,
+    listed_settings,
+)
 from steropes.studies.strategus_plans.r_covariate_settings import covariate_rules
 from steropes.studies.strategus_plans.r_json_values import (
     Identifier,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import (
     Age,
     Count,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...thread_pool import ThreadPool
-from . import sparse_products as sparse
+from . import sparse_product_kernels as sparse
 from .cpu_chunk_sizes import CpuPolicy
 from .sparse_lines import NO_DATA, Lines, index_type, pieces
 

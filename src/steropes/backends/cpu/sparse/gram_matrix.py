@@ -16,7 +16,7 @@ from ...thread_pool import ThreadPool, balanced_chunks
 from ..compilation.kernel_compiler_options import OPTIONS
 from ..compilation.unchecked_indexing import entry, put
 from . import sparse_group_sums as groups
-from . import sparse_products as sparse
+from . import sparse_product_kernels as sparse
 from .cpu_chunk_sizes import CpuPolicy
 from .sparse_lines import CHUNKS, Lines
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ...thread_pool import ThreadPool, number_of_chunks
-from . import sparse_products as sparse
+from . import sparse_product_kernels as sparse
 from .cpu_chunk_sizes import CpuPolicy
 from .sparse_lines import LONG, PIECE, Lines, pieces
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from ....errors import DataError
 from ....likelihoods.shard_risk_sets import Hazards
-from ....likelihoods.sharded_thresholds import LevelPoint
+from ....likelihoods.sharded_thresholds_interface import LevelPoint
 
 __all__ = [
     "FAULTY",

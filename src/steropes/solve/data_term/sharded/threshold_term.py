@@ -16,7 +16,11 @@ import numpy as np
 from ....likelihoods.nuisance_hessian import Chain
 from ....likelihoods.nuisance_interface import Nuisance
 from ....likelihoods.nuisance_likelihood import NuisanceLikelihood, gone
-from ....likelihoods.sharded_thresholds import LevelPoint, MovableThresholds, ShardedThresholds
+from ....likelihoods.sharded_thresholds_interface import (
+    LevelPoint,
+    MovableThresholds,
+    ShardedThresholds,
+)
 from ..data_term_interfaces import Accuracy, CurvatureAt, Trial
 from ..working_set import WorkingSet
 from .shard_messages import (

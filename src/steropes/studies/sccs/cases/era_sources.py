@@ -7,7 +7,7 @@ from copy import copy
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
-from steropes.studies.database.concept_descendants import Descendants
+from steropes.studies.database.checked_concept_descendants import Descendants
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.irregular_rows import irregular_eras, last_day
 from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace

@@ -13,8 +13,8 @@ from steropes.designs.case_series.sccs_model import fit_model
 from steropes.studies.diagnostics.convergence_diagnostic import quiet_fits
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.resumable_steps import draws_in_tasks
+from steropes.studies.sccs.cases.series_preparation import PreparedSeries
 from steropes.studies.sccs.results.sccs_diagnostics import diagnose
-from steropes.studies.sccs.results.series_preparation import PreparedSeries
 from steropes.studies.sccs.results.unsuppressed_series_results import ExactSeries
 
 __all__ = ["fit_series"]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.case_series.calendar_time_splines import TimeEffect, TimeEffects
-from steropes.designs.case_series.case_sampling_cost import Sampling, sampling_cost
 from steropes.designs.case_series.event_dependent_observation import CensorModel
 from steropes.designs.case_series.event_timing import (
     Exposures,
@@ -21,6 +20,7 @@ from steropes.designs.case_series.event_timing import (
 )
 from steropes.designs.case_series.interval_rows import Intervals
 from steropes.designs.case_series.sccs_model import CaseSeriesModel
+from steropes.designs.case_series.unexposed_case_sampling_cost import Sampling, sampling_cost
 from steropes.errors import DataError
 from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.disclosure import DisclosureRules

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Annotated, Any
 
 from steropes.designs.controls.signal_injection import Ratios, Synthesis, Tries
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import (
     Count,
     Day,

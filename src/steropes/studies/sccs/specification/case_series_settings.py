@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Annotated, Literal
 
 from steropes.designs.case_series.model_settings import Prior, Spline, Variance
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import (
     Age,
     Count,

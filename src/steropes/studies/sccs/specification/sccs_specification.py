@@ -9,7 +9,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Count, Day, Listed, Name, TimeZone
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import CohortSources, with_texts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from steropes.data.diagnostic_limits import DETECTABLE_RATIO, SYSTEMATIC_ERROR
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Number, Positive, Share
 from steropes.designs.settings.value_checks import After
 from steropes.studies.diagnostics.diagnostic_catalogue import FurtherOfSeries

@@ -11,7 +11,7 @@ from steropes.errors import DataError
 from steropes.studies.covariates.covariate_analysis_catalogue import DURING
 from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.covariates.window_summaries import WindowRules
-from steropes.studies.strategus_plans.described_cohorts import known_cohorts
+from steropes.studies.strategus_plans.characterization_cohort_lookup import known_cohorts
 from steropes.studies.strategus_plans.r_covariate_settings import (
     CovariateSettings,
     covariate_rules,

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.covariates.preprocessing import Tidied, TidyRules, tidy
 from steropes.designs.propensity.covariate_balance import CovariateMoments
-from steropes.designs.propensity.propensity_model import (
+from steropes.designs.propensity.fitted_propensity_model import (
     ScoredPeople,
     auc,
     preference_score,
     too_few,
 )
 from steropes.designs.propensity.tied_scores import tie_keys
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import (
     Count,
     CovariateIds,

@@ -9,7 +9,7 @@ import numpy as np
 from ..fit import Problem
 from ..priors import Prior, SmoothTerm
 from ..solve import Batch
-from .first_variance import first_variance, own_information
+from .first_variance_from_gradients import first_variance, own_information
 from .variance_path_constants import DEFAULT
 
 __all__ = ["beginning", "smooth_curvature"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from steropes.designs.controls.error_comparison import compare_errors
 from steropes.designs.controls.performance_metrics import ControlEstimates, before_and_after
+from steropes.designs.controls.systematic_error_comparison import compare_errors
 from steropes.errors import DataError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..likelihoods import Likelihood
 from ..likelihoods.hessian_structures import GroupedCurvature
-from ..likelihoods.multi_outcome_likelihood import MultiOutcomeLikelihood
+from ..likelihoods.outcomes_as_replicates_likelihood import MultiOutcomeLikelihood
 from ..solve import Batch, Fit
 from ..solve.data_term import WorkingColumns
 from ..solve.data_term.local_term import LocalCurvature

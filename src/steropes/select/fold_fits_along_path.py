@@ -16,14 +16,14 @@ from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..priors import Prior
 from ..solve import Batch
 from .cyclops_search import CyclopsSearch, unpublished
+from .first_variance_of_problem import beginning, smooth_curvature
 from .fold_errors import ShortFits, refuse_loose_folds
+from .fold_score_comparison import readable, standard_error
 from .fold_screening import FoldScreening, Start
 from .folds import TrainingRows, WithAllRows, cut
 from .path_extrapolation import Course
-from .path_start import beginning, smooth_curvature
-from .score_statistics import readable, standard_error
-from .selection_settings import FoldSettings
 from .uninformative_folds import refuse_silent_folds
+from .variance_chooser_interface import FoldSettings
 from .variance_path_constants import PathPolicy
 from .variance_prediction import Foreseen, look_ahead
 from .variance_search import FoldScore, Progress, Selection, VariancePath

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.database.concept_descendants import Descendants, recorded_tables
+from steropes.studies.database.checked_concept_descendants import Descendants, recorded_tables
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase
 

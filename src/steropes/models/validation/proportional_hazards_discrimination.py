@@ -14,7 +14,7 @@ from ...data.plottable_result_tables import ResultTable
 from ...likelihoods.piecewise_cox_likelihood import cut_at
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.setting_types import MatrixLike
-from .discrimination import (
+from .survival_discrimination_measures import (
     auc_table,
     competing_concordance_with_se,
     concordance_with_se,

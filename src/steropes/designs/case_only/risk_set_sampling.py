@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.designs.case_only.index_days import Attrition, People, read_people
-from steropes.designs.case_only.risk_sets_of_cases import (
+from steropes.designs.case_only.controls_from_risk_sets import (
     Cohort,
     SetRows,
     numbers_of,
     read_matching,
     risk_set_rows,
 )
+from steropes.designs.case_only.index_days import Attrition, People, read_people
 from steropes.designs.case_series_from_tables.event_exposure_and_observation_tables import (
     ColumnNames,
     read_events,

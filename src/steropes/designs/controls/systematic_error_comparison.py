@@ -13,7 +13,7 @@ from steropes.data.input_types import TableLike
 from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
-from steropes.designs.controls.error_posterior import expected_absolute
+from steropes.designs.controls.systematic_error_posterior import expected_absolute
 from steropes.designs.values.argument_checks import check_whole
 from steropes.designs.values.input_checks import refuse_missing
 from steropes.designs.values.table_reading import read_columns

@@ -13,8 +13,8 @@ import pandas as pd
 from ..errors import DataError
 from ..fit import Problem
 from ..priors import Prior
-from .score_statistics import best_of
-from .selection_settings import VarianceChooser
+from .fold_score_comparison import best_of
+from .variance_chooser_interface import VarianceChooser
 from .variance_search import Selection
 
 __all__ = ["check_compared", "choose_among"]

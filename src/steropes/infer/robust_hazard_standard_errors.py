@@ -12,7 +12,7 @@ import numpy as np
 
 from ..fit import Problem
 from .baseline_hazard import fitted_state
-from .hazard_with_variance import HazardWithVariance, relative_hazard
+from .baseline_hazard_variance import HazardWithVariance, relative_hazard
 from .inference_constants import BLOCKS
 from .likelihood_types import cox_likelihood
 from .score_contributions import UnitScores

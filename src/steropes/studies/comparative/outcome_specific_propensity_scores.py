@@ -10,7 +10,7 @@ import pandas as pd
 from steropes.designs.comparative.high_dimensional_propensity_score import (
     HighDimensionalPropensityScore,
 )
-from steropes.designs.propensity.propensity_scores import PropensityRules, fit_scores
+from steropes.designs.propensity.propensity_score_fit import PropensityRules, fit_scores
 from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.study_population import StudyPopulation
 from steropes.studies.comparative.analysis_result import Shared

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 
-from steropes.designs.settings.settings_classes import Settings
+from steropes.designs.settings.settings_base_class import Settings
 from steropes.errors import DataError
+from steropes.studies.cli.cohort_source_options import CohortTableName, Definition, cohort_sources
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Memory, Quiet
-from steropes.studies.cli.other_cohort_options import CohortTableName, Definition, cohort_sources
 from steropes.studies.cli.protocol_options import (
     Freeze,
     ProtocolBy,
