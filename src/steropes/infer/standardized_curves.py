@@ -8,7 +8,7 @@ in which effects are constant. The delta method gives
     B(t) = Σ_r [Σ_{i in r} ω_i S_i(t) e^{η_iq} x_iq Λ_r(t) − A_r(t) ∫_0^t x̄ dΛ_r]
 
 with a run r for each stratum and interval, and M_r with independent increments
-(`hazard_with_variance`):
+(`baseline_hazard_variance`):
 Gail and Byar (1986), Biom J 28:587; Zhang, Loberiza, Klein and Zhang (2007), Comput Methods
 Programs Biomed 88:95. The area up to τ is Σ_j (u_{j+1} − u_j) S̄(u_j), linear in the same.
 """

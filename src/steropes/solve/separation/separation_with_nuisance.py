@@ -134,7 +134,7 @@ def rising_direction(
     """Find a direction of β along which the likelihood never stops rising, or None.
 
     If the end of the fit does not prove that there is a maximum, the order of the rows decides
-    (`separation_lp`), which does not depend on how far the fit has gone.
+    (`cumulative_model_separation`), which does not depend on how far the fit has gone.
 
     Parameters
     ----------

@@ -18,6 +18,6 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "control_results": ["analysis_performance", "compare_analyses"],
+            "control_performance": ["analysis_performance", "compare_analyses"],
         },
     )

@@ -1,9 +1,9 @@
 """The negative log-likelihood of cumulative models whose rows are in shards.
 
 The thresholds are kept here. A step sends them with the coefficients, and shards answer with sums
-by threshold (`likelihoods.sharded_thresholds`). From their totals follow the gradient with the
-thresholds eliminated, the thresholds' own step and the last term of the Hessian. A step is thus one
-request, whose answer grows with the working set times the number of thresholds.
+by threshold (`likelihoods.sharded_thresholds_interface`). From their totals follow the gradient
+with the thresholds eliminated, the thresholds' own step and the last term of the Hessian. A step is
+thus one request, whose answer grows with the working set times the number of thresholds.
 """
 
 from __future__ import annotations
