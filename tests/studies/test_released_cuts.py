@@ -43,6 +43,15 @@ def test_small_numbers_of_controls_are_hidden_too():
     assert np.isnan(tables[0].loc["b", "ratio"])
 
 
+def test_the_verdict_of_a_cut_with_few_controls_is_the_same_for_all_numbers():
+    """Ten cases and one control are a signal, and ten and four none, which told the controls."""
+    tables = [released(10, controls) for controls in (1, 2, 3, 4)]
+    for other in tables[1:]:
+        pd.testing.assert_frame_equal(tables[0], other)
+    assert not tables[0].set_index("node").loc["b", "signal"]
+    assert released(30, 4).set_index("node").loc["b", "signal"]  # Whatever the numbers are.
+
+
 def test_windows_tell_no_numbers_outside_of_them():
     counts = pd.DataFrame({"node": ["a"] * 4 + ["b"] * 2, "time": [2, 3, 9, 4, 2, 8],
                            "cases": [12, 9, 2, 1, 2, 1]})  # fmt: skip

@@ -26,7 +26,9 @@ def released_cuts(
     Cuts contain each other, so that their counts can be subtracted: counts are rounded to
     multiples of the smallest count, and cuts with few cases are left out, as those without are. So
     are cuts whose cases or controls narrow those of others that a larger cut consists of. P-values
-    and statistics are functions of exact counts, and are replaced by whether a cut is a signal.
+    and statistics are functions of exact counts, and are replaced by whether a cut is a signal. A
+    cut with few controls is one if it is for all numbers that its cases and controls may be (by
+    a binomial test and Bonferroni's rule), because the exact verdict would tell which are true.
 
     Parameters
     ----------
@@ -63,6 +65,8 @@ def released_cuts(
         share = (exact["expected"] / exact["events"]).round(DIGITS)
         events = found["cases"] + controls
         found["events"] = events.where(controls >= 0, -rules.least)
+        certain = _certain_signals(found["cases"], share, scan.cuts, alpha, rules)
+        signal = np.where(controls >= 0, signal, certain)
         found = _with_ratio(found, (events * share).where(controls >= 0))
     else:
         found = _with_ratio(found, exact["expected"])
@@ -73,6 +77,22 @@ def released_cuts(
     )
     unused = ["text", *(["ratio"] if "first" in exact else [])]
     return pd.DataFrame(found.drop(columns=unused).reset_index(drop=True))
+
+
+def _certain_signals(shown: pd.Series, share: pd.Series, tests: int, alpha: float,
+                     rules: DisclosureRules) -> NDArray:  # fmt: skip
+    """Tell which cuts with few controls are signals whatever their exact numbers are.
+
+    The probability of as many cases is multiplied by the number of tests, because bounds of
+    replicates depend on hidden numbers.
+    """
+    from scipy.stats import binom
+
+    cases = np.array(
+        [next((n for n in range(1, m + 1) if rules.coarse(n) == m), m) for m in shown], dtype=int
+    )
+    tail = binom.sf(cases - 1, cases + rules.least - 1, share.to_numpy(dtype=float))
+    return np.asarray(tests * tail <= alpha)
 
 
 def _narrowing(scan: TreeScan, exact: pd.DataFrame, rules: DisclosureRules) -> NDArray:
