@@ -80,7 +80,8 @@ def case_time_control(
         Number of future cases for each case.
     future_gap : int, default 0
         A future case's own event must be more than this many days after the index day, so that
-        its first signs have not yet changed exposure.
+        its first signs have not yet changed exposure. If exposure lasts as long as its effect, a
+        gap of this length avoids that the exposure of controls comes from their own later events.
     seed : int, default 0
         Seed of the sample of future cases.
     id, event_day, start, end : str
