@@ -108,7 +108,7 @@ def count_range(cell, rules, near=True):
 def attack_grid(released, exact, rules):
     """Search for hidden numbers of people and outcomes of all analyses together."""
     x, hidden, truth = Unknowns(), [], {}
-    x.same = set()
+    x.same, x.included = set(), []
 
     def add(name, cell, n, near=True):
         low, high = count_range(cell, rules, near and cell not in before)
@@ -155,6 +155,10 @@ def attack_grid(released, exact, rules):
             if analysis == outer:
                 _inside(x, (outcome, inner), (outcome, outer))
     _attrition(x, add, released["cm_attrition"], exact["cm_attrition"])
+    for people, cases in x.included:
+        numbers = {x.known(name) for name in people}
+        if len(numbers) == 1 and numbers != {None} and {x.known(name) for name in cases} != {None}:
+            x.same |= {*cases}  # The outcomes of the same people are released in another analysis.
     hidden = [name for name in hidden if name not in x.same]  # Each number once.
     for terms, low, high in x.rows:
         value = sum(factor * truth[name] for factor, name in terms)
@@ -172,6 +176,7 @@ def _inside(x, inner, outer):
         x.say(people, 0, np.inf)
         x.say(cases, 0, np.inf)
         x.say([*people, *((-f, n) for f, n in cases)], 0, np.inf)
+        x.included.append(([name for _, name in people], [name for _, name in cases]))
 
 
 def _attrition(x, add, shown, own):

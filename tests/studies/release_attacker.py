@@ -42,6 +42,11 @@ class Unknowns:
         self.low.append(low)
         self.high.append(high)
 
+    def known(self, name):
+        """The only value of an unknown in its range, or None."""
+        i = self.names[name]
+        return self.low[i] if self.low[i] == self.high[i] else None
+
     def say(self, terms, low, high):
         """State that a sum of (factor, name) lies in a range."""
         self.rows.append((terms, low, high))
