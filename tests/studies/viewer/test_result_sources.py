@@ -5,6 +5,7 @@ import shutil
 import zipfile
 from typing import get_args
 
+import pandas as pd
 import pytest
 from tests.studies.viewer.small_archives import small_archive
 
@@ -23,7 +24,7 @@ from steropes.studies.diagnostics.archive_blinding import blinded_archive
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.viewer.result_names import database_labels
+from steropes.studies.viewer.result_names import ResultNames, database_labels
 from steropes.studies.viewer.result_sources import read_sources
 from steropes.studies.viewer.results_page import results_views
 
@@ -300,3 +301,11 @@ def test_errors_of_weighted_models_that_are_not_robust_are_named_beside_the_rati
     (kind,) = views["estimates"]["kind"]
     assert kind.startswith("hazard ratio")
     assert ("not robust" in kind) == stated
+
+
+def test_analyses_of_one_name_are_told_apart_by_their_ids():
+    analyses = pd.DataFrame(
+        {"analysis_id": [1, 2, 3], "description": ["On drug", "On drug", "All"]}
+    )
+    names = ResultNames({"cm_analysis": analyses}).analyses([1, 2.0, 3], "cm")
+    assert names == ["1: On drug", "2: On drug", "All"]

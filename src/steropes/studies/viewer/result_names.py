@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
@@ -44,7 +45,7 @@ class ResultNames:
         self._cohorts = _entries(every, COHORTS)
         self._eras = {**self._cohorts, **_entries(every, ERAS)}
         self._analyses = {
-            table: _entries(every, ((table, "analysis_id", "description"),))
+            table: _told_apart(_entries(every, ((table, "analysis_id", "description"),)))
             for table in ("cm_analysis", "sccs_analysis")
         }
 
@@ -150,6 +151,12 @@ def _entries(tables: Sequence[Tables], places: Sequence[tuple[str, str, str]]) -
             for i, text in _pairs(own, *place):
                 found.setdefault(i, title_case(text))
     return found
+
+
+def _told_apart(names: Mapping[object, str]) -> dict[object, str]:
+    """Put the id before names that several analyses have, so that their rows differ."""
+    times = Counter(names.values())
+    return {i: f"{i}: {name}" if times[name] > 1 else name for i, name in names.items()}
 
 
 def _pairs(tables: Tables, table: str, number: str, name: str) -> list[tuple[object, str]]:
