@@ -1,11 +1,11 @@
 """Tables in which no one has a combination of values that few people share.
 
-Exact totals of a fit determine the table of its columns, whose cells are small as soon as there are
-a few columns. A site therefore answers from a table in which each combination of values is that of
-at least ``least`` people. Rows with a rarer one are grouped with similar rows of the same outcome
-class, and each group gets one combination (microaggregation: Domingo-Ferrer and Mateo-Sanz 2002,
-*Practical data-oriented microaggregation for statistical disclosure control*, IEEE Transactions on
-Knowledge and Data Engineering 14:189). Two things differ from their method:
+The exact totals of a fit determine the joint table of its columns. With a few columns, some cells
+of this table count few people. A site therefore answers from a table in which each combination of
+values is that of at least ``least`` people. Rows with a rarer one are grouped with similar rows of
+the same outcome class, and each group gets one combination (microaggregation: Domingo-Ferrer and
+Mateo-Sanz 2002, *Practical data-oriented microaggregation for statistical disclosure control*, IEEE
+Transactions on Knowledge and Data Engineering 14:189). Two things differ from their method:
 
 - A group gets values of its members and not their mean. The mean 0.2 of a 0/1 column in a group of
   five shows that one of the five has it, which is a cell of one person. With whole values, the new

@@ -41,9 +41,10 @@ def reclassify_records(
 ) -> BiasAnalysis:
     """Classify people anew by sensitivity and specificity, and fit a model to each classification.
 
-    A corrected table of counts cannot be adjusted for covariates. Here each draw of the parameters
-    gives everyone a probability of having truly been exposed (or of having had the outcome), given
-    what was observed, from which the true class is drawn. All draws are weights of the same rows.
+    A corrected table of counts cannot be adjusted for covariates. Here, each draw of the
+    parameters gives the probability that a person was truly exposed (or truly had the outcome),
+    given what was recorded. The true class of the person is drawn with this probability. All draws
+    are weights of the same rows.
 
     Parameters
     ----------

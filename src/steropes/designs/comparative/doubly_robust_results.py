@@ -180,8 +180,8 @@ class DoublyRobustResults(BalanceOnDemand):
             A row per coefficient: ``coef`` (the change of the difference for an increase by one),
             ``se``, ``lower``, ``upper``, ``p``; ``attrs["joint_p"]`` is of the test that no
             modifier changes the effect. The row "intercept" is the difference where all modifiers
-            are zero. With a prior there is no such row, and ``p_adjusted`` (Holm) accounts for all
-            modifiers, of which the smallest is the joint p-value.
+            are zero. With a prior there is no such row. Then ``p_adjusted`` has Holm's
+            p-values for all modifiers, and the joint p-value is the smallest of them.
 
         References
         ----------

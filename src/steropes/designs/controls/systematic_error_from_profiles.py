@@ -38,9 +38,10 @@ def fit_profile_error(
 ) -> SystematicError:
     """Fit the distribution of the systematic error to likelihood profiles of controls.
 
-    The error of a control is normal, and its likelihood is averaged over it by quadrature, so that
-    controls with few events, or with none in one arm, count for what they tell. Estimates with
-    standard errors are a normal approximation to this.
+    The systematic error of a control has a normal distribution, over which the likelihood of the
+    control is averaged by quadrature. Controls with few events, or with none in one arm, can
+    therefore be used; `fit_systematic_error` uses estimates with standard errors, which is a normal
+    approximation.
 
     Parameters
     ----------

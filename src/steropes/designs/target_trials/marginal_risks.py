@@ -198,7 +198,7 @@ class StrategyRisks:
     covariance : ndarray, shape (T, S, S), or None
         Of the risks at each time.
     draws : ndarray, shape (B, S, T), or None
-        Risks in bootstrap draws, from which percentile limits are computed if there are any.
+        Risks in bootstrap draws. If they are given, limits are their percentiles.
     """
 
     names: Sequence[str]

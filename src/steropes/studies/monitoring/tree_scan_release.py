@@ -42,9 +42,10 @@ def released_cuts(
     Returns
     -------
     DataFrame
-        A row per cut: ``node``, ``name`` (if there are names), ``cases`` and ``events`` (the
-        smallest count, negative, if there are few controls), ``expected`` and ``ratio`` (nan with
-        few controls), or ``first`` and ``last`` of windows, and ``signal``. Signals come first.
+        A row per cut, signals first: ``node``, ``name`` (if there are names), ``cases``,
+        ``events``, ``expected`` and ``ratio``, or ``first`` and ``last`` of windows, and
+        ``signal``. If there are few controls, ``events`` is minus the smallest released count,
+        and ``expected`` and ``ratio`` are missing.
         Rules that suppress nothing keep the table of the scan.
     """
     rules = site_rules() if disclosure is None else disclosure
@@ -96,9 +97,10 @@ def _certain_signals(shown: pd.Series, share: pd.Series, tests: int, alpha: floa
 
 
 def _narrowing(scan: TreeScan, exact: pd.DataFrame, rules: DisclosureRules) -> NDArray:
-    """Mark cuts whose counts narrow few cases or controls of others, if nobody is in two of them.
+    """Mark cuts to hide, which with others would limit a small count to few values.
 
-    Cuts of two conditions of one person add up to more, which narrows nothing further.
+    The search assumes that nobody is in two sibling cuts. People in two of them make the sums
+    larger, so that the counts are limited less.
     """
     place = pd.Series(np.arange(len(exact)), pd.Index(exact["node"]))
     part, whole = (place.reindex(scan.links[name]).to_numpy() for name in ("node", "parent"))
