@@ -16,8 +16,8 @@ from steropes.design_matrix import as_design
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, OwnerRules, Round
 from steropes.federated.answer_layout import total_of
+from steropes.federated.microaggregation import without_rare_combinations
 from steropes.federated.pooled_description import PooledDescription
-from steropes.federated.rare_combinations import without_rare_combinations
 from steropes.federated.site_rows import read_rows
 from steropes.federated.site_sums import linear_predictor
 from steropes.studies.federation import federate

@@ -285,6 +285,16 @@ def test_selected_rows_and_pickles_keep_the_plot_and_pandas_has_its_own(fits):
         table[["coef", "se"]].plot()
 
 
+def test_tables_without_a_column_that_names_rows_use_the_others(fits):
+    table = steropes.restricted_mean_test(fits.y, fits.groups)
+    some = table.drop(columns="group")
+    names = [text.get_text() for text in some.plot().get_yticklabels()]
+    assert names == [str(name) for name in table["reference"]]
+    assert list(some.paper_table().index) == list(table["reference"])
+    none = table.drop(columns=["group", "reference"]).paper_table()
+    assert list(none.index) == list(table.index)
+
+
 def test_results_equal_plain_tables_in_tests_of_users(fits):
     result = fits.cox.summary()
     plain = pd.DataFrame(result)

@@ -10,7 +10,7 @@ from tests.studies.conftest import OUTCOME, day
 from tests.studies.new_users import new_users
 from tests.studies.sccs_by_day import runs
 
-from steropes.designs.case_series.window_days import join_eras
+from steropes.designs.case_series.risk_window_days import join_eras
 from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import (
     CohortTable,

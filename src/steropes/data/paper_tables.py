@@ -326,7 +326,7 @@ def format_table(
     intervals : sequence of Interval
         Estimates with limits; those without limits in the table are left out.
     labels : sequence of str
-        Columns that name the rows, default the index.
+        Columns that name the rows, default the index. Columns that were dropped are left out.
     captions : mapping
         Captions of columns.
     hidden : sequence of str
@@ -339,6 +339,7 @@ def format_table(
     shown = [i for i in intervals if {i.lower, i.upper} <= set(table.columns)]
     first = {i.estimate if i.estimate in table else i.lower: i for i in shown}
     covered = {name for i in shown for name in (i.estimate, i.lower, i.upper)}
+    labels = [name for name in labels if name in table]
     left_out = {*HIDDEN, *hidden, *labels}
     texts: dict[str, list[str]] = {}
     for place, name in enumerate(table.columns):

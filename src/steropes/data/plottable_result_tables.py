@@ -98,7 +98,10 @@ class Figure(PlotAccessor):
         shown = self._presentation
         if shown is None or args or "kind" in options:
             return super().__call__(*args, **options)
-        return drawn_by(shown.figure, self._parent, **{**shown.options, **options})
+        drawn = {**shown.options, **options}
+        if "labels" in shown.options and "labels" not in options:
+            drawn["labels"] = tuple(name for name in shown.labels if name in self._parent)
+        return drawn_by(shown.figure, self._parent, **drawn)
 
 
 class _AnyTable(type):

@@ -18,8 +18,8 @@ from ..errors import DataError
 from .disclosure_ledger import PlanRecord, grids, members_of
 from .federated_constants import GROUPING
 from .federated_plan import FederatedPlan
+from .microaggregation import without_rare_combinations
 from .owner_rules import OwnerRules
-from .rare_combinations import without_rare_combinations
 from .row_hashes import memberships
 from .site_rows import SiteRows
 from .small_cells import Factor, SiteCells, factor_of

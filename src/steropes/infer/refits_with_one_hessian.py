@@ -1,4 +1,4 @@
-"""Refits to draws of the rows by steps with one Hessian, for models without penalties.
+"""Bootstrap of models without penalties: refits that all use the Hessian of the first fit.
 
 A draw's optimum is near that of all rows: with H the information of all rows and g the gradient of
 the draw, β − H⁻¹ g is closer by a factor of the order of 1 / √n. Each step costs one pass over the

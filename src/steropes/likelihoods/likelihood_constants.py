@@ -1,4 +1,4 @@
-"""Tuning parameters of the likelihoods."""
+"""Sizes and tolerances of the computation of likelihoods."""
 
 from __future__ import annotations
 

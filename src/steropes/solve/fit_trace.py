@@ -1,4 +1,4 @@
-"""The trace of a fit's steps."""
+"""The record of a fit's steps: objective, violation and time of each."""
 
 from __future__ import annotations
 

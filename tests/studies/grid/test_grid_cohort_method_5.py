@@ -15,9 +15,9 @@ from steropes.studies.cohorts import (
     read_cohorts,
     study_population,
 )
-from steropes.studies.cohorts.cohort_comparison import ComparisonRules, compare_cohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.study_population import PopulationRules
+from steropes.studies.cohorts.two_cohort_entry import ComparisonRules, compare_cohorts
 from steropes.studies.comparative import Outcome, Question, StudyAnalysis, Workbench
 from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter
 from steropes.studies.covariates import FeatureRules, extract_features

@@ -13,7 +13,7 @@ from steropes.errors import DataError
 from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import CohortTable
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.strategus.event_eras import (
+from steropes.studies.strategus.pathway_event_eras import (
     EventCodes,
     changed_eras,
     collapsed_eras,

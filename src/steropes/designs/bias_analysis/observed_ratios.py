@@ -1,4 +1,4 @@
-"""Ratios of any origin on the log scale: results of this library, rows of tables, and counts."""
+"""Conversion of estimates to log ratios with errors: from results, rows of tables, or counts."""
 
 from __future__ import annotations
 

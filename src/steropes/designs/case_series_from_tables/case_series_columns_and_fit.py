@@ -20,6 +20,7 @@ from steropes.designs.case_series.event_dependent_exposure import (
 from steropes.designs.case_series.event_dependent_observation import CensorModel, fit_censoring
 from steropes.designs.case_series.interval_rows import Intervals, make_intervals
 from steropes.designs.case_series.model_settings import Prior, Spline
+from steropes.designs.case_series.risk_window_days import join_eras
 from steropes.designs.case_series.sccs_model import CaseSeriesModel, fit_model
 from steropes.designs.case_series.semiparametric_age import on_event_ages
 from steropes.designs.case_series.series_covariates import (
@@ -28,7 +29,6 @@ from steropes.designs.case_series.series_covariates import (
     distinct_names,
     require_windows,
 )
-from steropes.designs.case_series.window_days import join_eras
 from steropes.designs.case_series_from_tables.age_and_calendar_groups import (
     TimeGroups,
     age_groups,

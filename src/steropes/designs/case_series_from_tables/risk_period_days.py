@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.designs.case_series.interval_splitting import split_time
+from steropes.designs.case_series.risk_window_days import Eras, WindowRules, join_eras, window_spans
 from steropes.designs.case_series.series_covariates import Column
-from steropes.designs.case_series.window_days import Eras, WindowRules, join_eras, window_spans
 from steropes.designs.case_series_from_tables.cases_from_tables import SeriesData
 from steropes.designs.case_series_from_tables.risk_periods import RiskPeriod
 from steropes.errors import DataError, listed

@@ -1,4 +1,4 @@
-"""Results of a doubly robust fit: bounds of scores, joint intervals, modifiers of the effect."""
+"""Results of a doubly robust fit: truncated scores, joint intervals and effect modification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the outcome model: its kind, covariates and interval."""
+"""Settings of the outcome model: its kind, its covariates and its confidence interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of a sequence's outcome model, computed from person-time when they are needed."""
+"""Columns of the outcome model of sequential trials, computed from person-time when needed."""
 
 from __future__ import annotations
 

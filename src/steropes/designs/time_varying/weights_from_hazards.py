@@ -1,4 +1,4 @@
-"""Ratios of probabilities of an event per period, from Cox models of its hazard."""
+"""Ratios of probabilities per period, for stabilised weights, from Cox models of a hazard."""
 
 from __future__ import annotations
 

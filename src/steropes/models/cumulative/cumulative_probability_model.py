@@ -38,9 +38,9 @@ from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed
 from ..fitting.solver_runs import Start
 from .cumulative_check_accessors import CumulativeChecks
 from .cumulative_family import CUMULATIVE
+from .cumulative_fits_of_row_subsets import fit_part, fit_subsets
 from .large_data_approximations import Coarsening, DivideAndCombine, Reduction, suggest
 from .predictions import CumulativePredictions
-from .subset_fits import fit_part, fit_subsets
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

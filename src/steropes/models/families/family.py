@@ -1,4 +1,4 @@
-"""Declarations of a family of models: link, ratio, measures, scores, outcome and risks."""
+"""What a family of models declares: link, name of its ratio, performance measures and outcome."""
 
 from __future__ import annotations
 

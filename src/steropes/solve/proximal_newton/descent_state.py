@@ -1,4 +1,4 @@
-"""The state of a descent to the optimum of one penalty: during, between and after its phases.
+"""The state of the solver while it descends to the optimum at one strength of the penalty.
 
 `Batch.solve` makes one descent, or several to ever weaker penalties. Each begins with a new
 `DescentState`, passes `Violations` from the working set's check to the step and a `ColumnCheck`

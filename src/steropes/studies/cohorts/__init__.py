@@ -8,7 +8,6 @@ from steropes.studies.cohorts.cohort_builders import (
     drug_era_cohorts,
     read_cohorts,
 )
-from steropes.studies.cohorts.cohort_comparison import Comparison, ComparisonRules, compare_cohorts
 from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.new_conditions_after_start import incident_conditions
@@ -18,6 +17,7 @@ from steropes.studies.cohorts.study_population import (
     study_population,
 )
 from steropes.studies.cohorts.time_at_risk import TimeAtRisk
+from steropes.studies.cohorts.two_cohort_entry import Comparison, ComparisonRules, compare_cohorts
 
 __all__ = [
     "CohortSources",

@@ -16,10 +16,10 @@ from steropes.designs.settings.settings_base_class import Settings
 from steropes.designs.settings.validated_types import Days, YesNo
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
-from steropes.studies.cohorts.cohort_comparison import Comparison
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.people_frame_with_hidden_rows import People, rules_of_run
 from steropes.studies.cohorts.time_at_risk import TimeAtRisk
+from steropes.studies.cohorts.two_cohort_entry import Comparison
 from steropes.studies.cohorts.two_cohort_entry_rules import NEVER, days
 
 __all__ = ["PopulationRules", "StudyPopulation", "everyone", "study_population"]

@@ -33,10 +33,10 @@ from steropes.designs.propensity.tied_scores import tied_share
 from steropes.designs.propensity.weights_by_estimand import set_weights
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
-from steropes.studies.cohorts.cohort_comparison import Comparison
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.people_frame_with_hidden_rows import People
 from steropes.studies.cohorts.study_population import StudyPopulation, study_population
+from steropes.studies.cohorts.two_cohort_entry import Comparison
 from steropes.studies.comparative.adjustment import AdjustedPopulation, adjust, unadjusted
 from steropes.studies.comparative.analysis_result import AnalysisResult, Shared
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis

@@ -8,8 +8,8 @@ from typing import Any
 from steropes.designs.effects.outcome_model import OutcomeModel
 from steropes.designs.propensity.propensity_score_fit import PropensityRules
 from steropes.designs.propensity.score_matching import Match
-from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.time_at_risk import TimeAtRisk
+from steropes.studies.cohorts.two_cohort_entry import ComparisonRules
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 
 __all__ = ["cohort_method", "cohort_method_demo"]

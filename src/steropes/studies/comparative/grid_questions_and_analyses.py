@@ -30,9 +30,9 @@ from steropes.designs.settings.validated_types import (
 )
 from steropes.designs.settings.value_checks import Before
 from steropes.errors import DataError
-from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import PopulationRules
 from steropes.studies.cohorts.time_at_risk import Anchor, TimeAtRisk
+from steropes.studies.cohorts.two_cohort_entry import ComparisonRules
 from steropes.studies.comparative.confounder_selection_settings import SelectedConfounders
 from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.settings.concept_id_type import ConceptId

@@ -21,9 +21,9 @@ from steropes.designs.surveillance import TreeScan, tree_scan_people
 from steropes.designs.values.html_page import table_html
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
-from steropes.studies.cohorts.cohort_comparison import compare_cohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.new_conditions_after_start import incident_conditions
+from steropes.studies.cohorts.two_cohort_entry import compare_cohorts
 from steropes.studies.covariates.feature_extraction import extract_features
 from steropes.studies.database.concept_hierarchy import concept_hierarchy
 from steropes.studies.database.omop import OmopDatabase

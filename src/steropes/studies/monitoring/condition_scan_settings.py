@@ -20,8 +20,8 @@ from steropes.designs.settings.validated_types import (
     YesNo,
 )
 from steropes.errors import DataError
-from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.cohort_sources import CohortSources
+from steropes.studies.cohorts.two_cohort_entry import ComparisonRules
 from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.settings.concept_id_type import ConceptId
 

@@ -31,8 +31,8 @@ from steropes.studies.release.grid_covariates_and_scores import (
     released_families,
     released_scores,
 )
-from steropes.studies.release.grid_curves import released_curves, released_follow_up
 from steropes.studies.release.grid_effects import GridEffects, released_grid_effects
+from steropes.studies.release.grid_survival_curves import released_curves, released_follow_up
 from steropes.studies.result_files.table_layouts import TABLES
 from steropes.studies.results.calibrated_results import calibrated_tables
 

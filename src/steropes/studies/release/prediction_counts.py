@@ -1,4 +1,4 @@
-"""Numbers of people in the tables of a prediction model for release, which add up."""
+"""Rounded numbers of people in the tables of a prediction model, consistent with their totals."""
 
 from __future__ import annotations
 

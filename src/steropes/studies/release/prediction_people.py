@@ -1,4 +1,4 @@
-"""People of each evaluation of a prediction model, counted for release."""
+"""Numbers of people in training, test and validation of a prediction model, for release."""
 
 from __future__ import annotations
 

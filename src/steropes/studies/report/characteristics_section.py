@@ -1,4 +1,4 @@
-"""Table 1 of a comparison, from the published means of covariates."""
+"""Table 1 of a comparison, from the means of covariates that the study releases."""
 
 from __future__ import annotations
 

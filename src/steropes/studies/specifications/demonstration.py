@@ -155,8 +155,8 @@ def _both_models(competing: int) -> tuple[Any, ...]:
     from steropes.designs.propensity.score_matching import Match
     from steropes.designs.propensity.score_strata import Stratify
     from steropes.designs.propensity.score_trimming import Trim
-    from steropes.studies.cohorts.cohort_comparison import ComparisonRules
     from steropes.studies.cohorts.time_at_risk import TimeAtRisk
+    from steropes.studies.cohorts.two_cohort_entry import ComparisonRules
     from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 
     scored: dict[str, Any] = {"propensity": PropensityRules(variance=0.01)}

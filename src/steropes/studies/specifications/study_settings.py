@@ -1,4 +1,4 @@
-"""The settings of a one-question study."""
+"""The settings of a study of one comparison and one outcome."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from steropes.designs.settings.validated_types import (
     YesNo,
 )
 from steropes.errors import DataError
-from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.cohort_sources import CohortSources
 from steropes.studies.cohorts.design_settings import read_settings
 from steropes.studies.cohorts.time_at_risk import TimeAtRisk
+from steropes.studies.cohorts.two_cohort_entry import ComparisonRules
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.settings.concept_id_type import ConceptId
 from steropes.studies.settings.schema_generation import schema_of

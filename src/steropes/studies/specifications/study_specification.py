@@ -12,8 +12,8 @@ from steropes.designs.propensity.propensity_score_fit import PropensityRules
 from steropes.designs.propensity.score_matching import Match
 from steropes.designs.propensity.score_strata import Stratify
 from steropes.studies.cohorts.cohort_builders import ConceptSet, Indication
-from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.cohort_sources import CohortSources
+from steropes.studies.cohorts.two_cohort_entry import ComparisonRules
 from steropes.studies.comparative.confounder_selection_settings import SelectedConfounders
 from steropes.studies.comparative.grid_questions_and_analyses import (
     Outcome,

@@ -11,7 +11,7 @@ import pandas as pd
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.irregular_rows import distinct_people, leave_out_unknown_people
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.strategus.event_eras import (
+from steropes.studies.strategus.pathway_event_eras import (
     EventCodes,
     changed_eras,
     collapsed_eras,

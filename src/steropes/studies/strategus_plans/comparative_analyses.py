@@ -13,9 +13,9 @@ from steropes.designs.propensity.score_matching import Match
 from steropes.designs.propensity.score_strata import Stratify
 from steropes.designs.propensity.score_trimming import Trim
 from steropes.errors import DataError
-from steropes.studies.cohorts.cohort_comparison import ComparisonRules
 from steropes.studies.cohorts.study_population import PopulationRules
 from steropes.studies.cohorts.time_at_risk import TimeAtRisk
+from steropes.studies.cohorts.two_cohort_entry import ComparisonRules
 from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter, StudyAnalysis
 from steropes.studies.strategus_plans.cohort_method_settings import (
     BalanceArgs,

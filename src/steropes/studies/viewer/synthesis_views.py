@@ -1,4 +1,4 @@
-"""Views of evidence synthesis: tables of Strategus, and combinations of the given databases."""
+"""Tables of the viewer for evidence synthesis: Strategus's, and estimates pooled over databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cox's partial likelihood in two sweeps over the rows: forward over risk sets and backward.
+"""Cox's partial likelihood in two sweeps: totals of risk sets forward, derivatives backward.
 
 With the primitives of the backend, the likelihood takes a dozen passes over (n, B) arrays. Rows are
 those of `likelihoods.risk_sets.RiskSets` without entry times. Chunks are cut between groups of tied

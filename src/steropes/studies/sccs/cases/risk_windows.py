@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from steropes.designs.case_series.covariate_days import Spans
-from steropes.designs.case_series.window_days import WindowRules, join_eras, window_spans
+from steropes.designs.case_series.risk_window_days import WindowRules, join_eras, window_spans
 from steropes.studies.database.omop import Workspace
 from steropes.studies.sccs.cases.eras import Eras
 from steropes.studies.sccs.specification.case_series_settings import ExposureWindow

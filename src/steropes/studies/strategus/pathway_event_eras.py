@@ -1,4 +1,4 @@
-"""Eras of events, and combinations where they overlap, as TreatmentPatterns defines them.
+"""Eras of treatments in pathways, and combinations where they overlap (TreatmentPatterns).
 
 Eras are columns of equal length: the pathway that each belongs to (``group``), its event (a number
 in an `EventCodes`) and its first and last day. An era that overlaps the next one for long enough

@@ -1,4 +1,4 @@
-"""Comparison of two cohorts: the rules that do not depend on the outcome, with attrition."""
+"""Entry of the people of two cohorts into their comparison, rule by rule, with attrition."""
 
 from __future__ import annotations
 

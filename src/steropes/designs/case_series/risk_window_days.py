@@ -1,4 +1,4 @@
-"""Days of windows around eras: join eras, apply offsets, end at the next era, cut to the case."""
+"""First and last days of risk windows around eras, within the observation of each case."""
 
 from __future__ import annotations
 

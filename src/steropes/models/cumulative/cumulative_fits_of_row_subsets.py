@@ -1,4 +1,4 @@
-"""Fits of a cumulative model, whole or for each subset of the rows."""
+"""Fits of a cumulative probability model to all rows, or to subsets that are then combined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables in which no one has a combination of values that few people share.
+"""Microaggregation: rows are grouped until no combination of values is that of few people.
 
 The exact totals of a fit determine the joint table of its columns. With a few columns, some cells
 of this table count few people. A site therefore answers from a table in which each combination of

@@ -1,4 +1,4 @@
-"""Survival curves and follow-up of a comparative grid for release, without small counts."""
+"""Survival curves and follow-up of a grid of comparisons for release, without small counts."""
 
 from __future__ import annotations
 
