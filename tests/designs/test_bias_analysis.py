@@ -21,6 +21,7 @@ from steropes.designs.bias_analysis import (
     trapezoid,
 )
 from steropes.designs.evidence import combine_normal
+from steropes.designs.values.normal_quantile import Z
 from steropes.errors import DataError
 
 TABLE = [[45, 94], [257, 945]]
@@ -166,6 +167,35 @@ def test_wrong_arguments_of_tipping_points_are_named() -> None:
         tipping_point((1.5, 1.2, 1.9), lambda ratio: made, wrong)
     with pytest.raises(DataError, match="correlation must be a number"):
         Misclassification("exposure", (0.9, 0.8), 0.9, correlation=wrong)
+
+
+@pytest.mark.parametrize(
+    ("row", "limits"),
+    [
+        ({"ratio": 1.5, "log_ratio": np.log(1.5), "se": 0.1}, None),  # case-only designs
+        ({"rr": 1.5, "ci_95_lb": 1.2, "ci_95_ub": 2.0, "log_rr": 0.4, "se_log_rr": 0.1}, (1.2, 2)),
+        ({"hr": 1.5, "lower": 1.2, "upper": 2.0, "log_hr": 0.4, "se": 0.1}, (1.2, 2)),
+        ({"ror": 1.7, "adjusted_or": 1.5, "lower": 1.2, "upper": 2.0}, (1.2, 2)),
+    ],
+)
+def test_rows_of_all_tables_are_read(row: dict[str, float], limits: Any) -> None:
+    double = UnmeasuredConfounder(0.5, 0.2, 2.0)
+    expected = limits or 1.5 * np.exp([-0.1 * Z, 0.1 * Z])
+    for given in (pd.Series(row), pd.DataFrame([row])):
+        found = bias_analysis(given, double).summary
+        assert_allclose(found.loc["observed"], [1.5, *expected])
+        assert_allclose(found.loc["corrected", "estimate"], 1.5 / 1.25)
+    hidden = pd.Series(dict.fromkeys(row, np.nan))
+    with pytest.raises(DataError, match=r"missing|no finite ratio"):
+        bias_analysis(hidden, double)
+
+
+def test_differences_are_no_ratios() -> None:
+    row = steropes.LinearRegression().fit([[0.0], [0.0], [1.0], [1.0]], [1, 2, 2, 4]).summary()
+    with pytest.raises(DataError, match="no log ratio"):
+        e_values(row.loc["x0"])
+    with pytest.raises(DataError, match="must be numbers"):
+        e_values(("much", 1, 2))
 
 
 def test_estimates_of_any_origin_are_read() -> None:

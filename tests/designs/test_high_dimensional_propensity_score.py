@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.ensemble import RandomForestClassifier
@@ -123,6 +125,18 @@ def test_many_outcomes_equal_single_ones_and_direct_counts(
     assert_allclose(row["z_outcome"] ** 2, statistic)
 
 
+@pytest.mark.parametrize("library", [pl.DataFrame, pa.table])
+def test_outcomes_keep_the_names_of_columns_and_series(
+    simulated: tuple[pd.DataFrame, pd.DataFrame], library: Any
+) -> None:
+    counts, people = simulated
+    table = library(people[["stroke", "control 1"]].to_dict("list"))
+    found = HighDimensionalPropensityScore(k=3).fit(counts, people["drug"], table)
+    assert found.outcomes_ == ["stroke", "control 1"]
+    one = HighDimensionalPropensityScore(k=3).fit(counts, people["drug"], people["stroke"])
+    pd.testing.assert_frame_equal(one.ranks("stroke"), found.ranks("stroke"))
+
+
 def test_instruments_are_named_and_dropped_on_request(
     simulated: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:
@@ -223,6 +237,11 @@ def test_selections_are_compared_by_negative_controls(
     estimates = found.attrs["estimates"].set_index(["selection", "control"])
     own = people.groupby("drug")["control 2"].mean()
     assert_allclose(estimates.loc[("none", "control 2"), "log_rr"], np.log(own[1] / own[0]))
+    assert "smd" in pd.concat([found, found]).to_string()  # pandas compares what is in attrs
+    with pd.option_context("display.max_columns", 4):
+        assert "..." in str(found)
+    with pytest.raises(DataError, match=r"controls, column 'control 0' must be true or false"):
+        compare_selections({"none": None}, people["drug"], controls * 2)
 
 
 def test_selections_by_control_and_scores_are_compared(

@@ -72,7 +72,7 @@ def test_draws_that_the_counts_contradict_are_counted_and_wrong_input_is_named()
     people, case = people_of(COUNTS)
     model = steropes.LogisticRegression()
 
-    def call(bias: Any = None, y: Any = case, **options: Any) -> Any:
+    def call(bias: Any = None, y: Any = case, model: Any = model, **options: Any) -> Any:
         bias = Misclassification("exposure", 0.9, 0.95) if bias is None else bias
         given = {"exposure": "drug", "draws": 20, **options}
         return reclassify_records(model, people, y, bias, **given)
@@ -89,6 +89,7 @@ def test_draws_that_the_counts_contradict_are_counted_and_wrong_input_is_named()
         ({"cases": case[:-1]}, "cases has 962 entries"),
         ({"cases": case + 1}, "cases must be true or false"),
         ({"draws": 1}, "draws must be"),
+        ({"draws": 2, "model": steropes.LinearRegression()}, "no log ratios"),
     ):
         with pytest.raises(DataError, match=message):
             call(**given)

@@ -24,6 +24,7 @@ from steropes.designs.bias_analysis.observed_ratios import (
     AnyRatio,
     ObservedRatio,
     check_counts,
+    is_row,
     log_measure,
     observed_ratio,
 )
@@ -113,9 +114,11 @@ def bias_analysis(
     ----------
     estimate : array_like, shape (2, 2), or an estimate
         A table of counts: the exposed and the unexposed cases, then the exposed and the unexposed
-        people without the outcome. Or an `Estimate`, a combined or calibrated effect, a row of
-        ``GroupComparison.effects`` or of a model's ``summary()``, or (ratio, lower, upper) with
-        limits of 95 %.
+        people without the outcome. Or an `Estimate`, a combined or calibrated effect, a row of the
+        estimates of any result, such as ``GroupComparison.effects``, a model's ``summary()``, a
+        case series, a grid, a synthesis or a target trial, or (ratio, lower, upper) with limits of
+        95 %. Of a row with a standard error this counts, not its limits, whose level it does not
+        have; give the three numbers for limits of a profile.
     biases : Misclassification, UnmeasuredConfounder, SelectionBias, or a sequence of them
         The biases in the order in which they are removed: the reverse of that in which they arose,
         which is often misclassification, then selection, then confounding.
@@ -287,7 +290,7 @@ def _observed(
     estimate: Any, counts: ArrayLike | None, measure: str
 ) -> tuple[NDArray | None, ObservedRatio]:
     """Return the counts, if there are any, and the observed ratio."""
-    if isinstance(estimate, pd.Series) or np.ndim(estimate) != 2:
+    if isinstance(estimate, pd.Series) or is_row(estimate) or np.ndim(estimate) != 2:
         cells = None if counts is None else check_counts("counts", counts)
         return cells, observed_ratio(estimate)
     if counts is not None:

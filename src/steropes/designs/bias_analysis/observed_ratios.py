@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,19 @@ from steropes.designs.values.normal_quantile import Z
 from steropes.designs.values.plottable_log_ratios import DrawnEffect
 from steropes.errors import DataError
 
-__all__ = ["AnyRatio", "ObservedRatio", "check_counts", "log_measure", "observed_ratio"]
+__all__ = ["AnyRatio", "ObservedRatio", "check_counts", "is_row", "log_measure", "observed_ratio"]
 
 # An `Estimate` or combined or calibrated effect, a row of a table, or (ratio, lower, upper).
-AnyRatio: TypeAlias = "Estimate | DrawnEffect | pd.Series | Sequence[float]"
+AnyRatio: TypeAlias = "Estimate | DrawnEffect | pd.Series | pd.DataFrame | Sequence[float]"
 MEASURES = ("odds ratio", "risk ratio")
+# Columns of ratios with limits that are always those of 95 %: of grids and syntheses, of a study of
+# one question, and of drugs that are reported together.
+LIMITS = (
+    ("rr", "ci_95_lb", "ci_95_ub"), ("hr", "lower", "upper"), ("adjusted_or", "lower", "upper"),
+)  # fmt: skip
+# Columns of log ratios with standard errors: of case series, syntheses and monitoring, of case-only
+# designs, and of models.
+LOGARITHMS = (("log_rr", "se"), ("log_ratio", "se"), ("coef", "se"))
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,8 @@ def observed_ratio(given: AnyRatio) -> ObservedRatio:
     Parameters
     ----------
     given : Estimate, combined or calibrated effect, Series, or (ratio, lower, upper)
-        A Series is a row of ``GroupComparison.effects`` or of a model's ``summary()``.
+        A Series, or a table of one row, is a row of a result. Its limits count if they are always
+        those of 95 %, and otherwise its standard error.
 
     Raises
     ------
@@ -49,9 +58,9 @@ def observed_ratio(given: AnyRatio) -> ObservedRatio:
     numbers: tuple[float, ...]
     if isinstance(given, Estimate | DrawnEffect):
         numbers = given.log_rr, given.lower, given.upper
-    elif isinstance(given, pd.Series):
-        numbers = _of_row(given)
-    elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 3:
+    elif isinstance(given, pd.Series) or is_row(given):
+        numbers = _of_row(given.squeeze("index"))
+    elif not isinstance(given, str) and np.shape(given) == (3,):
         numbers = _logs(*given)
     else:
         raise DataError(
@@ -72,17 +81,35 @@ def observed_ratio(given: AnyRatio) -> ObservedRatio:
 
 def _logs(*ratios: Any) -> tuple[float, ...]:
     """Return logarithms; refuse numbers that are no ratios."""
-    values = [float(x) for x in ratios]
+    try:
+        values = [float(x) for x in ratios]
+    except (TypeError, ValueError):
+        raise DataError(f"A ratio and its limits must be numbers, not {ratios!r}.") from None
+    if any(map(math.isnan, values)):
+        raise DataError("The ratio or a limit is missing: there is no estimate, or it is hidden.")
     if not all(x > 0 for x in values):
         raise DataError(f"A ratio and its limits must be positive, not {tuple(values)}.")
     return tuple(math.log(x) for x in values)
 
 
+def is_row(given: Any) -> TypeGuard[pd.DataFrame]:
+    """Return whether a value is a table of one row."""
+    return isinstance(given, pd.DataFrame) and len(given) == 1
+
+
 def _of_row(row: pd.Series) -> tuple[float, ...]:
     """Read a row of a table: a log ratio with its error, or a ratio with its limits."""
-    for name in ("log_rr", "coef"):
-        if name in row and "se" in row:
-            value, se = float(row[name]), float(row["se"])
+    for names in LIMITS:
+        if {*names} <= {*row.index}:
+            return _logs(*row[[*names]])
+    if "coef" in row and "exp(coef)" not in row:
+        raise DataError(
+            "The row is a coefficient that is no log ratio, such as a difference of means; a bias "
+            "analysis is of a ratio."
+        )
+    for name, error in LOGARITHMS:
+        if {name, error} <= {*row.index}:
+            value, se = float(row[name]), float(row[error])
             return value, value - Z * se, value + Z * se
     if "measure" in row and not str(row["measure"]).endswith("ratio"):
         raise DataError(
@@ -93,8 +120,9 @@ def _of_row(row: pd.Series) -> tuple[float, ...]:
         (value,), se = _logs(row["estimate"]), float(row["se"])
         return value, value - Z * se, value + Z * se
     raise DataError(
-        "The row needs log_rr or coef with se, or estimate (a ratio) with se (of its logarithm); "
-        f"it has {', '.join(map(str, row.index))}."
+        "The row needs a log ratio (log_rr, log_ratio or coef) with se, a ratio (rr or hr) with "
+        "its limits, or estimate (a ratio) with se (of its logarithm); it has "
+        f"{', '.join(map(str, row.index))}. Give (ratio, lower, upper) instead."
     )
 
 

@@ -139,6 +139,11 @@ def reclassify_records(
         for name, true in [(OBSERVED, seen), *((str(k), own) for k, own in enumerate(truly))]
     }
     found = fit_many(estimator, both, fits, **given)
+    if "exp(coef)" not in found:
+        raise DataError(
+            f"Coefficients of {type(estimator).__name__} are no log ratios; give a model with a "
+            "ratio of the exposure, such as LogisticRegression."
+        )
     return _analysis(found[found["coefficient"] == exposure], drawn, good, level, rng)
 
 

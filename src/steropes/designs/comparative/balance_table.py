@@ -134,7 +134,7 @@ def balance_table(
     """
     columns = CovariateColumns.of(X)
     squares, products = check_flag("squares", squares), check_flag("products", products)
-    target = require_arms(treatment) == 1
+    target = require_arms(treatment, "treatment") == 1
     given = {"before": before} if weights is None else {"before": before, "after": weights}
     together = np.empty((columns.n, 3 * len(given)))
     for k, (stage, own) in enumerate(given.items()):

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from steropes.data import refuse_other_order
 from steropes.data.input_types import TableLike
 from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.comparative.covariate_columns import CovariateColumns
@@ -19,7 +20,7 @@ from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.controls.empirical_calibration import fit_systematic_error
 from steropes.designs.propensity.weights_by_estimand import propensity_weights
 from steropes.designs.values.estimands import check_estimand
-from steropes.designs.values.input_checks import require_arms, require_numbers
+from steropes.designs.values.input_checks import require_arms, require_flags, require_numbers
 from steropes.designs.values.normal_quantile import Z
 from steropes.designs.values.table_reading import read_columns
 from steropes.errors import DataError
@@ -28,6 +29,20 @@ from steropes.priors import Laplace
 from steropes.select.crossvalidation import FOLDS
 
 __all__ = ["compare_selections"]
+
+
+class _Estimates(pd.DataFrame):
+    """A table in ``attrs`` of another one.
+
+    pandas compares ``attrs`` by ``==`` where it puts tables together, which it also does to print
+    them, and needs one answer.
+    """
+
+    def __eq__(self, other: object) -> Any:
+        return isinstance(other, pd.DataFrame) and self.equals(other)
+
+    def __deepcopy__(self, memo: Any = None) -> _Estimates:
+        return _Estimates(super().__deepcopy__(memo))
 
 
 def compare_selections(
@@ -113,12 +128,15 @@ def compare_selections(
     >>> (found["ease"] > 0.2).tolist()
     [True, True, False]
     """
-    target = require_arms(treatment)
+    refuse_other_order(controls, "controls", treatment=treatment)
+    target = require_arms(treatment, "treatment")
     table = read_columns(controls, None, "controls")
     if len(table) != len(target):
         raise DataError("controls must have a row for each value of treatment.")
     if not selections or not table.shape[1]:
         raise DataError("selections and controls need one entry or more.")
+    for name in table:
+        require_flags(f"controls, column {name!r}", table[name])
     if model is None:
         model = LogisticRegression(prior=Laplace(), cv=FOLDS, random_state=0)
     audited = None if balance is None else CovariateColumns.of(balance)
@@ -145,9 +163,8 @@ def compare_selections(
     made = pd.DataFrame(rows)
     first = ["selection", "columns"]
     made = made[[*first, *made.columns.difference(first, sort=False)]]
-    made.attrs["estimates"] = pd.concat(estimates, ignore_index=True)[
-        ["selection", "control", "log_rr", "se"]
-    ]
+    kept = ["selection", "control", "log_rr", "se"]
+    made.attrs["estimates"] = _Estimates(pd.concat(estimates, ignore_index=True)[kept])
     return made
 
 

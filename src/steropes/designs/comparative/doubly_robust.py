@@ -265,7 +265,7 @@ class DoublyRobust(DoublyRobustResults):
         check_level(self.level)
         columns = CovariateColumns.of(X)
         n = columns.n
-        target = require_arms(treatment) == 1
+        target = require_arms(treatment, "treatment") == 1
         if len(target) != n:
             raise DataError(f"treatment has {len(target)} rows and X {n}; they must agree.")
         if target.all() or not target.any():

@@ -244,7 +244,7 @@ class DoublyRobustSurvival(BalanceOnDemand):
         estimand = self._check_settings()
         columns = CovariateColumns.of(X)
         n, design = columns.n, columns.coded
-        target = require_arms(treatment) == 1
+        target = require_arms(treatment, "treatment") == 1
         if len(target) != n:
             raise DataError(f"treatment has {len(target)} rows and X {n}; they must agree.")
         if target.all() or not target.any():

@@ -164,7 +164,7 @@ class EntropyBalancing(BalanceOnDemand):
         check_whole("max_iter", self.max_iter, 1)
         columns = CovariateColumns.of(X)
         design = columns.design
-        target = require_arms(treatment) == 1
+        target = require_arms(treatment, "treatment") == 1
         before = check_weights(sample_weight, design.n)
         shares = shares_of_groups(before, target, design.n)
         whose = SPREAD_OF_ESTIMAND.get(estimand, "pooled")

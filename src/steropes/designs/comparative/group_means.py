@@ -102,7 +102,7 @@ def compare_means(
     >>> table.attrs["errors"]
     'M-estimation'
     """
-    y, t = require_numbers("outcome", outcome), require_arms(treatment) == 1
+    y, t = require_numbers("outcome", outcome), require_arms(treatment, "treatment") == 1
     w = np.ones(len(y)) if weights is None else require_numbers("weights", weights)
     if not len(y) == len(t) == len(w):
         raise DataError(

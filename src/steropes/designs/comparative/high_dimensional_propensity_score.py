@@ -11,7 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
+from steropes.data import refuse_other_order
+from steropes.data.array_conversion import as_series
 from steropes.data.plottable_result_tables import ResultTable, drawn_by, present
+from steropes.design_matrix.design_from_arrays_and_tables import has_names
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.covariates.record_counts import recurrence_levels
@@ -19,6 +22,7 @@ from steropes.designs.values.argument_checks import check_flag, check_real, chec
 from steropes.designs.values.input_checks import require_arms, require_numbers
 from steropes.errors import DataError, listed
 from steropes.models.fitting.sklearn_base_types import BaseEstimator
+from steropes.models.repeated_fits.outcome_inputs import read_outcomes
 
 __all__ = ["HighDimensionalPropensityScore"]
 
@@ -130,7 +134,7 @@ class HighDimensionalPropensityScore(BaseEstimator):
         treatment : array_like, shape (n,)
             1 for the target group and 0 for the comparator.
         outcome : array_like, shape (n,), or data frame or array, shape (n, m)
-            One outcome of 0 and 1, or several.
+            One outcome of 0 and 1, or several. Columns of tables and series keep their names.
 
         Returns
         -------
@@ -142,6 +146,8 @@ class HighDimensionalPropensityScore(BaseEstimator):
         DataError
             A setting or input cannot be used.
         """
+        refuse_other_order(X, treatment=treatment, outcome=outcome)
+        refuse_other_order(treatment, "treatment", outcome=outcome)
         draft = unfitted_copy(self)
         draft._fit(X, treatment, outcome)
         self.__dict__ = draft.__dict__
@@ -151,7 +157,7 @@ class HighDimensionalPropensityScore(BaseEstimator):
         """Set the fitted attributes."""
         self._check_settings()
         counts = Covariates.of(X)
-        target = require_arms(treatment) == 1
+        target = require_arms(treatment, "treatment") == 1
         y, self.outcomes_ = _outcomes(outcome, counts.n)
         if len(target) != counts.n:
             raise DataError(f"treatment has {len(target)} values for {counts.n} rows of X.")
@@ -260,9 +266,9 @@ class HighDimensionalPropensityScore(BaseEstimator):
         check_is_fitted(self, "levels_")
         if outcome is None and len(self.outcomes_) == 1:
             return 0
-        if outcome not in self.outcomes_:
+        if str(outcome) not in self.outcomes_:
             raise DataError(f"outcome must be one of {listed(self.outcomes_)}, not {outcome!r}.")
-        return self.outcomes_.index(outcome)
+        return self.outcomes_.index(str(outcome))
 
     def _measures(self, number: int) -> pd.DataFrame:
         """Compute the measures of all columns for an outcome."""
@@ -347,24 +353,37 @@ def _standardized(excess: NDArray, variance: NDArray) -> NDArray:
 
 def _outcomes(outcome: Any, n: int) -> tuple[sp.csr_array, list[str]]:
     """Return outcomes of 0 and 1 as a sparse matrix, (n, m), and their names."""
-    if isinstance(outcome, pd.DataFrame):
-        names, values = [str(name) for name in outcome.columns], outcome.to_numpy()
-    else:
-        values = np.asarray(outcome)
-        names = ["outcome"] if values.ndim == 1 else [f"y{j}" for j in range(values.shape[-1])]
-    if values.ndim not in (1, 2) or len(values) != n or not len(names):
-        raise DataError(f"outcome has the shape {values.shape}; one value for each of {n} rows of "
-                        "X is needed, or a column of them for each outcome.")  # fmt: skip
-    values = values.reshape(n, len(names))
-    if len(set(names)) < len(names):
-        raise DataError("outcome has columns with the same name; rename them.")
     columns = []
-    for j, name in enumerate(names):
-        own = require_numbers(f"outcome {name!r}", values[:, j])
+    named = _named(outcome, n)
+    for name, values in named.items():
+        own = require_numbers(f"outcome {name!r}", values)
+        if len(own) != n:
+            raise _wrong_shape(np.shape(values), n)
         if not np.isin(own, (0, 1)).all():
             row = int(np.argmin(np.isin(own, (0, 1))))
             raise DataError(f"outcome {name!r}: row {row} (counted from 0) must be 0 or 1.")
         if own.min() == own.max():
             raise DataError(f"outcome {name!r} is the same for everybody; leave it out.")
         columns.append(sp.csr_array(own[:, None]))
-    return sp.csr_array(sp.hstack(columns)), names
+    return sp.csr_array(sp.hstack(columns)), list(named)
+
+
+def _named(outcome: Any, n: int) -> dict[str, Any]:
+    """Return the outcomes by name: of columns, of a series, or "outcome", or y0, y1 and so on."""
+    if has_names(outcome):
+        return {name: own["y"] for name, own in read_outcomes(outcome, {}).items()}
+    series = as_series(outcome)
+    values = np.asarray(outcome)
+    if values.ndim == 1:
+        return {str((series is not None and series.name) or "outcome"): values}
+    if values.ndim != 2 or len(values) != n or not values.shape[1]:
+        raise _wrong_shape(values.shape, n)
+    return {f"y{j}": column for j, column in enumerate(values.T)}
+
+
+def _wrong_shape(shape: tuple[int, ...], n: int) -> DataError:
+    """Return the error of outcomes that do not fit the rows."""
+    return DataError(
+        f"outcome has the shape {shape}; one value for each of {n} rows of X is needed, or a "
+        "column of them for each outcome."
+    )

@@ -235,7 +235,7 @@ class Matching(BalanceOnDemand):
         """Set the fitted attributes."""
         estimand = self._check_settings()
         columns = CovariateColumns.of(X)
-        target = require_arms(treatment) == 1
+        target = require_arms(treatment, "treatment") == 1
         shares_of_groups(None, target, columns.n)
         self.model_, self.score_ = self._scores(columns, target, score)
         self.n_features_in_ = columns.design.p

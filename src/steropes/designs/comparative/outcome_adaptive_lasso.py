@@ -165,7 +165,7 @@ class OutcomeAdaptiveLasso(BaseEstimator):
         if exponents.ndim != 1 or not exponents.size or not (exponents < CONVERGENCE + 1).all():
             raise DataError("exponents must be one number or more, each below 3.")
         design = CovariateColumns(X).coded
-        target = require_arms(treatment) == 1
+        target = require_arms(treatment, "treatment") == 1
         outcome = read_outcomes(y)[""]
         outcome.check("", design.n)
         if len(target) != design.n or not outcome.observed.all():

@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from narwhals.exceptions import DuplicateError
 from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike, NDArray
 
@@ -112,7 +113,12 @@ class Covariates(TextInHtml):
         """
         if isinstance(values, Covariates):
             return values
-        frame = nw.from_native(values, pass_through=True, eager_only=True)
+        try:
+            frame = nw.from_native(values, pass_through=True, eager_only=True)
+        except DuplicateError:
+            raise DataError(
+                f"{label}: two covariates have the same name; rename or drop those that repeat"
+            ) from None
         given: Any
         if isinstance(frame, nw.DataFrame):
             names, given = list(map(str, frame.columns)), frame.to_numpy()

@@ -76,22 +76,27 @@ def require_flags(label: str, values: pd.Series) -> NDArray[np.bool_]:
     return values.to_numpy(dtype=bool)
 
 
-def require_arms(treated: ArrayLike) -> NDArray[np.int8]:
-    """Convert arms to 1 for the target and 0 for the comparator, and raise for other values."""
+def require_arms(treated: ArrayLike, label: str = "treated") -> NDArray[np.int8]:
+    """Convert arms to 1 for the target and 0 for the comparator, and raise for other values.
+
+    Parameters
+    ----------
+    label : str, default "treated"
+        Name of the values, for the message.
+    """
     labels = np.asarray(treated)
     if labels.dtype.kind in "OUS":
         text = np.array([isinstance(x, str | bytes) for x in labels.ravel()], bool)
         if text.any():
             raise DataError(
-                f"treated: row {int(text.argmax())} (counted from 0) is text; give 1 for the "
-                "people who are matched (the target arm) and 0 for the others, such as "
-                "(arm == 'drug') * 1"
+                f"{label}: row {int(text.argmax())} (counted from 0) is text; give 1 for the "
+                "target group and 0 for the comparator, such as (arm == 'drug') * 1"
             )
-    found = require_numbers("treated", treated)
+    found = require_numbers(label, treated)
     wrong = ~np.isin(found, CODES["treated"])
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise DataError(f"treated: row {row} (counted from 0) must be 0 or 1, not {found[row]:g}")
+        raise DataError(f"{label}: row {row} (counted from 0) must be 0 or 1, not {found[row]:g}")
     return found.astype(np.int8)
 
 
