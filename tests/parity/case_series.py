@@ -9,19 +9,35 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from tests.parity.compared_numbers import (
+    CLOSE,
+    EARLY,
+    ENDLESS,
+    LIMIT,
+    NO_EVENT,
+    SPLINES,
+    STEPS,
+    Parity,
+    Rows,
+    agree,
+)
 from tests.parity.r_conventions import (
+    higher_than_at_r,
+    is_limit,
     r_age_spans,
     r_calendar_spans,
     r_detectable,
     r_monthly_rates,
     r_p_values,
 )
+from tests.parity.r_event_dependence import RCensorModel, counted_by_weights, r_censor_model
 
 from steropes.designs.case_series.calendar_time_splines import time_effects
 from steropes.designs.case_series.event_dependent_observation import fit_censoring
@@ -51,40 +67,8 @@ __all__ = ["Parity", "compare_with_r", "demo_cohorts"]
 
 WITHOUT_ERAS = 2**62  # The id of an exposure that a question does not have.
 
-CLOSE = 1e-5
-STEPS = 1e-4  # R stops the search for a confidence limit early.
+WEIGHTS = 1e-7  # Sums of integrals.
 WANTED = ("sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set", "sccs_result")
-LIMIT = "R's search of the limit ended early; ours is where the likelihood is 1.92 lower"
-NO_EVENT = "no event in the window: the estimate is zero, R's is where its iterations ended"
-SPLINES = "expected outcomes follow the model's splines, in R relative to another point of them"
-ENDLESS = "the estimate is infinite, and R gives none"
-
-
-@dataclass(frozen=True)
-class Parity:
-    """The numbers that were compared.
-
-    Attributes
-    ----------
-    table : DataFrame
-        One row a number: ``table``, ``question`` (analysis and exposures-outcome set), ``item``,
-        ``ours``, ``theirs``, ``agrees``, and ``note`` where they need not agree.
-    """
-
-    table: pd.DataFrame
-
-    @property
-    def disagreements(self) -> pd.DataFrame:
-        """Numbers that differ without a reason."""
-        return self.table[~self.table["agrees"] & (self.table["note"] == "")]
-
-    def summary(self) -> pd.DataFrame:
-        """Numbers compared, agreed, and explained, by table of R's."""
-        t = self.table.assign(explained=~self.table["agrees"] & (self.table["note"] != ""))
-        found = t.groupby("table").agg(
-            compared=("agrees", "size"), agree=("agrees", "sum"), explained=("explained", "sum")
-        )
-        return found.assign(differ=found["compared"] - found["agree"] - found["explained"])
 
 
 def demo_cohorts(db: OmopDatabase) -> CohortTable:
@@ -118,7 +102,7 @@ def compare_with_r(
     tables = _read(Path(folder))
     with opened(database, "main", "UTC") as db:
         cohorts = demo_cohorts(db) if cohorts is None else cohorts
-        rows = _Rows(tables)
+        rows = Rows(tables)
         for _, question in tables["sccs_exposures_outcome_set"].iterrows():
             for _, analysis in tables["sccs_analysis"].iterrows():
                 _compare(db, cohorts, tables, analysis, question, rows)
@@ -137,49 +121,9 @@ def _read(folder: Path) -> dict[str, pd.DataFrame]:
     return tables
 
 
-@dataclass
-class _Rows:
-    """Comparisons collected over questions."""
-
-    tables: dict[str, pd.DataFrame]
-    found: list[tuple] = field(default_factory=list)
-    analysis: int = 0
-    outcome_set: int = 0
-
-    def theirs(self, table: str) -> pd.DataFrame:
-        """Return R's rows of the current question."""
-        t = self.tables.get(table)
-        if t is None:
-            return pd.DataFrame()
-        mine = (t["analysis_id"] == self.analysis) & (
-            t["exposures_outcome_set_id"] == self.outcome_set
-        )
-        return t[mine].reset_index(drop=True)
-
-    def add(
-        self, table: str, item: str, ours: Any, theirs: Any, close: float = CLOSE, note: str = ""
-    ) -> None:
-        """Compare two numbers; a note explains why they may differ."""
-        agrees = _agree(ours, theirs, close)
-        self.found.append(
-            (table, f"{self.analysis}/{self.outcome_set}", item, ours, theirs, agrees,
-             "" if agrees else note)
-        )  # fmt: skip
-
-
-def _agree(ours: Any, theirs: Any, close: float) -> bool:
-    """Check that two values are equal, or close relative to R's where they are numbers."""
-    if isinstance(theirs, str) or isinstance(ours, str):
-        return str(ours) == str(theirs)
-    a, b = float(ours), float(theirs)
-    if math.isnan(a) or math.isnan(b):
-        return math.isnan(a) and math.isnan(b)
-    return a == b or abs(a - b) <= close * max(1.0, abs(b))
-
-
 def _compare(
     db: OmopDatabase, cohorts: CohortTable, tables: dict[str, pd.DataFrame], analysis: pd.Series,
-    question: pd.Series, rows: _Rows,
+    question: pd.Series, rows: Rows,
 ) -> None:  # fmt: skip
     """Run one analysis of one question and compare all its tables."""
     rows.analysis = int(analysis["analysis_id"])
@@ -207,26 +151,33 @@ def _compare(
             return
         eras = Eras(work, sources, settings)
         columns, windows = era_columns(eras, settings)
+        censoring = None
+        if settings.event_dependent_observation:
+            censoring = r_censor_model(rows.theirs("sccs_censor_model"))
+            censoring = fit_censoring(population) if censoring is None else censoring
+            if censoring.kind.endswith("age"):
+                settings = replace(settings, age=None)  # R removes the spline of age.
+        try:
+            effects = time_effects(settings, population, settings.cases.study_periods)
+        except DataError:  # Too few cases for the knots: such a series has no numbers here.
+            return
         intervals = make_intervals(
-            stream_spans(eras, windows),
-            population,
-            settings,
-            columns,
-            time_effects(settings, population, settings.cases.study_periods),
-            fit_censoring(population) if settings.event_dependent_observation else None,
+            stream_spans(eras, windows), population, settings, columns, effects, censoring,
             strict=False,
-        )
+        )  # fmt: skip
+        if isinstance(censoring, RCensorModel):
+            intervals = counted_by_weights(intervals, population)
         seen = exposures_of_interest(eras, intervals, settings)
     model = fit_model(intervals, settings)
     _attrition(population, intervals, rows)
-    _results(intervals, model, rows)
+    _results(settings, intervals, model, rows)
     _covariates(settings, intervals, model, rows)
     _profiles(model, rows)
     _diagnostics(population, intervals, model, rows)
     _time(population, seen, settings, rows)
 
 
-def _nobody(population: Population, rows: _Rows) -> None:
+def _nobody(population: Population, rows: Rows) -> None:
     """Compare a question without cases, where R counts zeros and gives no estimate."""
     zero = [0] * 4
     ours = population.attrition.iloc[:, 1:].to_numpy().tolist()
@@ -253,13 +204,14 @@ VERDICTS = {
 COUNTED = ("outcome_subjects", "outcome_events", "outcome_observation_periods", "observed_days")
 
 
-def _count(rows: _Rows, line: pd.Series, ours: list[Any]) -> None:
+def _count(rows: Rows, line: pd.Series, ours: list[Any]) -> None:
     """Compare the four counts of a row of attrition."""
     for name, n in zip(COUNTED, ours, strict=True):
-        rows.add("sccs_attrition", f"{line['description']}: {name}", n, line[name], 0.0)
+        close = WEIGHTS if isinstance(n, float) else 0.0
+        rows.add("sccs_attrition", f"{line['description']}: {name}", n, line[name], close)
 
 
-def _attrition(population: Population, intervals: Intervals, rows: _Rows) -> None:
+def _attrition(population: Population, intervals: Intervals, rows: Rows) -> None:
     """Compare attrition."""
     theirs = rows.theirs("sccs_attrition")
     ours = population.attrition.iloc[:, 1:].to_numpy().tolist()
@@ -273,7 +225,9 @@ def _attrition(population: Population, intervals: Intervals, rows: _Rows) -> Non
         _count(rows, line_, counts)
 
 
-def _results(intervals: Intervals, model: CaseSeriesModel, rows: _Rows) -> None:
+def _results(
+    settings: CaseSeriesSettings, intervals: Intervals, model: CaseSeriesModel, rows: Rows
+) -> None:
     """Compare counts and estimates of the exposures of interest."""
     interest = [n for n, c in zip(intervals.names, intervals.columns, strict=True) if c.of_interest]
     for name, (_, line) in zip(interest, rows.theirs("sccs_result").iterrows(), strict=False):
@@ -288,32 +242,30 @@ def _results(intervals: Intervals, model: CaseSeriesModel, rows: _Rows) -> None:
             ("covariate_eras", stats["eras"]),
             ("covariate_outcomes", stats["events"]),
         ):
-            rows.add("sccs_result", item, ours, line[item], 0.0)
+            close = WEIGHTS if isinstance(ours, float) else 0.0
+            rows.add("sccs_result", item, ours, line[item], close)
         endless = ENDLESS if math.isinf(e["log_rr"]) else ""
         p, one = r_p_values(float(e["log_rr"]), float(e["se"]))
+        early = endless or (lambda: _early(settings, intervals, model, rows))
+        limit = endless or _limit_of(model, name, e, line)
         for item, ours, close, note in (
-            ("rr", e["rr"], CLOSE, endless),
-            ("log_rr", e["log_rr"], CLOSE, endless),
-            ("llr", e["llr"], CLOSE, endless),
-            ("ci_95_lb", e["lower"], STEPS, endless or LIMIT),
-            ("ci_95_ub", e["upper"], STEPS, endless or LIMIT),
-            ("se_log_rr", e["se"], STEPS, endless or LIMIT),
-            ("p", p, CLOSE, endless or LIMIT),
-            ("one_sided_p", one, CLOSE, endless or LIMIT),
+            ("rr", e["rr"], CLOSE, early),
+            ("log_rr", e["log_rr"], CLOSE, early),
+            ("llr", e["llr"], CLOSE, early),
+            ("ci_95_lb", e["lower"], STEPS, limit),
+            ("ci_95_ub", e["upper"], STEPS, limit),
+            ("se_log_rr", e["se"], STEPS, limit),
+            ("p", p, CLOSE, limit),
+            ("one_sided_p", one, CLOSE, limit),
         ):
             rows.add("sccs_result", item, ours, line[item], close, note)
 
 
 def _covariates(
-    settings: CaseSeriesSettings, intervals: Intervals, model: CaseSeriesModel, rows: _Rows
+    settings: CaseSeriesSettings, intervals: Intervals, model: CaseSeriesModel, rows: Rows
 ) -> None:
     """Compare covariates, which R numbers 99 (end of observation) and from 1000 (windows)."""
-    names = {99: PROBE} if PROBE in intervals.names else {}  # R lists a probe of no days as well
-    at = 1000
-    for name, c in zip(intervals.names, intervals.columns, strict=True):
-        if c.window >= 0 and c.window != CONTROL:
-            names[at] = name
-            at += 1
+    names = _numbered(settings, intervals)
     for _, line in rows.theirs("sccs_covariate_result").iterrows():
         number = int(line["covariate_id"])
         if number not in names:
@@ -322,14 +274,62 @@ def _covariates(
         infinite = math.isinf(e["log_rr"])
         why = (NO_EVENT if e["log_rr"] < 0 else ENDLESS) if infinite else ""
         item = f"{names[number]}: "
-        rows.add("sccs_covariate_result", item + "rr", e["rr"], line["rr"], CLOSE, why)
+        early = why or (lambda: _early(settings, intervals, model, rows))
+        rows.add("sccs_covariate_result", item + "rr", e["rr"], line["rr"], CLOSE, early)
         for ours, theirs in (("lower", "ci_95_lb"), ("upper", "ci_95_ub")):
             rows.add(
-                "sccs_covariate_result", item + theirs, e[ours], line[theirs], STEPS, why or LIMIT
-            )
+                "sccs_covariate_result", item + theirs, e[ours], line[theirs], STEPS,
+                why or _limit_of(model, names[number], e, line),
+            )  # fmt: skip
 
 
-def _profiles(model: CaseSeriesModel, rows: _Rows) -> None:
+def _numbered(settings: CaseSeriesSettings, intervals: Intervals) -> dict[int, str]:
+    """Return our covariates by R's numbers; a spline of season has no counterparts."""
+    names = {99: PROBE} if PROBE in intervals.names else {}  # R lists a probe of no days as well
+    pairs = [*zip(intervals.names, intervals.columns, strict=True)]
+    windows = [n for n, c in pairs if c.window >= 0 and c.window != CONTROL]
+    names |= dict(enumerate(windows, 1000))
+    if settings.season is None:
+        for what, first in (("age", 100), ("calendar", 300)):
+            parts = [n for n, c in pairs if c.window == -2 and n.startswith(what)]
+            names |= dict(enumerate(parts, first))
+    return names
+
+
+def _limit_of(
+    model: CaseSeriesModel, name: str, ours: pd.Series, theirs: pd.Series
+) -> Callable[[], str]:
+    """Return a function that checks our limits, and those of R that differ from them."""
+
+    def why() -> str:
+        for here, there in (("lower", "ci_95_lb"), ("upper", "ci_95_ub")):
+            open_ = ours[here] in (0.0, math.inf) and pd.isna(theirs[there])
+            if open_ or agree(ours[here], theirs[there], STEPS):
+                continue
+            if not is_limit(model, name, ours[here]) or is_limit(model, name, theirs[there]):
+                return ""
+        return LIMIT
+
+    return why
+
+
+def _early(
+    settings: CaseSeriesSettings, intervals: Intervals, model: CaseSeriesModel, rows: Rows
+) -> str:
+    """Say that R's optimum is worse if the likelihood at its estimates is lower."""
+    if settings.prior != "none" and any(c.penalized for c in intervals.columns):
+        return ""
+    names = _numbered(settings, intervals)
+    ratios = {
+        names[int(line["covariate_id"])]: float(line["rr"])
+        for _, line in rows.theirs("sccs_covariate_result").iterrows()
+        if int(line["covariate_id"]) in names
+    }
+    higher = higher_than_at_r(intervals, model, ratios)
+    return EARLY if higher > 0 else ""
+
+
+def _profiles(model: CaseSeriesModel, rows: Rows) -> None:
     """Compare profiles at the points that both have."""
     theirs = rows.theirs("sccs_likelihood_profile")
     if not len(theirs) or not model.profiles:
@@ -346,7 +346,7 @@ def _profiles(model: CaseSeriesModel, rows: _Rows) -> None:
 
 
 def _diagnostics(
-    population: Population, intervals: Intervals, model: CaseSeriesModel, rows: _Rows
+    population: Population, intervals: Intervals, model: CaseSeriesModel, rows: Rows
 ) -> None:
     """Compare the diagnostics and their verdicts."""
     table = "sccs_diagnostics_summary"
@@ -372,8 +372,11 @@ def _diagnostics(
         )  # fmt: skip
         rows.add(table, "mdrr", r_detectable(stats), line["mdrr"])
         if probe is not None:
-            rows.add(table, "event_observation_lb", probe["lower"], line["event_observation_lb"],
-                     STEPS, LIMIT)  # fmt: skip
+            limit = pd.Series({"ci_95_lb": line["event_observation_lb"], "ci_95_ub": math.nan})
+            rows.add(
+                table, "event_observation_lb", probe["lower"], line["event_observation_lb"],
+                STEPS, _limit_of(model, PROBE, probe.replace({probe["upper"]: math.inf}), limit),
+            )  # fmt: skip
             rows.add(
                 table, "event_observation_ub", probe["upper"], line["event_observation_ub"], STEPS,
                 "R exports the lower limit as the upper one",
@@ -381,7 +384,7 @@ def _diagnostics(
 
 
 def _time(
-    population: Population, seen: dict[str, Any], settings: CaseSeriesSettings, rows: _Rows
+    population: Population, seen: dict[str, Any], settings: CaseSeriesSettings, rows: Rows
 ) -> None:
     """Compare weeks around exposure and calendar months; R writes −5 for counts that it hides."""
     theirs = rows.theirs("sccs_time_to_event")
@@ -416,7 +419,7 @@ def _time(
         rows.add("sccs_time_period", "max_date", str(last), theirs["max_date"].iloc[0])
 
 
-def _spans(population: Population, rows: _Rows) -> None:
+def _spans(population: Population, rows: Rows) -> None:
     """Compare spans of age and calendar time, computed by R's conventions."""
     for table, ours, key in (
         ("sccs_age_spanning", r_age_spans, ["age_month"]),

@@ -17,10 +17,56 @@ from steropes.designs.case_series.event_timing import (
     observed_outcomes,
     rates_table,
 )
+from steropes.designs.case_series.interval_rows import Intervals
+from steropes.designs.case_series.sccs_model import CaseSeriesModel
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.sccs.cases.case_population import Population
 
-__all__ = ["r_age_spans", "r_calendar_spans", "r_detectable", "r_monthly_rates", "r_p_values"]
+__all__ = [
+    "higher_than_at_r", "is_limit", "r_age_spans", "r_calendar_spans", "r_detectable",
+    "r_monthly_rates", "r_p_values",
+]  # fmt: skip
+
+DROP = float(norm.ppf(0.975)) ** 2 / 2  # Of the log-likelihood at the limits of a 95 % interval.
+
+
+def is_limit(model: CaseSeriesModel, name: str, ratio: float) -> bool:
+    """Check whether the profile likelihood of a covariate at a rate ratio is that of a limit."""
+    fits = model.fits
+    if fits is None or not 0 < ratio < math.inf:
+        return False
+    ratios = model.estimates["log_rr"].to_numpy()
+    infinite = {j: float(ratios[j]) for j in np.flatnonzero(np.isinf(ratios))}
+    at = fits.at(model.estimates.index.get_loc(name), math.log(ratio), infinite)[0]
+    return abs(model.log_likelihood - model.penalty - at - DROP) < 1e-5
+
+
+def higher_than_at_r(
+    intervals: Intervals, model: CaseSeriesModel, theirs: dict[str, float]
+) -> float:
+    """Return by how much our log-likelihood is higher than that at R's rate ratios.
+
+    Parameters
+    ----------
+    theirs : dict of str to float
+        R's ratio of each covariate.
+
+    Returns
+    -------
+    float
+        NaN if R gives no number for a covariate with a finite estimate.
+    """
+    columns = np.hstack([intervals.X.toarray(), intervals.time]).astype(float)
+    ratios = np.array([theirs.get(name, math.nan) for name in intervals.names])
+    used = model.estimates["log_rr"].notna().to_numpy()
+    with np.errstate(divide="ignore"):
+        eta = columns[:, used] @ np.maximum(np.log(ratios[used]), -700.0)
+    with np.errstate(over="ignore"):
+        expected = intervals.days * np.exp(eta)
+    of = np.unique(intervals.case, return_inverse=True)[1]
+    share = np.log(expected / np.bincount(of, expected)[of])
+    counted = intervals.events > 0
+    return model.log_likelihood - float(intervals.events[counted] @ share[counted])
 
 
 def r_monthly_rates(population: Population) -> pd.DataFrame:
