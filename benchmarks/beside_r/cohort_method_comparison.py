@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .cohort_method_by_r_rules import compare_by_r_rules, mark_ties
 from .drawn_study import draw_settings
 from .study_batches import StudyKind
 from .table_comparison import CONVENTION, R_ERROR, TOLERANCE, Analysis, Reason, Table
@@ -73,7 +74,8 @@ REASONS = (
            "people before the rules of time at risk"),
     Reason(r"cm_diagnostics_summary\.generalizability_max_sdm", CONVENTION,
            "people before the rules of time at risk"),
-    Reason(r"cm_\w*covariate_balance\.mean_after", CONVENTION, "R leaves a mean of zero empty"),
+    Reason(r"cm_\w*covariate_balance\.mean_after", R_ERROR, "a mean of zero is empty",
+           lambda a, row: row["mean_after"] == 0 and row["mean_after_r"] != row["mean_after_r"]),
     Reason(r"cm_result\.(\w*rr|llr|p|one_sided_p|ci_95_[lu]b)", R_ERROR,
            "no outcomes in an arm: R's number is where its iterations ended", _empty_arm),
     Reason(r"cm_(interaction_)?result\.", CONVENTION,
@@ -88,7 +90,8 @@ REASONS = (
            lambda a, row: _limits_differ(row)),
     Reason(r"cm_result\.llr", TOLERANCE, "R's fit of the null ends before its maximum",
            lambda a, row: 0 < row["llr_r"] - row["llr"] < 0.02),
-    Reason(r"cm_\w*covariate_balance\.balanced_", TOLERANCE, "differences next to the limit"),
+    Reason(r"cm_\w*covariate_balance\.balanced_", TOLERANCE, "differences next to the limit",
+           lambda a, row: abs(abs(row["std_diff_after"]) - 0.1) < 1e-3),
     Reason(r"cm_covariate_balance\.\w+_(after|diff)", R_ERROR,
            "balance of outcomes is not weighted without truncation", _weighted),
     Reason(r"cm_diagnostics_summary\.(max_sdm|balance_diagnostic|unblind\w*)", R_ERROR,
@@ -108,11 +111,13 @@ REASONS = (
     Reason(r"cm_covariate\.rows", CONVENTION, "no covariates of crude analyses here",
            lambda a, row: "propensity" not in a),
     Reason(r"cm_(attrition|result|\w*covariate_balance|diagnostics_summary|follow_up_dist)\.",
-           CONVENTION, "the order of people with equal scores", lambda a, row: "match" in a),
+           CONVENTION, "the order of people with equal scores",
+           lambda a, row: "match" in a and a["tied"]),
 )  # fmt: skip
 
 COHORT_METHOD = StudyKind(
-    "CohortMethodModule", "cohort_method.R", draw_settings, TABLES, REASONS,
+    "CohortMethodModule", "cohort_method.R", draw_settings, TABLES, REASONS, compare_by_r_rules,
+    mark=mark_ties,
     stored=(
         "cm_attrition", "cm_follow_up_dist", "cm_result", "cm_propensity_model",
         "cm_diagnostics_summary",
