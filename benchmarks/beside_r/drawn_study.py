@@ -191,6 +191,10 @@ def _copy(source: duckdb.DuckDBPyConnection, other: sqlite3.Connection, table: s
 def draw_settings(seed: int, analyses: int = 4) -> dict[str, Any]:
     """Draw analyses of cohort studies, with the names of R's arguments."""
     rng = np.random.default_rng([72, seed])
+    drawn = [_draw_analysis(rng, k) for k in range(1, analyses + 1)]
+    # R stops if no analysis has a propensity model (docs/differences_from_r.md).
+    while not any("propensity" in analysis for analysis in drawn):
+        drawn = [*drawn[:analyses], _draw_analysis(rng, analyses + 1)]
     return {
         "target": TARGET,
         "comparator": COMPARATOR,
@@ -198,7 +202,7 @@ def draw_settings(seed: int, analyses: int = 4) -> dict[str, Any]:
         "exclude": [TARGET, COMPARATOR],
         "refit": seed % 7 != 6,  # else propensity models are those of everybody in the cohorts
         **({"nesting": NESTING} if seed % 8 == 5 else {}),
-        "analyses": [_draw_analysis(rng, k) for k in range(1, analyses + 1)],
+        "analyses": drawn,
     }
 
 
