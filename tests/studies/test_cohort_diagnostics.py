@@ -24,10 +24,12 @@ from steropes.studies.cohort_diagnostics.diagnostic_tables import (
     cohort_overlap,
 )
 from steropes.studies.cohort_diagnostics.included_and_orphan_concepts import orphan_concepts
+from steropes.studies.cohort_diagnostics.vocabulary_tables import vocabulary_tables
 from steropes.studies.cohort_diagnostics.yearly_incidence import yearly_incidence
 from steropes.studies.cohorts import CohortTable, circe_cohorts
 from steropes.studies.covariates.concept_selection import ConceptSelection
 from steropes.studies.covariates.window_summaries import WindowRules, summarise_windows
+from steropes.studies.database.concept_names_and_descendants import sex_labels
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.release.cohort_diagnostics_release import released_diagnostics
 
@@ -311,6 +313,17 @@ def test_parts_of_an_overlap_tell_no_suppressed_one():
     assert line["same_day_subjects"] < 0
 
 
+def test_the_vocabulary_explains_the_concepts_of_the_results():
+    with OmopDatabase(demo_database()) as db:
+        found = vocabulary_tables(db, (CELECOXIB, BLEEDING))
+        kinds = db.rows(f"SELECT count(*) FROM {db.table('vocabulary')}")[0][0]
+    assert found["concept"]["concept_id"].tolist() == [BLEEDING, CELECOXIB]
+    links = found["concept_ancestor"]
+    assert {*links["ancestor_concept_id"], *links["descendant_concept_id"]} <= {BLEEDING, CELECOXIB}
+    assert len(found["vocabulary"]) == kinds
+    assert {"domain", "relationship"} <= {*found}
+
+
 def rates(*counts):
     rows = [
         {"cohort_id": 1, "calendar_year": str(2000 + i), "cohort_count": n, "person_years": 1000.0,
@@ -334,7 +347,12 @@ def test_findings_describe_problems_in_words():
         "cd_cohort_inclusion": pd.DataFrame(
             {"cohort_id": [2], "rule_sequence": [0], "name": ["adults"]}
         ),
-        "cd_resolved_concepts": pd.DataFrame({"cohort_id": [1, 1, 1], "concept_id": [A, B, C]}),
+        "cd_concept_sets": pd.DataFrame(
+            {"cohort_id": 4, "concept_set_id": [0, 1], "concept_set_name": ["b", "c"]}
+        ),
+        "cd_resolved_concepts": pd.DataFrame(
+            {"cohort_id": [1, 1, 1, 4], "concept_set_id": 0, "concept_id": [A, B, C, A]}
+        ),
         "cd_index_event_breakdown": pd.DataFrame(
             {"cohort_id": 1, "domain_field": "condition_concept_id", "concept_id": [A, B],
              "concept_count": [490.0, 10.0]}
@@ -359,9 +377,23 @@ def test_findings_describe_problems_in_words():
         "Nobody meets the criterion 'adults': it loses all 500 people.",
     ]
     assert text[3] == ["The definition does not run: it reads the table specimen."]
-    assert text[4] == ["Fewer than 5 people meet the definition in this database."]
+    assert text[4] == [
+        "Fewer than 5 people meet the definition in this database.",
+        "The concept set 'c' has no concept of the vocabulary.",
+    ]
 
 
 def test_rates_that_differ_by_chance_do_not_jump():
     found = cohort_findings({"cd_incidence_rate": rates(5, 12, 6)}, {1: "rare"}, {}, {})
     assert [*found["topic"]] == ["size"]
+
+
+def test_an_unknown_sex_is_a_stratum_of_its_own(omop):
+    """A sex that the vocabulary lacks has a label, so that it does not replace everybody."""
+    for number, sex in enumerate((0, 8532, 99, 98)):
+        omop.person(sex=sex, observed=(0, 99 + number))
+    with OmopDatabase(omop.write()) as db:
+        labels = sex_labels(db, [0, 8532, 99, 98, 0])
+    assert [*labels] == [0, 98, 99, 8532]
+    assert len({*labels.values()}) == 4
+    assert labels[0] == "No matching concept"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from steropes.studies.cli.strategus_command import INCOMPLETE, ObservedUntil
 __all__ = ["cohorts"]
 
 PAGE = "cohorts.html"
+NONE = 2  # The exit status if no definition can be used.
 
 
 def cohorts(
@@ -55,6 +57,7 @@ def cohorts(
     from steropes.studies.cli.strategus_command import print_summary, run_plan
     from steropes.studies.database.open_database import require_database
     from steropes.studies.result_files.atomic_files import output_folder
+    from steropes.studies.strategus_plans.cohort_diagnostics_plan import COHORT_DIAGNOSTICS
     from steropes.studies.strategus_plans.definition_files import specification_of_definitions
     from steropes.studies.strategus_plans.specification_plan import specification_plan
     from steropes.studies.viewer.results_page import write_results_page
@@ -73,14 +76,16 @@ def cohorts(
         plan, database, folder, database_id, schema, until, 1, memory, disclosure, quiet
     )
     page = write_results_page([found.folder], folder / PAGE, disclosure=disclosure)
-    _print_findings(found.tables, quiet)
+    _print_findings(found.tables, plan.cohorts.names, quiet)
     print_summary(found, quiet)
     if not quiet:
         print(page)
+    if COHORT_DIAGNOSTICS not in found.tables:
+        raise typer.Exit(NONE)
     raise typer.Exit(0 if found.complete else INCOMPLETE)
 
 
-def _print_findings(tables: dict, quiet: bool) -> None:
+def _print_findings(tables: dict, names: Mapping[int, str], quiet: bool) -> None:
     """Print the findings on each cohort."""
     from steropes.studies.formatting.plain_text import plain_text
     from steropes.studies.strategus_plans.cohort_diagnostics_plan import COHORT_DIAGNOSTICS
@@ -88,7 +93,6 @@ def _print_findings(tables: dict, quiet: bool) -> None:
     of = tables.get(COHORT_DIAGNOSTICS, {})
     if quiet or "cohort_finding" not in of:
         return
-    names = of["cd_cohort"].set_index("cohort_id")["cohort_name"]
     for line in of["cohort_finding"].to_dict("records"):
         name = names.get(line["cohort_id"])
         cohort = f"cohort {line['cohort_id']}" + (f" ({name})" if name else "")

@@ -20,6 +20,11 @@ KEPT = 0.05
 JUMP, ERRORS = 2.0, 3.0
 PEOPLE = 1  # The mode of inclusion statistics that counts people.
 COLUMNS = ["cohort_id", "topic", "finding"]
+READ = (
+    "cd_cohort_count", "cd_concept_sets", "cd_resolved_concepts", "cd_cohort_inc_stats",
+    "cd_cohort_summary_stats", "cd_cohort_inclusion", "cd_index_event_breakdown",
+    "cd_incidence_rate", "cd_orphan_concept",
+)  # fmt: skip
 Tables = Mapping[str, pd.DataFrame]
 
 
@@ -48,32 +53,37 @@ def cohort_findings(
         ``cohort_id``, ``topic`` and ``finding``, a sentence.
     """
     rows: list[tuple[int, str, str]] = []
+    # Tables are divided once, because there may be thousands of cohorts.
+    places = {
+        name: (tables[name], tables[name].groupby("cohort_id").indices)
+        for name in READ
+        if name in tables and "cohort_id" in tables[name]
+    }
     for cohort in cohorts:
         if cohort in refused:
             rows.append((cohort, "definition", f"The definition does not run: {refused[cohort]}."))
             continue
+        own = {name: table.iloc[at[cohort]] for name, (table, at) in places.items() if cohort in at}
         for topic, found in (
-            ("size", _size(tables, cohort)),
-            ("inclusion rules", _rules(tables, cohort)),
-            ("index events", _index_events(tables, cohort, concepts)),
-            ("incidence", _jumps(tables, cohort)),
-            ("orphan concepts", _orphans(tables, cohort, concepts)),
+            ("size", _size(own)),
+            ("concept sets", _empty_sets(own)),
+            ("inclusion rules", _rules(own)),
+            ("index events", _index_events(own, concepts)),
+            ("incidence", _jumps(own)),
+            ("orphan concepts", _orphans(own, concepts)),
         ):
             rows += [(cohort, topic, text) for text in found]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _of(tables: Tables, name: str, cohort: int) -> pd.DataFrame:
-    """Return the rows of a cohort in a table, none if the table is missing."""
-    table = tables.get(name)
-    if table is None or "cohort_id" not in table:
-        return pd.DataFrame()
-    return table[table["cohort_id"] == cohort]
+def _of(own: Tables, name: str) -> pd.DataFrame:
+    """Return the cohort's rows of a table, none if the table is missing."""
+    return own.get(name, pd.DataFrame())
 
 
-def _size(tables: Tables, cohort: int) -> Iterator[str]:
+def _size(own: Tables) -> Iterator[str]:
     """Describe cohorts of no one or few."""
-    counts = _of(tables, "cd_cohort_count", cohort)
+    counts = _of(own, "cd_cohort_count")
     people = 0.0 if counts.empty else float(counts["cohort_subjects"].iloc[0])
     if people == 0:
         yield "Nobody meets the definition in this database."
@@ -81,18 +91,25 @@ def _size(tables: Tables, cohort: int) -> Iterator[str]:
         yield f"Fewer than {-people:.0f} people meet the definition in this database."
 
 
-def _rules(tables: Tables, cohort: int) -> Iterator[str]:
+def _empty_sets(own: Tables) -> Iterator[str]:
+    """Describe concept sets without a concept."""
+    sets, resolved = _of(own, "cd_concept_sets"), _of(own, "cd_resolved_concepts")
+    known = {*resolved["concept_set_id"]} if len(resolved) else set()
+    for line in sets.to_dict("records"):
+        if line["concept_set_id"] not in known:
+            yield f"The concept set {line['concept_set_name']!r} has no concept of the vocabulary."
+
+
+def _rules(own: Tables) -> Iterator[str]:
     """Describe inclusion rules that lose everybody or nearly everybody."""
-    stats, summary = (
-        _of(tables, f"cd_cohort_{name}", cohort) for name in ("inc_stats", "summary_stats")
-    )
+    stats, summary = (_of(own, f"cd_cohort_{name}") for name in ("inc_stats", "summary_stats"))
     if stats.empty or summary.empty:
         return
     stats, summary = (t[t["mode_id"] == PEOPLE] for t in (stats, summary))
     if stats.empty or summary.empty:
         return
     base, final = (float(summary[name].iloc[0]) for name in ("base_count", "final_count"))
-    named = _of(tables, "cd_cohort_inclusion", cohort)
+    named = _of(own, "cd_cohort_inclusion")
     names = {} if named.empty else named.set_index("rule_sequence")["name"].to_dict()
     for rule, met in zip(stats["rule_sequence"], stats["person_count"].astype(float), strict=True):
         name = names.get(rule, f"rule {int(rule) + 1}")
@@ -107,12 +124,12 @@ def _rules(tables: Tables, cohort: int) -> Iterator[str]:
         yield f"All {base:,.0f} people are lost by several criteria together; each is met by some."
 
 
-def _index_events(tables: Tables, cohort: int, concepts: Mapping[int, str]) -> Iterator[str]:
+def _index_events(own: Tables, concepts: Mapping[int, str]) -> Iterator[str]:
     """Describe index events of one concept, or of none that the definition asks for."""
-    events = _of(tables, "cd_index_event_breakdown", cohort)
+    events = _of(own, "cd_index_event_breakdown")
     if not events.empty:
         events = events[~events["domain_field"].str.endswith("source_concept_id")]
-    resolved = _of(tables, "cd_resolved_concepts", cohort)
+    resolved = _of(own, "cd_resolved_concepts")
     if events.empty or len(resolved) < 2:
         return
     known = events["concept_count"].clip(lower=0)
@@ -128,9 +145,9 @@ def _index_events(tables: Tables, cohort: int, concepts: Mapping[int, str]) -> I
         )
 
 
-def _jumps(tables: Tables, cohort: int) -> Iterator[str]:
+def _jumps(own: Tables) -> Iterator[str]:
     """Describe rates that change abruptly from one year to the next."""
-    rates = _of(tables, "cd_incidence_rate", cohort)
+    rates = _of(own, "cd_incidence_rate")
     if rates.empty:
         return
     yearly = rates[
@@ -146,13 +163,18 @@ def _jumps(tables: Tables, cohort: int) -> Iterator[str]:
         ):
             yield (
                 f"Incidence {'rises' if change > 0 else 'falls'} abruptly from {before} to {year}: "
-                f"from {rate:.3g} to {next_rate:.3g} per 1,000 person-years."
+                f"from {_rate(rate)} to {_rate(next_rate)} per 1,000 person-years."
             )
 
 
-def _orphans(tables: Tables, cohort: int, concepts: Mapping[int, str]) -> Iterator[str]:
+def _rate(rate: float) -> str:
+    """Write a rate with three digits, or as a whole number if it has more."""
+    return f"{rate:.3g}" if rate < 100 else f"{rate:,.0f}"
+
+
+def _orphans(own: Tables, concepts: Mapping[int, str]) -> Iterator[str]:
     """Describe recorded concepts that the definition may have missed."""
-    orphans = _of(tables, "cd_orphan_concept", cohort)
+    orphans = _of(own, "cd_orphan_concept")
     if orphans.empty:
         return
     known = orphans[orphans["concept_count"] > 0].drop_duplicates("concept_id")

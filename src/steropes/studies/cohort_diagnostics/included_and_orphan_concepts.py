@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -11,16 +11,12 @@ from steropes.studies.cohort_diagnostics.event_table_columns import recorded_eve
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace
 
-__all__ = ["concepts_of", "included_concepts", "orphan_concepts", "resolved_concepts"]
+__all__ = ["included_concepts", "orphan_concepts", "resolved_concepts"]
 
 # Names of concepts are searched for if they have more characters than the first number and fewer
 # than the second, and the shortest of them if there are more than the third, as in R's package.
 SHORTEST, LONGEST, MOST = 5, 50, 1000
 SET = ["cohort_id", "concept_set_id"]
-CONCEPT = (
-    "concept_id", "concept_name", "domain_id", "vocabulary_id", "concept_class_id",
-    "standard_concept", "concept_code", "valid_start_date", "valid_end_date", "invalid_reason",
-)  # fmt: skip
 
 
 def resolved_concepts(work: Workspace, sets: Sequence[DefinitionSet]) -> pd.DataFrame:
@@ -100,20 +96,6 @@ def orphan_concepts(
         "ORDER BY ALL"
     )
     return _of_sets(sets, found)
-
-
-def concepts_of(db: OmopDatabase, ids: Iterable[int]) -> pd.DataFrame:
-    """Return the rows of ``concept`` of some concepts, with the columns that the database has."""
-    wanted = sorted({int(i) for i in ids})
-    have = [c for c in CONCEPT if c in db.columns("concept")]
-    listed = ", ".join(f"{c}::BIGINT AS {c}" if c == "concept_id" else f"{c}::VARCHAR AS {c}"
-                       for c in have)  # fmt: skip
-    with db.workspace() as work:
-        work.run("CREATE TEMP TABLE wanted AS SELECT unnest($1::BIGINT[]) AS wanted_id", [wanted])
-        return work.frame(
-            f"SELECT {listed} FROM {db.concepts(lambda: wanted)} "
-            "JOIN wanted ON concept_id = wanted_id ORDER BY concept_id"
-        )
 
 
 def _place_recorded(db: OmopDatabase, work: Workspace) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from steropes.studies.database.sources.table_source import RecordsOf
 from steropes.studies.formatting.plain_text import plain_text
 
-__all__ = ["UNNAMED", "descendants_of", "names_of", "some_concepts"]
+__all__ = ["UNNAMED", "descendants_of", "names_of", "sex_labels", "some_concepts"]
 
 # Vocabulary extracts often lack these two although person refers to them.
 WELL_KNOWN = {8507: "Male", 8532: "Female"}
@@ -47,6 +48,18 @@ def names_of(db: VocabularyTables, concept_ids: Iterable[int]) -> dict[int, str]
     known = {c: WELL_KNOWN[c] for c in wanted if c in WELL_KNOWN}
     named = {c: plain_text(name).strip() for c, name in found if name}
     return known | {c: named.get(c) or known.get(c, UNNAMED) for c, _ in found}
+
+
+def sex_labels(db: VocabularyTables, concept_ids: Iterable[int]) -> dict[int, str]:
+    """Return a label of its own for each concept of ``gender_concept_id``, also for unknown ones.
+
+    A sex without a label, or with that of another one, would look like everybody or like the other.
+    """
+    wanted = sorted({int(c) for c in concept_ids})
+    names = {0: "No matching concept"} | names_of(db, wanted)
+    labels = {c: names.get(c, f"concept {c}") for c in wanted}
+    shared = Counter(label.lower() for label in labels.values())
+    return {c: f"{x} ({c})" if shared[x.lower()] > 1 else x for c, x in labels.items()}
 
 
 def descendants_of(db: VocabularyTables, concept_ids: Iterable[int]) -> list[int]:

@@ -11,11 +11,12 @@ import pandas as pd
 from steropes.studies.cohort_diagnostics.cohort_findings import cohort_findings
 from steropes.studies.cohort_diagnostics.definition_concepts import CohortDefinition, DefinitionSet
 from steropes.studies.cohort_diagnostics.diagnostic_tables import cohort_diagnostics
-from steropes.studies.cohort_diagnostics.included_and_orphan_concepts import concepts_of
+from steropes.studies.cohort_diagnostics.vocabulary_tables import vocabulary_tables
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.covariate_analysis_catalogue import WINDOWED
 from steropes.studies.covariates.window_summaries import COHORTS, WindowRules
+from steropes.studies.database.concept_names_and_descendants import sex_labels
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.counts_in_text import released_text
@@ -94,8 +95,8 @@ def diagnostics_tables(
     if exact.windows is not None and left.asked.windows is not None:
         found |= _references(left.asked.windows, exact.windows.columns)
     ids = {int(i) for name in CONCEPTS if name in exact.tables for i in _ids(exact.tables[name])}
-    concepts = concepts_of(db, ids | {*_ids(exact.tables["resolved_concepts"])})
-    found["cd_concept"] = concepts
+    vocabulary = vocabulary_tables(db, ids | {*_ids(exact.tables["resolved_concepts"])})
+    found |= {f"cd_{name}": table for name, table in vocabulary.items()}
     found["cd_database"] = pd.DataFrame([{
         **where, "database_name": database["cdm_source_name"],
         "description": database.get("source_description"), "is_meta_analysis": "0",
@@ -105,6 +106,7 @@ def diagnostics_tables(
     refused = {**{i: why for i, _, why in plan.faults}, **made.refused}
     whys = {i: released_text(why, rules).rstrip(".") for i, why in refused.items()}
     names = {d.id: d.name for d in plan.definitions} | {i: name for i, name, _ in plan.faults}
+    concepts = vocabulary["concept"]
     known = dict(zip(concepts["concept_id"], concepts["concept_name"], strict=True))
     found["cohort_finding"] = cohort_findings(found, names, whys, known).assign(**where)
     return found
@@ -177,10 +179,10 @@ def _inclusion(definitions: Sequence[CohortDefinition]) -> pd.DataFrame:
 
 def _with_labels(db: OmopDatabase, rates: pd.DataFrame) -> pd.DataFrame:
     """Replace the numbers of ages and sexes by R's labels; those of everybody are missing."""
-    names = db.concept_names(int(g) for g in rates["gender_id"].dropna().unique())
+    sexes = sex_labels(db, rates["gender_id"].dropna().unique())
     return rates.drop(columns="gender_id").assign(
         gender=rates["gender_id"].map(
-            {g: str(name).capitalize() for g, name in names.items()}, na_action="ignore"
+            {g: name.capitalize() for g, name in sexes.items()}, na_action="ignore"
         ),
         age_group=rates["age_group"].map(lambda a: f"{10 * a:.0f}-{10 * a + 9:.0f}",
                                          na_action="ignore"),

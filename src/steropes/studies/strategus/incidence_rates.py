@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.concept_names_and_descendants import sex_labels
 from steropes.studies.database.irregular_rows import distinct_people, leave_out_unknown_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
@@ -46,8 +47,8 @@ def incidence_tables(
         _excluded(work)
         _outcomes(work)
         rates = _rates(work, plan)
-    names = db.concept_names(g for g in rates["gender_id"].dropna().unique())
-    rates["gender_name"] = rates["gender_id"].map(names)
+    sexes = sex_labels(db, rates["gender_id"].dropna().unique())
+    rates["gender_name"] = rates["gender_id"].map(sexes)
     return {"ci_incidence_summary": rates.assign(ref_id=REFERENCE), **_design(plan)}
 
 
