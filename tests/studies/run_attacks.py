@@ -5,9 +5,12 @@
 Each kind of table gets an equal part of the time, and the totals are printed after each round. The
 columns are the numbers of databases, of suppressed counts, of those with a single possible value
 and of those with two; of equal outputs, the numbers that were compared and the pairs that differ.
+Results are added to the file of ``--results``, if it is given, and databases that are in it are not
+attacked again.
 """
 
 import argparse
+import json
 import tempfile
 import time
 import traceback
@@ -44,12 +47,10 @@ def of_designs(attack, seed):
 
 
 def of_outputs(kind, seed):
-    """Compare the outputs for three hidden numbers of outcomes."""
-    for name in RULES:
-        with tempfile.TemporaryDirectory() as folder:
-            counted, differs = test_equal_outputs.compared_outputs(
-                kind, name, seed[1], Path(folder)
-            )
+    """Compare the outputs for two hidden numbers of outcomes."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = test_equal_outputs.compared_outputs(kind, seed[1], Path(folder))
+    for name, (counted, differs) in found.items():
         for text in differs:
             print(kind, name, seed, text, flush=True)
         yield name, Counter(counted, different=bool(differs))
@@ -72,28 +73,44 @@ KINDS = {
 class Attacked:
     """What was found in the databases of one kind so far."""
 
-    def __init__(self, kind, first, databases):
+    def __init__(self, kind, first, databases, results):
         self.kind, self.seeds = kind, iter((first, seed) for seed in databases)
         self.found = {name: Counter() for name in RULES}
-        self.seconds, self.finished = 0.0, False
+        self.seconds, self.finished, self.results = 0.0, False, results
+        self.earlier = {}
+        for line in () if results is None or not results.exists() else results.open():
+            of, *seed, found = json.loads(line)
+            if of == kind:
+                self.earlier[tuple(seed)] = found
 
     def attack_another(self):
-        """Attack the next database."""
+        """Attack the next database, unless its results are known."""
         seed, begin = next(self.seeds, None), time.process_time()
         if seed is None:
             self.finished = True
             return
-        for name in RULES:
-            self.found[name]["databases"] += 1
+        of_rules = self.earlier.get(seed)
+        if of_rules is None:
+            of_rules = self._attack(seed)
+            if self.results is not None:
+                with self.results.open("a") as file:
+                    file.write(json.dumps([self.kind, *seed, of_rules]) + "\n")
+        for name, found in of_rules.items():
+            self.found[name] += Counter(found, databases=1)
+        self.seconds += time.process_time() - begin
+
+    def _attack(self, seed):
+        """What is found in one database, by rules."""
+        of_rules = {name: {} for name in RULES}
         try:
             for name, found in KINDS[self.kind](seed):
-                self.found[name] += found
+                of_rules[name] = {key: int(number) for key, number in found.items()}
                 if found["exact"] or found["two"]:
                     print(self.kind, name, seed, dict(found), flush=True)
         except Exception:
-            self.found[RULES[0]]["errors"] += 1
+            of_rules[RULES[0]]["errors"] = 1
             print(self.kind, seed, traceback.format_exc(limit=-3), flush=True)
-        self.seconds += time.process_time() - begin
+        return of_rules
 
     def __str__(self):
         parts = [f"{name} {dict(found)}" for name, found in self.found.items()]
@@ -108,12 +125,15 @@ def main():
     parser.add_argument("--seconds", type=float, default=2700, help="processor time of all")
     parser.add_argument("--first", type=int, default=68, help="first number of the seeds")
     parser.add_argument("--start", type=int, default=0, help="second number of the first seed")
+    parser.add_argument("--results", type=Path, help="a file of earlier results, to go on with")
     asked = parser.parse_args()
     if unknown := {*asked.kinds} - {*KINDS}:
         parser.error(f"there is no {min(unknown)}, only {', '.join(KINDS)}")
     warnings.simplefilter("ignore")
     databases = range(asked.start, asked.start + asked.databases)
-    running = [Attacked(kind, asked.first, databases) for kind in asked.kinds or KINDS]
+    running = [
+        Attacked(kind, asked.first, databases, asked.results) for kind in asked.kinds or KINDS
+    ]
     shown = 0.0
     while time.process_time() < asked.seconds and not all(of.finished for of in running):
         of = min((of for of in running if not of.finished), key=lambda of: of.seconds)

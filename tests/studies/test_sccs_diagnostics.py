@@ -13,8 +13,11 @@ from steropes.designs.case_series.detectable_ratio import minimal_detectable_rat
 from steropes.designs.case_series.rate_stability import time_stability
 from steropes.studies import CaseSeriesSettings, case_series, case_series_settings
 from steropes.studies.cli.command_line import run
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.release.series_table_release import release_series
 from steropes.studies.sccs import CaseRules, ExposureWindow, Thresholds
 from steropes.studies.sccs.results.sccs_diagnostics import own_verdicts
+from steropes.studies.sccs.results.sccs_result_tables import exact_tables
 from steropes.studies.series_report.sccs_terminal import print_series
 
 ORACLE = oracle.folder()
@@ -229,6 +232,24 @@ def test_tables_hide_small_cells(biased):
     people = tables["sccs_attrition"]["outcome_subjects"].tolist()
     shown = [n for n in people if n > 0]
     assert all(a - b == 0 or a - b >= 50 for a, b in zip(shown[:-1], shown[1:], strict=True))
+
+
+def test_a_withheld_detectable_ratio_has_one_verdict_for_all_hidden_numbers(biased):
+    study = case_series(biased, case_series_settings(OUTCOME, TARGET))
+    found = []
+    for few in (1, 4):
+        exact = exact_tables(study)
+        rows = exact["covariate_count"]["covariate_id"] == 1000
+        compared = ["subjects", "periods", "observed_events", "compared_events"]
+        exact["covariate_count"].loc[rows, [*compared, "events"]] = few, few, few, few, 1
+        exact["covariate_count"].loc[rows, ["compared_days", "compared_total"]] = 20, 100
+        passes = minimal_detectable_ratio(0.2, few) < 30
+        exact["sccs_diagnostics_summary"]["mdrr_diagnostic"] = "PASS" if passes else "FAIL"
+        tables = release_series(exact, DisclosureRules(), Thresholds(detectable=30))
+        checks = tables["sccs_diagnostics_summary"].iloc[0]
+        assert np.isnan(checks["mdrr"])
+        found.append((passes, checks["mdrr_diagnostic"], checks["unblind"]))
+    assert found == [(False, "FAIL", 0), (True, "FAIL", 0)]
 
 
 def test_a_count_that_would_give_a_small_one_away_is_a_bound(omop):

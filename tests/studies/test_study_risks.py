@@ -1,6 +1,7 @@
 """Risks by days of a study of one question, doubly robust, and their release."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 from tests.studies.conftest import TinyOmop
 
 from steropes.designs.effects.absolute_effects import events_by_day
+from steropes.designs.effects.outcome_summaries import detectable_ratio_of_counts
 from steropes.errors import DataError
 from steropes.studies import StudySettings, comparative_study
 from steropes.studies.disclosure import DisclosureRules
@@ -16,6 +18,7 @@ from steropes.studies.release.one_question_release import ORDER
 from steropes.studies.single_studies.study_terminal import print_study
 from steropes.studies.specifications.study_specification import MAIN
 
+KINDS = dict.fromkeys(ORDER, "cox") | {101: "aipw"}
 ASKED = {"risk_days": 60, "folds": 3, "tie_orders": 0, "min_people": 5, "unblind": True}
 
 
@@ -90,14 +93,31 @@ def test_risks_of_other_analyses_tell_no_few_outcomes_after_their_day(study):
     assert own.any()
     totals = exact["cm_result"].set_index("analysis_id").loc[MAIN, "target_outcomes"]
     table.loc[own, "target_events"] = totals - 1
-    rounded = release_grid(exact, study.settings.thresholds, ORDER, DisclosureRules())
+    rounded = release_grid(exact, study.settings.thresholds, KINDS, DisclosureRules())
     shown = rounded["absolute_effect"].set_index("analysis_id")
     assert not {"target_events", "comparator_events"} & {*shown.columns}
     risk = table.set_index("analysis_id").loc[MAIN, "target_risk"]
     assert shown.loc[MAIN, "target_risk"] != risk
     table.loc[own, "target_events"] = 3
-    few = release_grid(exact, study.settings.thresholds, ORDER, DisclosureRules())
+    few = release_grid(exact, study.settings.thresholds, KINDS, DisclosureRules())
     assert MAIN not in few["absolute_effect"]["analysis_id"].tolist()
+
+
+def test_a_withheld_detectable_ratio_has_one_verdict_for_all_hidden_numbers(study):
+    """Arms of 5 outcomes and of 1 or 4, whose exact ratios are 9.9 and 6.5, at a limit of 9."""
+    limits, found = replace(study.settings.thresholds, detectable=9.0), []
+    for few in (1, 4):
+        exact = {name: table.copy() for name, table in study.exact.items()}
+        rows = exact["cm_result"]["analysis_id"] == MAIN
+        exact["cm_result"].loc[rows, ["target_outcomes", "comparator_outcomes"]] = 5, few
+        checks = exact["cm_diagnostics_summary"]
+        ratio = detectable_ratio_of_counts(5 + few, 240, 0.5, "cox")
+        checks.loc[checks["analysis_id"] == MAIN, "mdrr"] = ratio
+        table = release_grid(exact, limits, KINDS, DisclosureRules())
+        checks = table["cm_diagnostics_summary"].set_index("analysis_id").loc[MAIN]
+        assert np.isnan(checks["mdrr"])
+        found.append((ratio < 9, checks["mdrr_diagnostic"], checks["unblind"]))
+    assert found == [(False, "FAIL", 0), (True, "FAIL", 0)]
 
 
 def test_outcomes_are_counted_by_arm_and_day():

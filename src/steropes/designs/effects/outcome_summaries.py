@@ -15,7 +15,14 @@ from steropes.designs.values.arm_names import TREATED_ARMS
 from steropes.designs.values.input_checks import require_people, require_weights
 from steropes.designs.values.normal_quantile import Z
 
-__all__ = ["arm_counts", "curve_table", "detectable_ratio", "follow_up", "informative_events"]
+__all__ = [
+    "arm_counts",
+    "curve_table",
+    "detectable_ratio",
+    "detectable_ratio_of_counts",
+    "follow_up",
+    "informative_events",
+]
 
 QUANTILES = {
     "min": 0.0,
@@ -130,13 +137,28 @@ def detectable_ratio(
     >>> round(detectable_ratio(people), 2)
     1.75
     """
-    from scipy.special import ndtri
-
     require_people(people, "treated", "event")
     events, n = float((people["event"] == 1).sum()), len(people)
     q = float(people["treated"].mean()) if n else 0.0
+    return detectable_ratio_of_counts(events, n, q, kind, alpha, power)
+
+
+def detectable_ratio_of_counts(
+    events: float, people: int, share: float, kind: str, alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """Compute `detectable_ratio` from numbers of people.
+
+    Parameters
+    ----------
+    events, people : float, int
+        Number of people with the outcome, and of all.
+    share : float
+        Share of people in the target arm.
+    """
+    from scipy.special import ndtri
+
     z = float(ndtri(1 - alpha / 2) + ndtri(power))
-    information = outcome_family(kind).information(events, n, q)
+    information = outcome_family(kind).information(events, people, share)
     return math.exp(z / math.sqrt(information)) if information > 0 else math.inf
 
 

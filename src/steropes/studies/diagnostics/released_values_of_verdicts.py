@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["judge"]
 
+OF_OUTCOMES = ("precision", "detectable")  # They are judged by released numbers of outcomes.
+
 
 def judge(
     exact: Diagnostics, released: Mapping[str, Any], further: Mapping[str, float]
@@ -26,7 +28,7 @@ def judge(
     Parameters
     ----------
     exact : Diagnostics
-        Exact values, which determine the verdicts but that on the number of outcomes.
+        Exact values, which determine the verdicts but those that depend on numbers of outcomes.
     released : mapping
         The released result of the main analysis, with its diagnostics and notes.
     further : mapping
@@ -38,7 +40,7 @@ def judge(
     found = []
     for declared in declared_diagnostics(limits, "comparative"):
         one, verdict = declared.chosen(limits), verdicts[declared.key]
-        if one.key == "precision":  # It is judged by the released numbers of outcomes.
+        if one.key in OF_OUTCOMES:
             verdict = replace(verdict, verdict=released[one.verdict_column])
         value = one.agreeing(_value(one, released, further), verdict.verdict, limits)
         found.append(replace(verdict, value=value, about=about.get(one.key, verdict.about)))

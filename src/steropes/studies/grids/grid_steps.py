@@ -126,8 +126,9 @@ class ComparativeDesign:
         self, exact: Mapping[str, pd.DataFrame], rules: DisclosureRules
     ) -> dict[str, pd.DataFrame]:
         """Return the tables for release; counts of analyses that adjust are released first."""
-        order = [a.id for a in sorted(self.spec.analyses, key=lambda a: not a.adjusts)]
-        return release_grid(exact, self.spec.thresholds, order, rules)
+        order = sorted(self.spec.analyses, key=lambda a: not a.adjusts)
+        kinds = {a.id: a.outcome_model.kind for a in order}
+        return release_grid(exact, self.spec.thresholds, kinds, rules)
 
 
 def _specification(

@@ -181,11 +181,6 @@ class ExactStudy:
             {**line, "further": values, "fewest": fewest}, self.settings.thresholds
         )
 
-    @property
-    def visible(self) -> bool:
-        """Whether the estimate is shown: all diagnostics pass, or it was asked for."""
-        return self.settings.unblind or self.diagnostics.unblind
-
     def curves(self) -> Curves[Any]:
         """Estimate the Kaplan–Meier curves of the matched people.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from typing import Any
 
 import pandas as pd
 
+from steropes.designs.effects.outcome_summaries import detectable_ratio_of_counts
 from steropes.designs.values.arm_names import ARMS
 from steropes.studies.database.data_quality_notes import released_notes
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
@@ -50,7 +51,10 @@ LARGEST = {
 
 
 def release_grid(
-    exact: Tables, thresholds: DiagnosticThresholds, order: Sequence[int], rules: DisclosureRules
+    exact: Tables,
+    thresholds: DiagnosticThresholds,
+    kinds: Mapping[int, str],
+    rules: DisclosureRules,
 ) -> dict[str, pd.DataFrame]:
     """Make the tables for release.
 
@@ -58,8 +62,9 @@ def release_grid(
     ----------
     exact : mapping of str to DataFrame
         Tables of the store.
-    order : sequence of int
-        Ids of the analyses in decreasing precedence of their counts.
+    kinds : mapping of int to str
+        Kinds of the outcome models by the ids of the analyses, in decreasing precedence of the
+        analyses' counts.
 
     Returns
     -------
@@ -73,12 +78,12 @@ def release_grid(
         return _laid_out(tables)
     tables["cm_target_comparator_outcome"] = released_truth(exact["cm_target_comparator_outcome"])
     counts = released_counts(
-        exact["cm_result"], exact["cm_attrition"], exact["cm_target_comparator"], order, rules
+        exact["cm_result"], exact["cm_attrition"], exact["cm_target_comparator"], [*kinds], rules
     )
     effects = released_grid_effects(tables, counts, rules)
     calibrated = calibrated_tables(
         effects.results,
-        exact["cm_diagnostics_summary"],
+        _with_judged_power(exact["cm_diagnostics_summary"], counts, effects, kinds, rules),
         effects.interactions,
         tables["cm_target_comparator_outcome"],
         exact["note"],
@@ -140,20 +145,54 @@ def _notes(
     released = released_notes_column(notes["note"], rules)
     declared = {d.key: d for d in declared_diagnostics(thresholds, "comparative")}
     precision = declared["precision"].chosen(thresholds)
-    words = {
-        tuple(line[k] for k in KEY): precision.word(_fewest(line, rules), thresholds)
+    fewest = {
+        tuple(line[k] for k in KEY): min(_possible_outcomes(line, rules))
         for line in results.to_dict("records")
     }
+    words = {key: precision.word(n, thresholds) for key, n in fewest.items()}
     keys = notes[KEY].itertuples(index=False, name=None)
     known = zip(keys, notes[PRECISION], strict=True)
     judged = [word if word == NOT_EVALUATED else words[key] for key, word in known]
     return notes.assign(note=released, worst_covariate=worst, **{PRECISION: judged})
 
 
-def _fewest(line: dict[Any, Any], rules: DisclosureRules) -> float:
-    """Return the smallest number of outcomes of an arm for which its released number can stand."""
+def _possible_outcomes(line: dict[Any, Any], rules: DisclosureRules) -> list[int]:
+    """Return the smallest number of outcomes for which that of each arm can stand."""
     shown = [int(line[f"{arm}_outcomes"]) for arm in ARMS]
-    return min(n if n >= 0 else max(-n - rules.least, 1) for n in shown)
+    return [n if n >= 0 else max(-n - rules.least, 1) for n in shown]
+
+
+def _with_judged_power(
+    checks: pd.DataFrame,
+    counts: GridCounts,
+    effects: GridEffects,
+    kinds: Mapping[int, str],
+    rules: DisclosureRules,
+) -> pd.DataFrame:
+    """Compute detectable ratios that are withheld from the fewest outcomes that are possible.
+
+    Their verdicts remain in the release and decide on the estimate. Those of exact numbers would
+    tell on which side of a limit a suppressed number of outcomes is.
+    """
+    released = {
+        tuple(int(line[k]) for k in KEY): line for line in counts.results.to_dict("records")
+    }
+    exact = {tuple(int(line[k]) for k in KEY): line for line in counts.exact.to_dict("records")}
+
+    def judged(line: dict[Any, Any]) -> dict[Any, Any]:
+        """Replace the ratio of one result."""
+        key = tuple(int(line[k]) for k in KEY)
+        s = effects.secrecy[(key[0], key[1], key[2])]
+        if not (s.closed or s.events):
+            return line
+        people = [int(exact[key][f"{arm}_subjects"]) for arm in ARMS]
+        events = sum(_possible_outcomes(released[key], rules))
+        if events and sum(people):
+            share = people[0] / sum(people)
+            line["mdrr"] = detectable_ratio_of_counts(events, sum(people), share, kinds[key[2]])
+        return line
+
+    return each_row(checks, judged)
 
 
 def _with_balance(exact: Tables, rules: DisclosureRules) -> dict[str, pd.DataFrame]:
@@ -222,7 +261,7 @@ def _checks(
     largest: Mapping[str, Mapping[tuple[int, ...], float]],
     rules: DisclosureRules,
 ) -> pd.DataFrame:
-    """Round diagnostics whose digits would reveal counts; verdicts are those of exact numbers."""
+    """Round diagnostics whose digits would reveal counts, and keep their verdicts."""
     people = _smaller_arm(counts)
 
     def released(line: dict[Any, Any]) -> dict[Any, Any]:

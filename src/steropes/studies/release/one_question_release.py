@@ -256,26 +256,29 @@ def publish(study: ExactStudy) -> Published:
     fail a diagnostic, but none that would reveal a count.
     """
     rules, thresholds = study.rules, study.settings.thresholds
-    order = (*ORDER, *risk_analyses(study.settings))
-    every = release_grid(study.exact, thresholds, order, rules)
+    kinds = dict.fromkeys(ORDER, "cox")
+    kinds |= dict.fromkeys(risk_analyses(study.settings), study.settings.risk_model)
+    every = release_grid(study.exact, thresholds, kinds, rules)
     every["absolute_effect"] = _risks(every["absolute_effect"], rules)
     every["cm_result"] = _results(every["cm_result"], study.exact["cm_result"], rules)
     tables = of_outcome(every)
-    if not study.visible:
+    # By the released verdicts, because the exact ones depend on suppressed numbers of outcomes.
+    visible = study.settings.unblind or bool(result_lines(tables)[MAIN]["unblind"])
+    if not visible:
         tables = redacted_study(tables)
     elif not study.settings.unblind:
         tables = without_lone_crude(tables, CRUDE, [a for a in RATIOS.values() if a != CRUDE])
     released = result_lines(tables)[MAIN]
     further = of_main(tables, "further_diagnostic")
     values = dict(zip(further["diagnostic"], further["value"], strict=True))
-    hidden = not study.visible or bool(released["note"])
+    hidden = not visible or bool(released["note"])
     return Published(
         settings=study.settings,
         names=study.names,
         tables=tables,
         rules=rules,
         ended=released_text(study.ended, rules),
-        blinded=not study.visible,
+        blinded=not visible,
         verdicts=judge(study.diagnostics, released, values),
         covariates=_covariates(study),
         model=_model(study, tables),

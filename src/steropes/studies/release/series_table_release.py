@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.designs.case_series.detectable_ratio import minimal_detectable_ratio
 from steropes.studies.database.data_quality_notes import released_notes
-from steropes.studies.diagnostics.diagnostic import FAIL, NOT_EVALUATED, PASS, allows
+from steropes.studies.diagnostics.diagnostic import FAIL, NOT_EVALUATED, PASS, Word, allows
 from steropes.studies.diagnostics.diagnostic_catalogue import SERIES, further_diagnostics
 from steropes.studies.disclosure.counts_in_text import released_notes_column
 from steropes.studies.disclosure.disclosive_digit_rounding import in_ratio, significant
@@ -283,6 +284,7 @@ def _diagnostics(
     windows = exact["sccs_covariate"].merge(
         exact["sccs_covariate_analysis"], on=["analysis_id", "covariate_analysis_id"]
     )
+    numbers = {key_of(line): line for line in exact["covariate_count"].to_dict("records")}
     before: dict[tuple[int, ...], list[CovariateCounts]] = {}
     for line in windows[windows["pre_exposure"] == 1][KEY].to_dict("records"):
         if (key := key_of(line)) in counts:
@@ -314,10 +316,27 @@ def _diagnostics(
         line["rare_outcome_prevalence"] = significant(float(line["rare_outcome_prevalence"]), 2)
         if own is not None and (own.secrecy.closed or own.secrecy.step):
             line["mdrr"] = math.nan
+            if line["mdrr_diagnostic"] != NOT_EVALUATED:
+                line["mdrr_diagnostic"] = _power(own, numbers[key], thresholds, rules)
         return line
 
     table = exact["sccs_diagnostics_summary"]
     return _with_uses(each_row(table, released), table, exact, thresholds)
+
+
+def _power(
+    own: CovariateCounts, exact: Row, thresholds: Thresholds, rules: DisclosureRules
+) -> Word:
+    """Judge the detectable ratio by the fewest outcomes for which a released number can stand.
+
+    The verdict on the exact number would tell on which side of a limit a suppressed one is.
+    """
+    all_are_compared = exact["compared_events"] == exact["observed_events"]
+    shown = own.observed_events if all_are_compared else own.events
+    events = max(int(shown.limit) - rules.least, 1) if isinstance(shown, Bound) else shown
+    total = float(exact["compared_total"])
+    share = float(exact["compared_days"]) / total if total else 0.0
+    return PASS if minimal_detectable_ratio(share, events) < thresholds.detectable else FAIL
 
 
 def _with_uses(

@@ -80,7 +80,7 @@ _MORE = {
 }
 _COUNTS = (
     _AS + "covariate_id:i subjects:i periods:i eras:i days:i events:i observed_events:i "
-    "compared_events:i" + _DB
+    "compared_days:i compared_total:i compared_events:i" + _DB
 )
 EXACT: dict[str, dict[str, str]] = {
     **{table: columns | typed(_MORE.get(table, "")) for table, columns in TABLES.items()},

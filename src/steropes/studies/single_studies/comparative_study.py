@@ -86,6 +86,11 @@ class ComparativeStudy(ExactStudy, TextInHtml):
 
         return publish(self)
 
+    @property
+    def visible(self) -> bool:
+        """Whether the estimate is shown: all released diagnostics pass, or it was asked for."""
+        return not self.release.blinded
+
     def __repr__(self) -> str:
         from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
         from steropes.studies.disclosure.effect_suppression import WITHHELD
@@ -265,6 +270,6 @@ def comparative_study(
     )
     if frozen is None or protocol is None:
         return study
-    why = "all diagnostics passed" if study.diagnostics.unblind else "on request (unblind)"
+    why = "on request (unblind)" if study.release.failed else "all diagnostics passed"
     shown = why if study.visible else ""
     return replace(study, protocol=frozen.record(protocol, settings, by, shown))

@@ -271,9 +271,9 @@ def _attrition(study: ExactSeries, ids: dict[str, int]) -> Rows:
 
 
 def _counts(study: ExactSeries, ids: dict[str, int]) -> Rows:
-    """Return cases, spans, days and outcomes of each covariate, and the compared outcomes."""
+    """Return cases, spans, days and outcomes of each covariate, and what is compared."""
     columns = ["subjects", "periods", "eras", "days", "events", "observed_events",
-               "compared_events"]  # fmt: skip
+               "compared_days", "compared_total", "compared_events"]  # fmt: skip
     known = [n for n in ids if n in study.intervals.statistics.index]
     table = study.intervals.statistics.loc[known, columns].astype(np.int64)
     return table.reset_index(drop=True).assign(covariate_id=[ids[n] for n in known])
