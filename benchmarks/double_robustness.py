@@ -8,12 +8,16 @@ than five covariates the models are lassos whose variance is chosen by five fold
 ``--refit`` the columns of a lasso chosen by BIC are fitted again without a prior. Beside AIPW and
 TMLE with five folds are the estimates that rely on one model alone: weights of the score, and
 means of the outcome models. Repeat i is drawn from the seed i; all cases of a repeat share fits.
+With ``--store FILE``, whose lines are repeats, a run continues where the last one ended.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -116,27 +120,47 @@ def estimates(
 
 
 def main() -> None:
-    """Print bias, spread, mean error and the coverage of 95 % intervals."""
+    """Draw the repeats, and print bias, spread, mean error and coverage of 95 % intervals."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=1000)
     parser.add_argument("--covariates", type=int, default=FEW)
     parser.add_argument("--repeats", type=int, default=300)
     parser.add_argument("--refit", action="store_true", help="refit the columns of a lasso")
+    parser.add_argument("--outcomes", default="number,event")
+    parser.add_argument("--minutes", type=float, default=600.0, help="stop earlier after these")
+    parser.add_argument("--store", type=Path, help="file of the repeats, which is continued")
     settings = parser.parse_args()
-    for kind in ("number", "event"):
-        truth = draw(np.random.default_rng(2**32), PEOPLE, kind, 2)[3]
-        rows: list[tuple[str, str, float, float]] = []
-        for k in range(settings.repeats):
+    start, lines = time.monotonic(), []
+    if settings.store and settings.store.exists():
+        lines = [json.loads(line) for line in settings.store.read_text().splitlines()]
+    for k in range(len(lines), settings.repeats):
+        if time.monotonic() - start > 60 * settings.minutes:
+            break
+        line: dict[str, list] = {}
+        for kind in settings.outcomes.split(","):
             rng = np.random.default_rng(k)
-            rows += estimates(rng, settings.n, kind, settings.covariates, settings.refit)
+            drawn = estimates(rng, settings.n, kind, settings.covariates, settings.refit)
+            line[kind] = list(drawn)
+        lines.append(line)
+        if settings.store:
+            with settings.store.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+    report(lines)
+
+
+def report(lines: list[dict[str, list]]) -> None:
+    """Print a row per outcome, misspecification and method."""
+    for kind in lines[0]:
+        truth = draw(np.random.default_rng(2**32), PEOPLE, kind, 2)[3]
+        rows = [row for line in lines for row in line[kind]]
         found = pd.DataFrame(rows, columns=["models", "method", "estimate", "se"])
         table = []
         for (case, method), own in found.groupby(["models", "method"], sort=False):
             value, se = own["estimate"], own["se"]
             inside = (value - truth).abs() <= 1.959964 * se
             table.append({
-                "outcome": kind, "models": case, "method": method, "bias": value.mean() - truth,
-                "sd": value.std(), "mean se": se.mean(),
+                "outcome": kind, "models": case, "method": method, "repeats": len(own),
+                "bias": value.mean() - truth, "sd": value.std(), "mean se": se.mean(),
                 "coverage": inside.mean() if se.notna().any() else np.nan,
             })  # fmt: skip
         print(pd.DataFrame(table).round(4).to_string(index=False), flush=True)

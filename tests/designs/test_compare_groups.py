@@ -65,11 +65,27 @@ def test_standardised_survival_agrees_with_weights(survivors):
         other = only(found, "standardization", measure)
         assert other[0] == pytest.approx(value, abs=error)
         assert other[1] < error * 1.2
+    assert only(found, "standardization", "odds ratio")[1] < only(found, "weights", "odds ratio")[1]
     row = found.effects.query("method == 'standardization' and measure == 'risk ratio'")
     assert row["estimate"].item() == pytest.approx((row["target"] / row["comparator"]).item())
     ratio, error = only(found, "standardization", "hazard ratio", "conditional")
     assert np.log(ratio) == pytest.approx(0.5, abs=2 * error)
     assert only(found, "weights", "hazard ratio")[0] < ratio  # not collapsible
+
+
+def test_all_methods_have_the_same_measures():
+    """Means that are not negative have a ratio, by whatever method."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"x": rng.normal(size=200), "drug": [0, 1] * 100})
+    people["count"] = rng.poisson(2, 200)
+    ways = ["weights", "entropy", "standardization", "aipw"]
+    call = {"treatment": "drug", "covariates": ["x"], "adjust": ways}
+    measures = compare_groups(people, outcome="count", **call).effects.groupby("method")["measure"]
+    assert set(measures.agg(tuple)) == {("mean difference", "mean ratio")}
+    people["count"] -= 3
+    assert set(compare_groups(people, outcome="count", **call).effects["measure"]) == {
+        "mean difference"
+    }
 
 
 def test_competing_events_and_late_entry(survivors):
@@ -196,7 +212,7 @@ def test_diagnostics_and_representation(treated, everybody):
     assert "everybody in either arm (ATE)" in repr(everybody)
     assert "Failed: weights" in repr(everybody)
     assert everybody.weights.shape == (614, 3)
-    assert everybody.effects.paper_table().shape[0] == 4
+    assert everybody.effects.paper_table().shape[0] == 8
 
 
 class Certain(LogisticModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -61,6 +62,32 @@ def test_targeting_makes_the_mean_influence_zero(estimand, targeting, y):
     row = found.effects_.iloc[0]
     assert y.min() <= min(row["target"], row["comparator"])
     assert max(row["target"], row["comparator"]) <= y.max()
+
+
+def test_scores_may_be_those_of_a_probit_model():
+    """Cross-fitted as models of other packages are, and equal to those by hand."""
+    fold = np.arange(N) % 2
+    probit = steropes.CumulativeProbabilityModel(link="probit")
+    found = DoublyRobust(treatment_model=probit, outcome_model=probit).fit(X, A, B, fold=fold)
+    for k in (0, 1):
+        own = clone(probit).fit(X[fold != k], A[fold != k]).predict(X[fold == k])
+        np.testing.assert_allclose(found.score_[fold == k], own, atol=1e-7)
+    with pytest.raises(steropes.DataError, match="not CoxRegression"):
+        DoublyRobust(outcome_model=steropes.CoxRegression()).fit(X, A, B)
+
+
+def test_a_score_of_zero_needs_a_bound():
+    score = np.where(np.arange(N) == 7, 0.0, E)
+    with pytest.raises(steropes.DataError, match=r"Row 7 .* set bound above 0"):
+        DoublyRobust(method="aipw", bound=0).fit(X, A, Y, score=score, means=M)
+    DoublyRobust(method="aipw").fit(X, A, Y, score=score, means=M)
+
+
+def test_outcomes_are_a_table_of_any_library():
+    given = {"score": E, "means": {"a": M, "b": M}}
+    tables = pd.DataFrame({"a": Y, "b": B}), pl.DataFrame({"a": Y, "b": B})
+    first, second = (DoublyRobust().fit(X, A, y, **given).effects_ for y in tables)
+    pd.testing.assert_frame_equal(first, second)
 
 
 def test_ratios_are_those_of_the_outcome():

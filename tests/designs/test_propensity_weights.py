@@ -23,10 +23,11 @@ from steropes import (
 from steropes.designs import (
     DoublyRobust,
     PropensityWeights,
+    Trim,
     balance_table,
     covariate_balance,
 )
-from steropes.designs.propensity import propensity_weights
+from steropes.designs.propensity import propensity_weights, trim
 from steropes.designs.propensity.estimated_propensity_weights import EstimatedWeights
 from steropes.designs.propensity.weights_by_estimand import set_weights
 from steropes.studies.comparative import StudyAnalysis
@@ -252,6 +253,31 @@ def test_trimming_leaves_people_out_and_truncation_does_not(fitted, lalonde, lal
     difference(cut, lalonde.re78, lalonde.treat)
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Trim(fraction=0.05, method="asymmetric"),
+        Trim(equipoise=(0.25, 0.75)),
+        Trim(fraction=0.02, method="reverse asymmetric", max_weight=8.0),
+    ],
+)
+def test_trimming_follows_the_rules_of_trim(fitted, lalonde, lalonde_covariates, rule):
+    plain = fitted["ate"]
+    weights = PropensityWeights(trim=rule).fit(
+        lalonde_covariates, lalonde.treat, score=plain.score_
+    )
+    kept = trim(plain.score_, lalonde.treat, rule, plain.weights_)[-1][1]
+    np.testing.assert_array_equal(weights.weights_, np.where(kept, plain.weights_, 0))
+
+
+def test_rules_of_trimming_are_for_two_groups_that_keep_people(lalonde):
+    X = lalonde[["age", "educ"]]
+    with pytest.raises(DataError, match="two groups"):
+        PropensityWeights(trim=Trim(fraction=0.1)).fit(X, lalonde.race)
+    with pytest.raises(DataError, match="nobody of a group"):
+        PropensityWeights(trim=Trim(max_weight=1.0)).fit(X, lalonde.treat)
+
+
 def test_survey_weights_are_repeated_rows(lalonde, lalonde_covariates):
     s = 1 + np.arange(len(lalonde)) % 2
     rows = np.repeat(np.arange(len(lalonde)), s)
@@ -344,7 +370,7 @@ def stata(births, covariates, **settings):
     found = compare_groups(
         births, treatment="mbsmoke_", outcome="bweight", covariates=covariates, **settings
     )
-    return found.effects.iloc[-1]
+    return found.effects.query("measure == 'mean difference'").iloc[-1]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -29,6 +30,19 @@ def test_differences_are_those_of_tableone():
     assert table.level[table.characteristic == "stage"].tolist() == ["1", "2", "3", "4"]
     other = table_one(pl.from_pandas(PBC), "trt", categorical=["stage"], median=["bili"])
     pd.testing.assert_frame_equal(other, table)
+
+
+def test_groups_may_be_an_array_and_the_table_a_relation_or_a_query():
+    table = table_one(PBC, "trt")
+    rest = PBC.drop(columns="trt")
+    for people in (rest, duckdb.from_df(rest), pl.from_pandas(rest).lazy()):
+        pd.testing.assert_frame_equal(table_one(people, PBC["trt"].to_numpy()), table)
+        sizes = balance_table(people, PBC["trt"] == 1)["smd_before"]
+        np.testing.assert_allclose(sizes, balance_table(rest, PBC["trt"] == 1)["smd_before"])
+    with pytest.raises(DataError, match="for each of 312 people"):
+        table_one(rest, [1, 2])
+    with pytest.raises(DataError, match="named columns"):
+        table_one(rest[["age"]].to_numpy(), PBC["trt"])
 
 
 def test_binary_columns_have_one_row_and_missing_values_are_counted():

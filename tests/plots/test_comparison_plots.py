@@ -71,6 +71,20 @@ def test_a_love_plot_shows_the_most_unequal_covariates_after_and_before_adjustme
     texts_inside(ax)
 
 
+def test_a_love_plot_of_several_methods_has_a_colour_for_each():
+    other = BALANCE.assign(std_diff_after=-BALANCE["std_diff_after"])
+    both = pd.concat([BALANCE.assign(method="matching"), other.assign(method="weights")])
+    ax = plots.love_plot(both)
+    first, second = (dict(zip(line.get_xdata(), line.get_ydata(), strict=True))
+                     for line in ax.lines[1:3])  # fmt: skip
+    assert {-x: y for x, y in second.items()} == first
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["before", "matching", "weights"]
+    texts_inside(ax)
+    with pytest.raises(DataError, match="same covariates"):
+        plots.love_plot(both.iloc[1:])
+
+
 def test_attrition_shows_bounds_and_no_difference_from_which_a_count_follows():
     ax = plots.attrition(RULES, names=("New", "Old"))
     texts = [text.get_text() for text in ax.texts]

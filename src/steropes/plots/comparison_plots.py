@@ -167,7 +167,8 @@ def love_plot(
         tables) or ``smd_before`` and ``smd_after`` (`steropes.designs.balance_table` and
         ``ComparativeStudy.balance``); those after adjustment may be absent. Or the column ``smd``
         of a `steropes.designs.table_one`. Names are in ``covariate_name``, ``name`` or
-        ``characteristic``, otherwise in the index.
+        ``characteristic``, otherwise in the index. With several values of ``method``, as in
+        ``GroupComparison.balance``, each method has a colour of its own.
     threshold : float
         Largest absolute difference that counts as balanced, default 0.1.
     most : int
@@ -183,7 +184,7 @@ def love_plot(
     Raises
     ------
     DataError
-        If the table lacks columns or has no differences.
+        If the table lacks columns or has no differences, or methods have other covariates.
 
     References
     ----------
@@ -200,29 +201,58 @@ def love_plot(
     >>> [label.get_text() for label in plots.love_plot(differences).get_yticklabels()]
     ['age', 'sex']
     """
-    found = _differences(table)
-    adjusted = bool(found["after"].notna().any())
-    chosen = most_unequal(found if adjusted else found.assign(after=0.0), most)
-    names = [_covariate_names(table)[i] for i in chosen.index]
-    y = np.arange(len(chosen))
+    methods = _by_method(table)
+    labels = _covariate_names(next(iter(methods.values())))
+    found, after = _differences_of_methods(methods, labels)
+    adjusted = bool(after.notna().any(axis=None))
+    chosen = most_unequal(found, most)["before"]
+    after, y = after.loc[chosen.index], np.arange(len(chosen))
     ax = get_axes(ax, (7.0, 1.1 + 0.26 * len(chosen)))
     if adjusted:
-        ax.hlines(y, chosen["before"], chosen["after"], color=FAINT, lw=2, zorder=1)
-    ax.plot(chosen["before"], y, "o", ms=5, mfc="white", mec=MUTED, mew=1.4, label="before")
+        both = after.assign(before=chosen)
+        ax.hlines(y, both.min(axis=1), both.max(axis=1), color=FAINT, lw=2, zorder=1)
+    ax.plot(chosen, y, "o", ms=5, mfc="white", mec=MUTED, mew=1.4, label="before")
     if adjusted:
-        ax.plot(chosen["after"], y, "o", ms=5, color=curve_colour(0), label="after")
+        for k, name in enumerate(after):
+            ax.plot(after[name], y, "o", ms=5, color=curve_colour(k), label=shorten_label(name))
     ax.axvline(0, color=MUTED, lw=0.9, zorder=0)
     for limit in (-threshold, threshold):
         ax.axvline(limit, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
-    reach = 1.08 * max(threshold, float(chosen.abs().max(axis=None)))
+    most_of_all = np.nanmax(np.abs(np.column_stack([chosen, after])))
+    reach = 1.08 * max(threshold, float(most_of_all))
     ax.set(xlim=(-reach, reach), ylim=(len(chosen) - 0.4, -0.6))
-    ax.set_yticks(y, [shorten_label(name) for name in names])
+    ax.set_yticks(y, [shorten_label(labels[i]) for i in chosen.index])
     ax.set_xlabel("Standardised difference")
     if "smd" not in table:
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0)
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderpad=0)
     remove_clutter(ax).tick_params(axis="y", length=0, pad=7)
     ax.spines["left"].set_visible(False)
     return ax
+
+
+def _by_method(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the differences of each method, or the table if it is that of one."""
+    columns = getattr(table, "columns", ())
+    names = list(dict.fromkeys(table["method"])) if "method" in columns else []
+    if len(names) < 2:
+        return {"after": table}
+    return {str(name): table[table["method"] == name] for name in names}
+
+
+def _differences_of_methods(
+    methods: dict[str, pd.DataFrame], labels: list[str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return differences before and the largest after, and those after by method.
+
+    The index has positions of covariates.
+    """
+    if any(_covariate_names(own) != labels for own in methods.values()):
+        raise DataError("A love plot of several methods needs the same covariates of each.")
+    parts = {name: _differences(own) for name, own in methods.items()}
+    before = next(iter(parts.values()))["before"]
+    after = pd.DataFrame({name: own["after"] for name, own in parts.items()}).loc[before.index]
+    largest = after.abs().max(axis=1).fillna(0.0)
+    return pd.DataFrame({"before": before, "after": largest}), after
 
 
 def most_unequal(differences: pd.DataFrame, most: int) -> pd.DataFrame:

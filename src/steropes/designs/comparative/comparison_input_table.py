@@ -60,6 +60,13 @@ class Outcome:
         """Who has an observed outcome, (n,) bool."""
         return ~np.isnan(self.y)
 
+    @property
+    def statistic(self) -> str:
+        """Name of the statistic of numbers, which determines the measures."""
+        if self.kind == "binary":
+            return "risk"
+        return "positive mean" if (self.y[self.observed] >= 0).all() else "mean"
+
     def take(self, rows: NDArray) -> Outcome:
         """Select rows."""
         event, entry = (None if x is None else x[rows] for x in (self.event, self.entry))

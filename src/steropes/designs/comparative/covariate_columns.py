@@ -16,6 +16,7 @@ from steropes.design_matrix import Design, as_design
 from steropes.design_matrix.column_storage import Block, DenseBlock, SparseBlock
 from steropes.designs.covariates.covariates_by_column import Covariates
 from steropes.designs.covariates.weighted_moments import Moments, sparse_chunks
+from steropes.designs.values.table_reading import in_memory
 
 __all__ = ["CovariateColumns"]
 
@@ -54,8 +55,8 @@ class CovariateColumns:
 
     Parameters
     ----------
-    X : array, sparse matrix, data frame, Design or Covariates, shape (n, p)
-        As in `steropes.as_design`, which checks it.
+    X : array, sparse matrix, data frame, relation, Design or Covariates, shape (n, p)
+        As in `steropes.as_design`, which checks it; relations and lazy frames are read.
 
     Attributes
     ----------
@@ -77,7 +78,8 @@ class CovariateColumns:
         if isinstance(X, Covariates):
             self.source, self.coded = X.matrix(), X.design()
         else:
-            self.source, self.coded = X, as_design(X)
+            self.source = in_memory(X)
+            self.coded = as_design(self.source)
         self.design, self.factors = _with_all_levels(self.coded)
         self.n, self.names = self.design.n, self.design.names
         self._parts: list[_Part] = []

@@ -12,10 +12,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from steropes.design_matrix import has_names
 from steropes.designs.comparative.group_means import cluster_codes
 from steropes.designs.comparative.propensity_weights import PropensityWeights
 from steropes.designs.doubly_robust.targeting import Targeting
 from steropes.designs.values.estimands import AnyEstimand, check_estimand
+from steropes.designs.values.table_reading import in_memory, read_columns
 from steropes.errors import DataError, listed
 from steropes.models.estimators.linear_regression import LinearRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression
@@ -201,8 +203,10 @@ def labels_of_folds(target: NDArray, outcomes: dict[str, Outcome]) -> NDArray:
 
 def read_outcomes(y: Any) -> dict[str, Outcome]:
     """Return outcomes by name; the name of a single array is empty."""
-    if isinstance(y, pd.DataFrame):
-        y = {str(name): y[name] for name in y}
+    y = in_memory(y)
+    if has_names(y):
+        table = read_columns(y, None, "y")
+        y = {str(name): table[name] for name in table}
     if not isinstance(y, Mapping):
         return {"": Outcome(_numbers("y", y))}
     if not y:

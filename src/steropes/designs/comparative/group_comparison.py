@@ -126,7 +126,8 @@ class GroupComparison(TextInHtml):
         measure : str, optional
             For "effects": the measure. Default: the first.
         method : str, optional
-            For "balance" and "overlap": the method. Default: the first that has it.
+            For "balance" and "overlap": the method. Default: all for the balance, and for the
+            overlap the first that has it.
         **options
             As of `steropes.plots.forest`, `love_plot` or `score_overlap`, such as ``ax``.
 
@@ -144,8 +145,9 @@ class GroupComparison(TextInHtml):
             return self._plot_effects(measure, options)
         if what == "balance":
             known = list(dict.fromkeys(self.balance["method"]))
-            name = self._method(method, known)
-            return drawn_by("love_plot", self.balance[self.balance["method"] == name], **options)
+            shown = known if method is None else [self._method(method, known)]
+            rows = self.balance["method"].isin(shown)
+            return drawn_by("love_plot", self.balance[rows], **options)
         if what != "overlap":
             raise DataError(f"what must be 'effects', 'balance' or 'overlap', not {what!r}.")
         scored = [name for name, step in self.steps.items() if _score(step) is not None]

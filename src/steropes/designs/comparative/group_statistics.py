@@ -28,7 +28,7 @@ class GroupStatistics:
 
     Attributes
     ----------
-    name : {"risk", "mean", "rate", "restricted mean"}
+    name : {"risk", "positive mean", "mean", "rate", "restricted mean"}
     values : ndarray, shape (2,)
         Of the target and of the comparator.
     influence : ndarray, shape (n, 2)
@@ -104,8 +104,7 @@ def group_statistics(
         Time of risks and restricted means; none of them without it.
     """
     if outcome.event is None:
-        name = "risk" if outcome.kind == "binary" else "mean"
-        yield _ratios(name, outcome.y, np.ones(len(w)), target, w)
+        yield _ratios(outcome.statistic, outcome.y, np.ones(len(w)), target, w)
         return
     start = 0.0 if outcome.entry is None else outcome.entry
     yield _ratios("rate", (outcome.event == 1) * 1.0, outcome.y - start, target, w)

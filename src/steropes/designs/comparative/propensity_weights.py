@@ -21,6 +21,7 @@ from steropes.designs.comparative.treatment_model import (
 )
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.propensity.estimated_propensity_weights import EstimatedWeights
+from steropes.designs.propensity.score_trimming import Trim, trim
 from steropes.designs.propensity.weights_by_estimand import (
     STABILISED,
     focal_arm,
@@ -67,9 +68,10 @@ class PropensityWeights(BalanceOnDemand):
     stabilized : bool, default False
         Multiply the weights of each group by its share of the people; under "ate", "att" and
         "atc". Means of groups do not change, but weighted hazard ratios do.
-    trim : float, default 0.0
-        Leave out people of whom any score is below this number (weight 0). Scores are not
-        estimated again.
+    trim : float or Trim, default 0.0
+        Leave out people of whom any score is below this number (weight 0), or of two groups by the
+        rules of `Trim`: asymmetric, by preference scores, or by weights. Scores are not estimated
+        again.
     truncate : float, optional
         Quantile of the weights, such as 0.99, to which larger weights are reduced.
     focal : label, optional
@@ -125,7 +127,7 @@ class PropensityWeights(BalanceOnDemand):
         estimand: str = "ate",
         model: Any = None,
         stabilized: bool = False,
-        trim: float = 0.0,
+        trim: float | Trim = 0.0,
         truncate: float | None = None,
         focal: object = None,
     ) -> None:
@@ -226,9 +228,11 @@ class PropensityWeights(BalanceOnDemand):
                 "focal is for three or more groups and estimand='att'; leave it out. The effect "
                 "in the untreated of two groups is estimand='atu'."
             )
-        check_real(
-            "trim", self.trim, lambda x: 0 <= x < 1 / groups, f"0 or more and below {1 / groups:g}"
-        )
+        if not isinstance(self.trim, Trim):
+            wanted = f"0 or more and below {1 / groups:g}"
+            check_real("trim", self.trim, lambda x: 0 <= x < 1 / groups, wanted)
+        elif groups > 2:
+            raise DataError("trim=Trim(…) is for two groups; give the smallest score of each.")
         if self.truncate is not None:
             wanted = "a quantile between 0.5 and 1, such as 0.99"
             check_real("truncate", self.truncate, lambda x: 0.5 < x < 1, wanted)
@@ -330,12 +334,26 @@ def weights_of_scores(
     """
     estimand = check_estimand(settings.estimand)
     plain = weights_of_arms(scores, arm, estimand, stabilized=settings.stabilized, focal=focal)
-    kept = (scores >= settings.trim).all(axis=1)
+    everybody = np.ones(len(arm), dtype=bool) if counted is None else counted
+    kept = _kept(settings.trim, scores, arm, plain, everybody)
     if settings.truncate is None:
         return np.where(kept, plain, 0.0), None
-    used = kept if counted is None else kept & counted
+    used = kept & everybody
     largest = float(np.quantile(plain[used], settings.truncate))
     return np.where(kept, np.minimum(plain, largest), 0.0), largest
+
+
+def _kept(
+    rule: float | Trim, scores: NDArray, arm: NDArray, weights: NDArray, counted: NDArray
+) -> NDArray:
+    """Return who is left after trimming, (n,) bool; quantiles are those of people who count."""
+    if not isinstance(rule, Trim):
+        return np.asarray((scores >= rule).all(axis=1))
+    kept = np.zeros(len(arm), dtype=bool)
+    kept[counted] = trim(scores[counted, 1], arm[counted], rule, weights[counted])[-1][1]
+    if len(np.unique(arm[kept])) < 2:
+        raise DataError("trim leaves nobody of a group; take a weaker rule.")
+    return kept
 
 
 def _groups(treatment: ArrayLike, n: int) -> tuple[NDArray, NDArray]:

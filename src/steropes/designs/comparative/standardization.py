@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +17,6 @@ from steropes.designs.comparative.comparison_input_table import ComparisonTable
 from steropes.designs.comparative.effect_table_rows import EffectRow, Values, contrasts
 from steropes.designs.comparative.group_statistics import GroupStatistics
 from steropes.designs.values.estimands import AnyEstimand
-from steropes.designs.values.normal_quantile import Z
 from steropes.errors import DataError, SeparationError, listed
 from steropes.models.curves.cox_curves import standardized_survival_of_sample
 from steropes.models.estimators.cox_regression import CoxRegression
@@ -92,6 +90,7 @@ class StandardizedModel:
         interactions: bool | Sequence[str] | None,
     ) -> None:
         self.binary = table.outcome.kind == "binary"
+        self.statistic = table.outcome.statistic
         self.target, self.y = table.target == 1, table.outcome.y
         self.clusters, self.errors = table.clusters, _clustered(STACKED, table)
         self.population = population_of(self.target, estimand)
@@ -105,11 +104,6 @@ class StandardizedModel:
         self.model.fit(pd.DataFrame(observed, columns=labels, copy=False), self.y)
         self.beta = np.append(float(self.model.intercept_), self.model.coef_)
         self.own = np.column_stack([np.ones(table.n), observed])
-
-    @property
-    def statistic(self) -> str:
-        """The name of the statistic of both groups."""
-        return "risk" if self.binary else "mean"
 
     @property
     def conditional(self) -> tuple[str, str] | None:
@@ -276,22 +270,27 @@ def _of_times(
         model, people.iloc[rows_inside], rows_inside, [horizon], name, cluster=table.clusters
     )
     how = _clustered(STACKED, table)
-    survival = curves.survival["survival"].to_numpy()[::-1]
-    means = curves.restricted_means["mean"].to_numpy()[::-1]
     assert curves.differences is not None
     assert curves.restricted_mean_differences is not None
-    assert curves.risk_ratios is not None
-    at = tuple(map(float, 1 - survival)), tuple(map(float, means))
-    difference, longer = curves.differences.iloc[0], curves.restricted_mean_differences.iloc[0]
-    ratio = curves.risk_ratios.iloc[0]
-    log_se = math.log(ratio["upper"] / ratio["lower"]) / (2 * Z) if ratio["lower"] > 0 else math.nan
-    for measure, value, se, groups in (
-        ("risk difference", -difference["difference"], difference["se"], at[0]),
-        ("risk ratio", math.log(ratio["ratio"]), log_se, at[0]),
-        ("restricted mean difference", longer["difference"], longer["se"], at[1]),
-    ):
-        rows.append(
-            EffectRow.of(METHOD, measure, float(value), float(se), how, level,
-                         groups=(groups[0], groups[1]))
-        )  # fmt: skip
+    risks = _values_and_covariance(curves.survival, "survival", curves.differences)
+    means = _values_and_covariance(
+        curves.restricted_means, "mean", curves.restricted_mean_differences
+    )
+    for name, values, V in (
+        ("risk", 1 - risks[0], risks[1]), ("restricted mean", *means)
+    ):  # fmt: skip
+        rows += [
+            EffectRow.of(METHOD, measure, value, se, how, level, groups=(values[0], values[1]))
+            for measure, value, se in contrasts(name, values, V)
+        ]
     return rows
+
+
+def _values_and_covariance(
+    groups: pd.DataFrame, column: str, differences: pd.DataFrame
+) -> tuple[NDArray, NDArray]:
+    """Return the values of the target and of the comparator with their covariance matrix."""
+    last = groups.iloc[::-1]
+    V = np.diag(last["se"].to_numpy(float) ** 2)
+    V[0, 1] = V[1, 0] = (V.trace() - float(differences["se"].iloc[0]) ** 2) / 2
+    return last[column].to_numpy(float), V

@@ -19,6 +19,7 @@ from steropes.data.weighted_quantiles import weighted_quantiles
 from steropes.designs.comparative.balance_table import distance_of_shares
 from steropes.designs.covariates.weighted_moments import Moments
 from steropes.designs.values.argument_checks import check_names, check_whole
+from steropes.designs.values.table_reading import in_memory
 from steropes.errors import DataError, listed
 
 __all__ = ["table_one"]
@@ -32,7 +33,7 @@ CAPTIONS = {"overall": "Overall", "missing": "Missing", "smd": "Standardised dif
 
 def table_one(
     data: TableLike,
-    by: str,
+    by: str | ArrayLike,
     *,
     columns: Sequence[str] | None = None,
     median: Collection[str] = (),
@@ -48,9 +49,9 @@ def table_one(
     Parameters
     ----------
     data : data frame
-        A table of pandas, polars or pyarrow with a row for each person.
-    by : str
-        Column with the groups, such as the treatment.
+        A table of pandas, polars or pyarrow with a row for each person, or a DuckDB relation.
+    by : str or array_like, shape (n,)
+        Column with the groups, such as the treatment, or the group of each person.
     columns : sequence of str, optional
         Columns to tabulate; default all but ``by``.
     median : collection of str, default ()
@@ -100,7 +101,14 @@ def table_one(
     2            sex     f    1 (33.3%)   2 (66.7%)  0.71
     3            sex     m    2 (66.7%)   1 (33.3%)   NaN
     """
-    frame = nw.from_native(data, eager_only=True)
+    frame = nw.from_native(in_memory(data), eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise DataError(
+            "table_one needs a table with named columns, of pandas, polars, pyarrow or DuckDB, not "
+            f"{type(data).__name__}."
+        )
+    if not isinstance(by, str):
+        frame, by = _with_groups(frame, by)
     wanted = [c for c in frame.columns if c != by] if columns is None else None
     if wanted is None:
         given = columns.tolist() if isinstance(columns, pd.Index | np.ndarray) else columns
@@ -126,6 +134,21 @@ def table_one(
     for name in wanted:
         shown.add(frame[name], name in median, name in categorical)
     return shown.frame()
+
+
+def _with_groups(frame: nw.DataFrame, groups: ArrayLike) -> tuple[nw.DataFrame, str]:
+    """Add the group of each person as a column of a new name."""
+    values = np.asarray(groups)
+    if values.shape != (len(frame),):
+        raise DataError(
+            f"by has shape {values.shape}; give the name of a column, or a group for each of "
+            f"{len(frame)} people."
+        )
+    name = "group"
+    while name in frame.columns:
+        name += " "
+    column = nw.new_series(name, values.tolist(), backend=frame.implementation)
+    return frame.with_columns(column), name
 
 
 def _refuse_contradictions(

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from steropes.designs.doubly_robust.targeting import Targeting, targeted_means
 from steropes.designs.values.estimands import AnyEstimand
+from steropes.errors import DataError
 
 __all__ = ["ArmMeans", "Method", "Nuisances", "People", "arm_means", "truncation_bound"]
 
@@ -113,8 +114,8 @@ def arm_means(
         How "tmle" uses the inverse probabilities.
     """
     inside, chance = population(people, nuisances.score, estimand)
-    factor = chance[:, None] / probabilities(nuisances)
     arms = np.column_stack([people.target, ~people.target]) & people.observed[:, None]
+    factor = chance[:, None] / _positive(probabilities(nuisances))
     m = nuisances.means
     if method == "tmle":
         m = targeted_means(people.y, arms, people.weights, m, factor, targeting)
@@ -133,6 +134,18 @@ def population(people: People, score: NDArray, estimand: AnyEstimand) -> tuple[N
     if estimand == "atu":
         return (~people.target).astype(float), 1 - score
     return np.ones(len(score)), np.ones(len(score))
+
+
+def _positive(both: NDArray) -> NDArray:
+    """Refuse probabilities of zero, whose inverse is infinite."""
+    never = (both <= 0).any(axis=1)
+    if never.any():
+        raise DataError(
+            f"Row {int(never.argmax())} (counted from 0) has a score of 0 or 1, or an outcome that "
+            "is never observed, so that its weight is infinite; set bound above 0, such as 0.01, "
+            "or leave such people out."
+        )
+    return both
 
 
 def probabilities(nuisances: Nuisances) -> NDArray:

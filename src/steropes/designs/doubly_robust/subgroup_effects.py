@@ -9,7 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from steropes.design_matrix import has_names
 from steropes.designs.doubly_robust.joint_intervals import joint_quantile
+from steropes.designs.values.table_reading import in_memory, read_columns
 from steropes.errors import DataError
 
 __all__ = ["read_subgroups", "subgroup_effects"]
@@ -27,8 +29,10 @@ def read_subgroups(groups: object, n: int) -> dict[tuple[str, object], NDArray]:
     DataError
         A column has another length, missing labels, or one level only.
     """
-    if isinstance(groups, pd.DataFrame):
-        groups = {str(name): groups[name] for name in groups}
+    groups = in_memory(groups)
+    if has_names(groups):
+        table = read_columns(groups, None, "groups")
+        groups = {str(name): table[name] for name in table}
     if not isinstance(groups, Mapping) or not groups:
         raise DataError("groups must be a data frame or a mapping of labels by column.")
     found: dict[tuple[str, object], NDArray] = {}

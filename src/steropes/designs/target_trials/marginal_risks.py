@@ -253,7 +253,10 @@ def risk_table(found: StrategyRisks, level: float) -> pd.DataFrame:
 
 
 def contrast_table(found: StrategyRisks, level: float) -> pd.DataFrame:
-    """List differences and ratios of risks, and differences of restricted means, by time."""
+    """List differences and ratios of risks by time.
+
+    Ratios begin when both risks are positive, and have limits if those of all draws are.
+    """
     parts = []
     last = len(found.names) - 1
     for s, name in enumerate(found.names[:-1]):
@@ -263,20 +266,36 @@ def contrast_table(found: StrategyRisks, level: float) -> pd.DataFrame:
         slope[:, s], slope[:, last] = 1.0, -1.0
         drawn = None if found.draws is None else found.draws[:, s] - found.draws[:, last]
         own = found.limits(one - other, slope, drawn, level, log=False)
-        rows = {"risk difference": (one - other, *own)}
-        if (one > 0).all() and (other > 0).all():
-            slope = np.zeros_like(slope)
-            slope[:, s], slope[:, last] = 1 / one, -1 / other
-            logs = np.log(one / other)
-            drawn = None
-            if found.draws is not None and (found.draws[:, [s, last]] > 0).all():
-                drawn = np.log(found.draws[:, s] / found.draws[:, last])
-            rows["risk ratio"] = (one / other, *found.limits(logs, slope, drawn, level, True))
-        for measure, (estimate, se, lower, upper) in rows.items():
+        rows = {"risk difference": (found.times, one - other, *own)}
+        at = (one > 0) & (other > 0)
+        if at.any():
+            rows["risk ratio"] = (found.times[at], one[at] / other[at], *_ratio_limits(
+                found, s, last, at, level
+            ))  # fmt: skip
+        for measure, (times, estimate, se, lower, upper) in rows.items():
             parts.append(
                 pd.DataFrame(
-                    {"contrast": label, "measure": measure, "time": found.times,
+                    {"contrast": label, "measure": measure, "time": times,
                      "estimate": estimate, "lower": lower, "upper": upper, "se": se}
                 )
             )  # fmt: skip
     return pd.concat(parts, ignore_index=True)
+
+
+def _ratio_limits(
+    found: StrategyRisks, s: int, last: int, at: NDArray, level: float
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Compute errors and limits of the ratio of two risks at some times, both positive."""
+    one, other = found.risk[s], found.risk[last]
+    slope = np.zeros((len(found.times), len(found.names)))
+    slope[at, s], slope[at, last] = 1 / one[at], -1 / other[at]
+    logs = np.log(np.divide(one, other, out=np.ones(len(at)), where=at))
+    if found.draws is None:
+        se, lower, upper = found.limits(logs, slope, None, level, True)
+        return se[at], lower[at], upper[at]
+    known = at & (found.draws[:, [s, last]] > 0).all(axis=(0, 1))
+    pair = found.draws[:, :, known]
+    own = found.limits(logs[known], slope[known], np.log(pair[:, s] / pair[:, last]), level, True)
+    out = np.full((3, len(at)), np.nan)
+    out[:, known] = own
+    return out[0, at], out[1, at], out[2, at]

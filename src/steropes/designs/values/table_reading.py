@@ -15,7 +15,16 @@ from steropes.data.csv_reading import read_csv_file
 from steropes.errors import DataError, listed
 from steropes.models.formulas.formula_data_types import as_pandas_table
 
-__all__ = ["read_columns", "unknown_name"]
+__all__ = ["in_memory", "read_columns", "unknown_name"]
+
+
+def in_memory(data: Any) -> Any:
+    """Read a relation of DuckDB or a lazy frame; return anything else as it is."""
+    try:
+        frame: Any = nw.from_native(data, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        return data  # readers of tables name the repeated columns
+    return frame.collect().to_native() if isinstance(frame, nw.LazyFrame) else data
 
 
 def read_columns(

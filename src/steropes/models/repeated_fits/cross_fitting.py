@@ -60,7 +60,8 @@ def cross_fit(
     """Fit a model to a part of the rows without each fold, and predict the fold.
 
     A prior's variance is chosen once, from all rows of the part. The fits of all folds and repeats
-    are replicates of one X. Estimators of other libraries are fitted one after another.
+    are replicates of one X. Cumulative probability models and estimators of other libraries are
+    fitted one after another.
 
     Parameters
     ----------
@@ -89,7 +90,8 @@ def cross_fit(
     """
     y = np.where(part, y, y[part][0])
     ours = isinstance(model, PenalizedModel)
-    if ours and type(model) not in BATCHED:
+    batched = isinstance(model, BATCHED)
+    if ours and not batched and not model._family.exceeds_values:
         raise DataError(
             f"The {what} must be a generalised linear model, not {type(model).__name__}."
         )
@@ -101,8 +103,10 @@ def cross_fit(
     weights = part * (np.ones(len(y)) if sample_weight is None else sample_weight)
     subsets = [] if fold is None else _subsets(fold, part, y, model, what)
     try:
-        if ours:
+        if batched:
             return _as_batch(clone(model), as_design(X), y, weights, subsets, fold, what)
+        if ours:
+            return _by_weights(model, as_design(X), y, weights, subsets, fold)
         own = None if sample_weight is None else sample_weight
         return _one_by_one(model, X, y, part, own, subsets, fold)
     except SeparationError as error:
@@ -179,6 +183,24 @@ def _means(model: Any, design: Design, coef: np.ndarray) -> np.ndarray:
     if coef.shape[1] > design.p:
         eta = eta + coef[:, 0]
     return np.asarray(model._family.link_of(model).mean(eta))
+
+
+def _by_weights(
+    model: Any, design: Design, y: np.ndarray, weights: np.ndarray, subsets: list[Subset],
+    fold: np.ndarray | None,
+) -> CrossFit:  # fmt: skip
+    """Fit a model without replicates to each part, outside of which rows have no weight."""
+    whole = clone(model).fit(design, y, sample_weight=weights)
+    if fold is None:
+        return CrossFit(np.asarray(whole.predict(design), float)[:, None], whole)
+    out = np.empty(fold.shape)
+    # As in a batch, all folds have the variance of everybody.
+    alone = clone(model).set_params(prior=whole.prior_, cv=None)
+    for r, f in subsets:
+        held = fold[:, r] == f
+        fit = clone(alone).fit(design, y, sample_weight=weights * ~held)
+        out[held, r] = np.asarray(fit.predict(design), float)[held]
+    return CrossFit(out, whole)
 
 
 def _one_by_one(
