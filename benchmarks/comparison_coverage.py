@@ -30,7 +30,8 @@ from sklearn.base import clone
 from steropes import DataError
 from steropes.designs import DoublyRobust, Matching
 from steropes.designs.comparative.adjustments import adjust_groups, steps_of
-from steropes.designs.comparative.comparison_input_table import ComparisonTable, people_to_compare
+from steropes.designs.comparative.compared_people import ComparisonTable
+from steropes.designs.comparative.comparison_input_table import people_to_compare
 from steropes.designs.comparative.effect_table_rows import EffectRow
 from steropes.designs.comparative.marginal_effects import marginal_effects
 from steropes.designs.comparative.standardization import standardized_effects

@@ -33,6 +33,16 @@ def test_penalties_and_balance_are_those_of_the_paper():
     assert found.path_["criterion"].item() == pytest.approx(own)
 
 
+def test_levels_of_labels_are_columns():
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({"x": rng.normal(size=200), "site": rng.choice(list("abc"), 200)})
+    treatment, y = rng.integers(0, 2, 200), X["x"] + rng.normal(size=200)
+    found = OutcomeAdaptiveLasso().fit(X, treatment, y)
+    coded = X.assign(b=X["site"] == "b", c=X["site"] == "c").drop(columns="site")
+    other = OutcomeAdaptiveLasso().fit(coded.astype(float), treatment, y)
+    np.testing.assert_allclose(found.score_, other.score_, atol=1e-8)
+
+
 @pytest.mark.parametrize("select", ["balance", "targeted"])
 def test_instruments_leave_and_confounders_stay(select):
     found = OutcomeAdaptiveLasso(select=select, folds=2).fit(X, A, Y)

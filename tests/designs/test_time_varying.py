@@ -6,11 +6,12 @@ import pytest
 
 from designs.conftest import PUBLISHED
 from designs.test_sequential_trials import ROLES, simulate
-from steropes import CoxRegression, DataError, LogisticRegression, SeparationError, Surv
+from steropes import CoxRegression, DataError, LogisticRegression, Normal, SeparationError, Surv
 from steropes.designs.target_trials.person_time import read_person_time
 from steropes.designs.target_trials.sequential_trial_estimates import coefficients
 from steropes.designs.time_varying import iterated_g_computation, marginal_structural_model
 from steropes.designs.time_varying.marginal_structural_model import _Analysis
+from steropes.designs.time_varying.stabilized_weights import StabilizedWeights
 from steropes.models.estimators.fractional_logistic_regression import FractionalLogisticRegression
 
 
@@ -167,21 +168,34 @@ def test_stacked_errors_are_derivatives_in_the_weights_of_people(months):
         months, **ROLES, eligible=None, censored="censored",
         covariates=["age", "x"], measured={},
     )  # fmt: skip
-    analysis = _Analysis(rows, ("age",), ("x",), True, False, "logistic", True, None, "logistic", 2)
-    w = analysis.weights()
+    weighting = StabilizedWeights(rows, ("age",), ("x",), True, False, "logistic", True, None, 2)
+    analysis = _Analysis(weighting, "logistic")
+    w = weighting.weights()
     model = analysis.fit(w)
     influences = analysis.influences(model, w)
     one = int(influences["treatment"].abs().to_numpy().argmax())
     coef = []
     for h in (0.01, -0.01):
         own = (1 + h * (np.arange(rows.people) == one))[rows.person]
-        coef.append(coefficients(analysis.fit(own * analysis.weights(own))))
+        coef.append(coefficients(analysis.fit(own * weighting.weights(own))))
     wanted = (coef[0] - coef[1]) / 0.02
     np.testing.assert_allclose(influences.iloc[one], wanted, rtol=2e-3, atol=1e-4)
     se = np.sqrt((influences["treatment"] ** 2).sum())
     assert found.effects["se"][0] == pytest.approx(se, rel=1e-9)
     with pytest.raises(DataError, match="logistic models by maximum likelihood"):
         marginal_structural_model(months, **roles, errors="stacked", model="cox")
+
+
+def test_models_of_weights_may_have_a_prior(months):
+    roles = {**ROLES, "confounders": ["x", "same"]}
+    apart = months.assign(same=9.0 * months["treatment"])
+    with pytest.raises(SeparationError, match="weight_model"):
+        marginal_structural_model(apart, **roles)
+    model = LogisticRegression(prior=Normal(0.01))
+    found = marginal_structural_model(apart, **roles, weight_model=model)
+    assert found.weights["largest"].max() < 100
+    with pytest.raises(DataError, match="weights='cox'"):
+        marginal_structural_model(months, **roles, once=True, weights="cox", weight_model=model)
 
 
 def test_weights_of_a_first_treatment_come_from_cox_models(months):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from steropes.data import Surv
-from steropes.designs.comparative.comparison_input_table import ComparisonTable
+from steropes.designs.comparative.compared_people import ComparisonTable
 from steropes.designs.comparative.doubly_robust import DoublyRobust
 from steropes.designs.comparative.doubly_robust_survival import DoublyRobustSurvival
 from steropes.designs.comparative.entropy_balancing import EntropyBalancing

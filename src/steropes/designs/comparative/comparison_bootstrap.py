@@ -18,7 +18,7 @@ from sklearn.base import clone
 from steropes.backends import host_backend
 from steropes.data.diagnostic_limits import FAILED_DRAWS
 from steropes.designs.comparative.adjustments import Adjustment, Step, adjust_groups
-from steropes.designs.comparative.comparison_input_table import ComparisonTable
+from steropes.designs.comparative.compared_people import ComparisonTable
 from steropes.designs.comparative.effect_table_rows import EffectRow, Values
 from steropes.designs.comparative.entropy_balancing import EntropyBalancing, weights_of_draws
 from steropes.designs.comparative.matching import Matching

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from steropes.data.diagnostic_limits import IMBALANCE
 from steropes.data.number_formatting import counted
 from steropes.designs.comparative.adjustments import Adjustment, BothModels
-from steropes.designs.comparative.comparison_input_table import ComparisonTable
+from steropes.designs.comparative.compared_people import ComparisonTable
 from steropes.designs.comparative.matching import Matching
 from steropes.designs.comparative.matching_distances_and_sets import Matcher, weights_of_sets
 from steropes.designs.comparative.propensity_weights import PropensityWeights

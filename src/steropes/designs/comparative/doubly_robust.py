@@ -25,14 +25,13 @@ from steropes.designs.comparative.doubly_robust_inputs import (
     check_weight_model,
     default_model,
     labels_of_folds,
-    of_outcome,
     read_clusters,
     read_folds,
-    read_means,
     read_outcomes,
     read_probabilities,
     refuse_missing_outcome,
 )
+from steropes.designs.comparative.doubly_robust_nuisances import nuisances_of_outcome
 from steropes.designs.comparative.doubly_robust_results import DoublyRobustResults
 from steropes.designs.comparative.effect_table_rows import effects_table
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
@@ -296,7 +295,7 @@ class DoublyRobust(DoublyRobustResults):
         self.bound_ = truncation_bound(n) if self.bound is None else float(self.bound)
         self.n_features_in_ = columns.coded.p
         self._repeats = {
-            name: self._nuisances(name, outcome, target, weights, scores, fits, given)
+            name: nuisances_of_outcome(self, name, outcome, weights, scores, fits, given)
             for name, outcome in outcomes.items()
         }
         self._publish_effects()
@@ -350,45 +349,6 @@ class DoublyRobust(DoublyRobustResults):
             columns, target, self.weights_, self._settings.estimand,
             None if given.sample_weight is None else weights,
         )  # fmt: skip
-
-    def _nuisances(
-        self, name: str, outcome: Outcome, target: NDArray, weights: NDArray, scores: NDArray,
-        fits: CrossFitting, given: Given,
-    ) -> Repeats:  # fmt: skip
-        """Return people with the predictions of each repeat."""
-        n, label = len(target), f"outcome {name!r}" if len(name) else "outcome"
-        seen, chance = outcome.observed, None
-        if not seen.all():
-            if given.observed_probability is not None:
-                own = of_outcome("observed_probability", given.observed_probability, name)
-                chance = read_probabilities("observed_probability", own, (n, 2))[:, :, None]
-            elif self.missingness_model is not None:
-                chance = fits.by_group(
-                    self.missingness_model, seen.astype(float), np.ones(n, dtype=bool),
-                    f"missingness model of {label}",
-                )  # fmt: skip
-            else:
-                raise DataError(
-                    f"The {label} is missing in {int((~seen).sum()):,} rows, first in row "
-                    f"{int((~seen).argmax())} (counted from 0). Leave them out, or give "
-                    "missingness_model=, such as LogisticRegression()."
-                )
-        if given.means is None:
-            model = default_model(self.outcome_model, binary=outcome.binary)
-            means = fits.by_group(model, outcome.filled, seen, f"model of the {label}")
-        else:
-            means = read_means(given.means, name, n)[:, :, None]
-        count = max(scores.shape[1], means.shape[2], 1 if chance is None else chance.shape[2])
-
-        def of_repeat(x: NDArray, r: int) -> NDArray:
-            return np.asarray(x[..., min(r, x.shape[-1] - 1)])
-
-        people = People(target, outcome.filled, seen, weights)
-        return Repeats(people, [
-            Nuisances(of_repeat(scores, r), of_repeat(means, r),
-                      None if chance is None else of_repeat(chance, r))
-            for r in range(count)
-        ])  # fmt: skip
 
     def _publish_effects(self) -> None:
         """Estimate the effects of all outcomes; influences are means over repeats."""

@@ -20,6 +20,7 @@ from steropes.designs.comparative.balance_table import (
 )
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
+from steropes.designs.comparative.target_mean_checks import NAMED, base_within_ranges, group_name
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
 from steropes.designs.values.argument_checks import check_real, check_whole
 from steropes.designs.values.estimands import SPREAD_OF_ESTIMAND, check_estimand
@@ -31,11 +32,6 @@ from steropes.infer.errors_with_estimated_weights import influence_through_predi
 from steropes.infer.inference_constants import BOOTSTRAP
 
 __all__ = ["EntropyBalancing", "weights_of_draws"]
-
-# Names of columns that a message lists.
-NAMED = 5
-# Means that differ from an end of the range by at most this share of it are at that end.
-AT_END = 1e-12
 
 
 class EntropyBalancing(BalanceOnDemand):
@@ -178,7 +174,7 @@ class EntropyBalancing(BalanceOnDemand):
         imbalance = np.zeros(design.p)
         for code in {"att": (0,), "atu": (1,), "ate": (0, 1)}[estimand]:
             base = np.where(target == (code == 1), before, 0.0)
-            base = _within_ranges(columns, base, goal, delta, code)
+            base = base_within_ranges(columns, base, goal, delta, code)
             fit = self._balance(design, base, toward, delta, code)
             own = _weights_of(fit)
             weights[target == (code == 1)] = 0.0
@@ -234,7 +230,7 @@ class EntropyBalancing(BalanceOnDemand):
             size = np.abs(fit.beta) * fit.problem.design.scale
             first = np.argsort(-size, kind="stable")[:NAMED]
             raise DataError(
-                f"No weights of the {_group(code)} give the target means of all columns"
+                f"No weights of the {group_name(code)} give the target means of all columns"
                 f"{' within the tolerance' if delta.any() else ''}: the target lies outside the "
                 "convex hull of its rows, in a direction in which these columns count most: "
                 f"{listed([fit.problem.names[j] for j in first])}. Raise tolerance, or leave out "
@@ -370,48 +366,6 @@ def weights_of_draws(step: EntropyBalancing, draws: Draws) -> Iterator[NDArray |
             own[drawn] = step._fits[code].base[drawn] * np.exp(eta[drawn] - eta[drawn].max())
             weights[group[code]] = own[group[code]] * total / float(times @ own)
         yield weights
-
-
-def _group(code: int) -> str:
-    """Return the name of a group in messages."""
-    return f"{'target' if code == 1 else 'comparator'} group (treatment {code})"
-
-
-def _within_ranges(
-    columns: CovariateColumns, base: NDArray, goal: NDArray, delta: NDArray, code: int
-) -> NDArray:
-    """Refuse target means outside the range of a column; return the base weights.
-
-    A mean at the end of the range of a column that is balanced exactly needs a weight of zero for
-    all rows with other values, which no finite coefficient gives.
-    """
-    while True:
-        low, high = columns.extremes(base > 0)
-        near = AT_END * np.maximum(np.abs(low), np.abs(high))
-        outside = (goal < low - delta - near) | (goal > high + delta + near)
-        if outside.any():
-            names = [columns.names[j] for j in np.flatnonzero(outside)]
-            raise DataError(
-                f"No weights of the {_group(code)} give the target mean of "
-                f"{listed(names, NAMED)}: "
-                "it lies outside the range of its values. Raise tolerance, or leave these columns "
-                "out."
-            )
-        exact = (delta == 0) & (low < high)
-        at_low, at_high = exact & (goal <= low + near), exact & (goal >= high - near)
-        ends = np.flatnonzero(at_low | at_high)
-        if not len(ends):
-            return base
-        base = base.copy()
-        for j in ends:
-            end = low[j] if at_low[j] else high[j]
-            base[np.abs(columns.column(int(j)) - end) > near[j]] = 0.0
-        if not base.any():
-            raise DataError(
-                f"No weights of the {_group(code)} give the target means of "
-                f"{listed([columns.names[j] for j in ends], NAMED)} together. Raise tolerance, or "
-                "leave some of these columns out."
-            )
 
 
 def _weights_of(fit: EntropyFit) -> NDArray:

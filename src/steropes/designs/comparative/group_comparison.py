@@ -18,8 +18,8 @@ from steropes.data.html_representations import TextInHtml
 from steropes.data.plottable_result_tables import ResultTable, drawn_by, present
 from steropes.designs.comparative.adjustments import Adjustment, Step
 from steropes.designs.comparative.balance_table import CAPTIONS, balance_table
+from steropes.designs.comparative.compared_people import ComparisonTable, Outcome
 from steropes.designs.comparative.comparison_diagnostics import diagnostics_table
-from steropes.designs.comparative.comparison_input_table import ComparisonTable, Outcome
 from steropes.designs.comparative.comparison_report import report_page
 from steropes.designs.comparative.effect_table_rows import EffectRow, effects_table, is_ratio
 from steropes.designs.comparative.matching import Matching

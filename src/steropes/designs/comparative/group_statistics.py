@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.designs.comparative.comparison_input_table import Outcome
+from steropes.designs.comparative.compared_people import Outcome
 from steropes.designs.comparative.group_means import cluster_codes, small_sample_factor
 from steropes.designs.effects.absolute_effects import default_horizon, risk_and_time_lost
 from steropes.errors import DataError

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from steropes.data import Surv
 from steropes.designs.comparative.adjustments import Adjustment, BothModels
-from steropes.designs.comparative.comparison_input_table import ComparisonTable, Outcome
+from steropes.designs.comparative.compared_people import ComparisonTable, Outcome
 from steropes.designs.comparative.effect_table_rows import EffectRow, Values, contrasts
 from steropes.designs.comparative.group_means import small_sample_factor
 from steropes.designs.comparative.group_statistics import group_statistics

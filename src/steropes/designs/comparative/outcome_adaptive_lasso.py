@@ -164,7 +164,9 @@ class OutcomeAdaptiveLasso(BaseEstimator):
         exponents = np.asarray(self.exponents, dtype=float)
         if exponents.ndim != 1 or not exponents.size or not (exponents < CONVERGENCE + 1).all():
             raise DataError("exponents must be one number or more, each below 3.")
-        design = CovariateColumns(X).coded
+        coded = CovariateColumns(X).coded
+        # The columns of the models: without the coding, by which balance has all levels of labels.
+        design = Design(coded.blocks, coded.names)
         target = require_arms(treatment, "treatment") == 1
         outcome = read_outcomes(y)[""]
         outcome.check("", design.n)

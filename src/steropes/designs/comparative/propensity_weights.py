@@ -17,6 +17,7 @@ from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.comparative.effective_sample_size import effective_sample_sizes
 from steropes.designs.comparative.treatment_model import (
     fit_treatment_model,
+    given_scores,
     refuse_model_beside_scores,
 )
 from steropes.designs.comparative.unfitted_copy import unfitted_copy
@@ -199,7 +200,7 @@ class PropensityWeights(BalanceOnDemand):
                 None if sample_weight is None else before,
             )  # fmt: skip
         else:
-            scores = _given_scores(score, design.n, len(classes))
+            scores = given_scores(score, design.n, len(classes))
         weights, largest = weights_of_scores(
             self, scores, arm, before > 0, focal_arm(estimand, list(classes), self.focal)
         )
@@ -371,24 +372,6 @@ def _groups(treatment: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
             f"{listed([str(c) for c in classes])}."
         )
     return np.asarray(classes), np.asarray(arm)
-
-
-def _given_scores(score: ArrayLike, n: int, groups: int) -> NDArray:
-    """Check scores from elsewhere, and return those of all groups, (n, K)."""
-    shape = np.shape(score)
-    given = require_numbers("score", score).reshape(shape)
-    if groups == 2 and given.ndim == 1:
-        given = np.column_stack([1.0 - given, given])
-    if given.shape != (n, groups):
-        raise DataError(
-            f"score has shape {shape}; {groups} groups and {n} people need "
-            f"{(n,) if groups == 2 else (n, groups)}."
-        )
-    wrong = ~((given >= 0) & (given <= 1)).all(axis=1) | ~np.isclose(given.sum(axis=1), 1.0)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise DataError(f"score: row {row} (counted from 0) has no probabilities that add up to 1.")
-    return given
 
 
 def _balance_of_pairs(

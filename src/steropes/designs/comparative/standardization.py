@@ -12,8 +12,8 @@ from scipy import linalg
 from scipy.special import expit
 
 from steropes.data import Surv
+from steropes.designs.comparative.compared_people import ComparisonTable
 from steropes.designs.comparative.comparison_bootstrap import TOGETHER, SeededDraws
-from steropes.designs.comparative.comparison_input_table import ComparisonTable
 from steropes.designs.comparative.effect_table_rows import EffectRow, Values, contrasts
 from steropes.designs.comparative.group_statistics import GroupStatistics
 from steropes.designs.values.estimands import AnyEstimand

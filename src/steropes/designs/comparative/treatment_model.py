@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from steropes.designs.comparative.covariate_columns import CovariateColumns
+from steropes.designs.values.input_checks import require_numbers
 from steropes.errors import DataError, SeparationError, listed
 from steropes.models.cumulative.cumulative_probability_model import CumulativeProbabilityModel
 from steropes.models.estimators.penalized_model import PenalizedModel
 
-__all__ = ["fit_treatment_model", "refuse_model_beside_scores"]
+__all__ = ["fit_treatment_model", "given_scores", "refuse_model_beside_scores"]
 
 
 def fit_treatment_model(
@@ -86,6 +87,24 @@ def refuse_model_beside_scores(model: object, score: object) -> None:
     """Refuse a model of the treatment that would not be fitted."""
     if model is not None and score is not None:
         raise DataError("score replaces the model of the treatment; leave out score or model.")
+
+
+def given_scores(score: ArrayLike, n: int, groups: int) -> NDArray:
+    """Check scores from elsewhere, and return those of all groups, (n, K)."""
+    shape = np.shape(score)
+    given = require_numbers("score", score).reshape(shape)
+    if groups == 2 and given.ndim == 1:
+        given = np.column_stack([1.0 - given, given])
+    if given.shape != (n, groups):
+        raise DataError(
+            f"score has shape {shape}; {groups} groups and {n} people need "
+            f"{(n,) if groups == 2 else (n, groups)}."
+        )
+    wrong = ~((given >= 0) & (given <= 1)).all(axis=1) | ~np.isclose(given.sum(axis=1), 1.0)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise DataError(f"score: row {row} (counted from 0) has no probabilities that add up to 1.")
+    return given
 
 
 def _reason(columns: CovariateColumns, weights: dict[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -36,12 +35,7 @@ from steropes.designs.target_trials.marginal_risks import (
 from steropes.designs.target_trials.person_time import PersonTime, read_person_time
 from steropes.designs.target_trials.sequential_trial_estimates import coefficients, effect_table
 from steropes.designs.target_trials.trial_protocol import TargetTrial, protocol_table
-from steropes.designs.target_trials.weights_over_time import (
-    ProbabilityModel,
-    Ratio,
-    cumulative_ratios,
-)
-from steropes.designs.time_varying.weights_from_hazards import HazardProbability
+from steropes.designs.time_varying.stabilized_weights import StabilizedWeights
 from steropes.errors import DataError, SeparationError
 from steropes.models.estimators.cox_regression import CoxRegression
 from steropes.models.estimators.pooled_logistic_regression import PooledLogisticRegression
@@ -63,6 +57,7 @@ def marginal_structural_model(
     censored: str | None = None,
     once: bool = False,
     weights: Literal["logistic", "cox"] = "logistic",
+    weight_model: Any = None,
     stabilized: bool = True,
     truncate: float | None = None,
     model: Literal["logistic", "cox"] = "logistic",
@@ -97,6 +92,9 @@ def marginal_structural_model(
     weights : {"logistic", "cox"}
         Models of treatment and censoring: logistic ones by previous treatment with a polynomial
         of the period, or Cox models, which need ``once=True``.
+    weight_model : estimator, optional
+        Unfitted logistic model of treatment and of losses, which is cloned, such as one with a
+        prior. Default: `LogisticRegression` by maximum likelihood.
     stabilized : bool, default True
         Whether weights have a numerator.
     truncate : float, optional
@@ -156,6 +154,8 @@ def marginal_structural_model(
         raise DataError("model and weights must be 'logistic' or 'cox'.")
     if weights == "cox" and not once:
         raise DataError("weights='cox' are of the start of a treatment: they need once=True.")
+    if weights == "cox" and weight_model is not None:
+        raise DataError("weight_model is a logistic model; leave it out with weights='cox'.")
     if not confounders:
         raise DataError("confounders must name columns; without any, weights are one.")
     rows = read_person_time(
@@ -163,12 +163,13 @@ def marginal_structural_model(
         censored=censored, covariates=[*baseline, *confounders], measured=measured or {},
     )  # fmt: skip
     _check_rows(rows, baseline, once)
-    check_errors(errors, True, model, None if weights == "logistic" else weights, bool(bootstrap))
-    analysis = _Analysis(
+    other = weight_model if weights == "logistic" else weights
+    check_errors(errors, True, model, other, bool(bootstrap))
+    weighting = StabilizedWeights(
         rows, tuple(baseline), tuple(confounders), censored is not None, once, weights, stabilized,
-        truncate, model, time_degree,
+        truncate, time_degree, weight_model,
     )  # fmt: skip
-    return analysis.result(bootstrap, level, random_state, errors == "stacked")
+    return _Analysis(weighting, model).result(bootstrap, level, random_state, errors == "stacked")
 
 
 def _check_rows(rows: PersonTime, baseline: Sequence[str], once: bool) -> None:
@@ -196,71 +197,23 @@ def _check_rows(rows: PersonTime, baseline: Sequence[str], once: bool) -> None:
 class _Analysis:
     """The settings, and the estimates under them."""
 
-    rows: PersonTime
-    baseline: tuple[str, ...]
-    confounders: tuple[str, ...]
-    has_losses: bool
-    once: bool
-    kind: str
-    stabilized: bool
-    truncate: float | None
+    weighting: StabilizedWeights
     model: str
-    time_degree: int
+
+    @property
+    def rows(self) -> PersonTime:
+        """The person-time."""
+        return self.weighting.rows
 
     @property
     def time(self) -> NDArray[np.int64]:
         """Number of the period of each row within its person, from 1 on."""
-        return np.arange(self.rows.n) - self.rows.starts[self.rows.person] + 1
-
-    @cached_property
-    def weight_columns(self) -> pd.DataFrame:
-        """Columns of the models of the weights: those of the table, and a polynomial of time."""
-        degree = min(self.time_degree, len(np.unique(self.time)) - 1)
-        polynomial = {f"time^{d}": self.time.astype(np.float64) ** d for d in range(1, degree + 1)}
-        return pd.concat([self.rows.data, pd.DataFrame(polynomial)], axis=1)
-
-    @property
-    def ratio(self) -> Ratio:
-        """Columns of the numerator and of the denominator."""
-        rows, X = self.rows, self.weight_columns
-        polynomial = [] if self.kind == "cox" else list(X.columns[rows.data.shape[1] :])
-        base = [*rows.coded(self.baseline), *polynomial]
-        above = base if self.stabilized else None
-        return Ratio(above, [*base, *rows.coded(self.confounders)])
-
-    @property
-    def probabilities(self) -> list[ProbabilityModel | HazardProbability]:
-        """The models of the treatment and of remaining uncensored."""
-        rows = self.rows
-        at_risk = rows.previous == 0 if self.once else np.ones(rows.n, dtype=bool)
-        every = np.ones(rows.n, dtype=bool)
-        found: list[ProbabilityModel | HazardProbability]
-        if self.kind == "cox":
-            found = [
-                HazardProbability("treatment", rows.period, rows.treatment, at_risk),
-                HazardProbability("loss", rows.period, rows.censored, every, False),
-            ]
-        else:
-            uncensored = (1 - rows.censored).astype(np.int8)
-            found = [
-                ProbabilityModel("treatment", rows.treatment, at_risk, rows.previous),
-                ProbabilityModel("remaining uncensored", uncensored, every, rows.treatment,
-                                 whatever_happened=False),
-            ]  # fmt: skip
-        return found if self.has_losses else found[:1]
-
-    def weights(self, drawn: NDArray | None = None) -> NDArray[np.float64]:
-        """Compute the weight of each row."""
-        ratio = np.ones(self.rows.n)
-        for of in self.probabilities:
-            ratio = ratio * of.ratio(self.weight_columns, self.ratio, drawn)
-        w = cumulative_ratios(ratio, self.rows.starts)
-        return w if self.truncate is None else np.minimum(w, np.quantile(w, self.truncate))
+        return self.weighting.time
 
     def influences(self, fit: Any, w: NDArray) -> pd.DataFrame:
         """Compute people's influence on the coefficients, also through weights, (people, q)."""
         rows, first = self.rows, self.rows.starts[self.rows.person]
-        cap = np.inf if self.truncate is None else float(w.max())
+        cap = np.inf if self.weighting.truncate is None else float(w.max())
 
         def weights(at: NDArray, k: int) -> tuple[NDArray, NDArray]:
             return w[at], w[at] < cap
@@ -269,15 +222,14 @@ class _Analysis:
             self.columns(rows.treatment), self.time - 1, self.time, rows.outcome, rows.person,
             first, first - 1, weights,
         )  # fmt: skip
-        parts = (
-            part
-            for of in self.probabilities
-            if isinstance(of, ProbabilityModel)
-            for part in of.fitted(self.weight_columns, self.ratio)
-        )
         bread, coef = fit.vcov("model"), coefficients(fit)
         found = stacked_influences(
-            lambda: [intervals], self.hazard_model, coef, bread.to_numpy(), parts, rows.person
+            lambda: [intervals],
+            self.hazard_model,
+            coef,
+            bread.to_numpy(),
+            self.weighting.fitted(),
+            rows.person,
         )
         return pd.DataFrame(found, columns=bread.columns)
 
@@ -285,11 +237,11 @@ class _Analysis:
     def hazard_model(self) -> HazardModel:
         """The columns of the pooled logistic model."""
         K = int(self.time.max())
-        return HazardModel(min(self.time_degree, K - 1), {}, K)
+        return HazardModel(min(self.weighting.time_degree, K - 1), {}, K)
 
     def columns(self, treatment: NDArray, chosen: NDArray | None = None) -> pd.DataFrame:
         """Return the columns of the outcome model."""
-        own = self.rows.columns(self.baseline)
+        own = self.rows.columns(self.weighting.baseline)
         own = own if chosen is None else own.iloc[chosen].reset_index(drop=True)
         first = pd.DataFrame({"treatment": treatment.astype(np.float64)}, index=own.index)
         return pd.concat([first, own], axis=1)
@@ -326,7 +278,7 @@ class _Analysis:
             drawn = np.random.default_rng(stream).integers(0, people, people)
             times = np.bincount(drawn, minlength=people)[self.rows.person].astype(np.float64)
             try:
-                fit = self.fit(times * self.weights(times))
+                fit = self.fit(times * self.weighting.weights(times))
             except (DataError, SeparationError):
                 continue
             found.append(fit.coef_ if self.model == "cox" else coefficients(fit))
@@ -336,7 +288,7 @@ class _Analysis:
 
     def result(self, bootstrap: int, level: float, seed: int, stacked: bool) -> EmulatedTrial:
         """Put the parts of the result together."""
-        w = self.weights()
+        w = self.weighting.weights()
         fit = self.fit(w)
         V = fit.vcov("robust", self.rows.person)
         if stacked:
@@ -357,11 +309,11 @@ class _Analysis:
                 each = np.array([self.risks(row, False)[0] for row in draws])
                 found = StrategyRisks(NAMES, times, risk, None, each)
             risks, contrasts = risk_table(found, level), contrast_table(found, level)
-        table = self._weight_table(w)
+        table = self.weighting.table(w)
         measure = "hazard ratio" if cox else "odds ratio"
         checks: list[Row] = [
             ("people", float(self.rows.people), np.nan, True, ""),
-            *of_weights(table, self.stabilized), *of_optimum(fit),
+            *of_weights(table, self.weighting.stabilized), *of_optimum(fit),
         ]  # fmt: skip
         return EmulatedTrial(
             effects=effect_table(
@@ -373,16 +325,6 @@ class _Analysis:
             positivity=positivity_table(self.time, self.rows.treatment),
         )  # fmt: skip
 
-    def _weight_table(self, w: NDArray) -> pd.DataFrame:
-        """Describe the weights in each period since the first of a person."""
-        frame = pd.DataFrame({"time": self.time, "w": w, "square": w * w, "y": self.rows.outcome})
-        by = frame.groupby("time")
-        total = by["w"].sum()
-        return pd.DataFrame(
-            {"at_risk": by.size(), "events": by["y"].sum(), "mean": by["w"].mean(),
-             "largest": by["w"].max(), "effective_size": total**2 / by["square"].sum()}
-        ).reset_index()  # fmt: skip
-
     def _censoring(self) -> pd.DataFrame:
         """Count how follow-ups end, by the last treatment."""
         last = self.rows.starts[1:] - 1
@@ -393,7 +335,7 @@ class _Analysis:
 
     def _protocol(self) -> TargetTrial:
         """Describe how each component of the target trial is emulated."""
-        given = ", ".join([*self.baseline, *self.confounders])
+        given = ", ".join([*self.weighting.baseline, *self.weighting.confounders])
         return TargetTrial(
             eligibility=f"The {self.rows.people:,} people of the data, from their first period",
             strategies="Treatment in every period, or in none",
@@ -403,7 +345,7 @@ class _Analysis:
             contrast="Effect of sustained strategies (per protocol)",
             analysis=(
                 f"{'Cox' if self.model == 'cox' else 'Pooled logistic'} marginal structural model "
-                f"with {'' if self.stabilized else 'un'}stabilised weights"
+                f"with {'' if self.weighting.stabilized else 'un'}stabilised weights"
             ),
         )
 
