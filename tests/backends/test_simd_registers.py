@@ -15,6 +15,7 @@ def _lines(X, valued):
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("B", [1, 4, 8, 24])
 @pytest.mark.parametrize("valued", [False, True])
 @pytest.mark.parametrize("way", ["contiguous", "shifted", "transposed", "single", "frozen"])

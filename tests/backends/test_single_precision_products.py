@@ -25,6 +25,7 @@ def test_products(dtype, B, n, k, rng):
     np.testing.assert_allclose(fewer, A[:, : k // 2].astype(np.float64) @ z[: k // 2], atol=atol)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("B", [1, 2, 8, 10, 19, 40])
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (7, 3), (300, 61), (1300, 2100)])

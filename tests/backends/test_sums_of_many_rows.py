@@ -34,6 +34,7 @@ def roundings(got, x) -> float:
     return abs(float(got) - math.fsum(x)) / (math.fsum(np.abs(x)) * HALF_ULP)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("B", [1, 4, 8, 12, 20])
 @pytest.mark.parametrize("x", ALIKE)
 def test_products_with_a_long_column_keep_their_digits(x, B):
@@ -99,6 +100,7 @@ def two_groups(tied_days: int, ties: str):
     return x, day, event, b, math.fsum(loss), math.fsum(score)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 @pytest.mark.parametrize("tied_days", [1, 40])
 @pytest.mark.parametrize("entry", [False, True])

@@ -14,6 +14,7 @@ def _doubled(x, at, out):
         put(out, entry(at, k), 2 * entry(x, entry(at, k)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("index", [np.int32, np.int64, np.uint16])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
 @pytest.mark.parametrize("step", [1, 3])

@@ -271,6 +271,7 @@ def test_a_maximum_is_not_looked_for_beyond_the_reach():
 
 
 # By step a column has a coefficient an interval.
+@pytest.mark.sampled
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "cox by step"])
 def test_a_column_that_is_the_same_in_all_rows_has_no_ends_at_any_level(name, storage, rng):

@@ -35,6 +35,7 @@ def _hessians(model, eta, bound, n):
     return H * design.scale**2, numeric
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("tied", "stratified", "weighted"), list(product([False, True], repeat=3)))
 @pytest.mark.parametrize("cause", [1, 3])
 def test_loss_gradient_and_curvature_by_their_definitions(tied, stratified, weighted, cause):

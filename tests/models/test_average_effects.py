@@ -187,6 +187,7 @@ def three_arms(rng, n=200):
     return data.assign(y=(rng.random(n) < 1 / (1 + np.exp(-eta))) * 1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("by_formula", [False, True])
 @pytest.mark.parametrize("categories", [False, True])
 @pytest.mark.parametrize("model", MODELS)

@@ -305,6 +305,7 @@ def test_the_score_test_of_a_column_beside_one_that_tells_nearly_all(rng):
     assert found["chisq"] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("size", [1e-150, 1e-140, 1e150])
 def test_intervals_and_tests_of_a_column_in_units_of_1e150_are_those_of_any_other(

@@ -113,6 +113,7 @@ def sparse_problem(rng, family):
     return X, outcomes, Laplace(0.1 / units**2)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("most", "many"), [(10_000, 500), (5, 500), (10_000, 1), (5, 1)])
 @pytest.mark.parametrize(("family", "model"), [("cox", CoxRegression), ("y", LogisticRegression)])
 def test_sparse_columns_of_any_unit_whatever_goes_together(

@@ -184,6 +184,7 @@ def test_parallelism_names_the_cut_at_which_a_column_separates():
     assert "x1" in caught.value.columns
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", [1.0, 1e-5, 1e5])
 @pytest.mark.parametrize("link", ["logit", "probit", "loglog", "cloglog", "cauchit"])
 def test_a_column_that_splits_the_outcome_is_named_whatever_the_unit_of_weights(link, scale):

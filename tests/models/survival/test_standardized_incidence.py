@@ -249,6 +249,7 @@ def test_an_event_at_time_zero_is_left_out_of_the_default_times():
         assert found["time"].tolist() == [2, 4, 5]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("by_formula", [False, True])
 @pytest.mark.parametrize("by", ["arm", "drug", "dose"])
 @pytest.mark.parametrize("model", [CoxRegression, FineGrayRegression])

@@ -52,6 +52,7 @@ def _expanded(X, time, event, entry, more, cuts):
     return frame, y, np.array([r[4] for r in rows]), {c: extra[c].to_numpy() for c in extra}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 @pytest.mark.parametrize("cuts", [{"b": [10, 20]}, {"d": [15], "a": [5, 15, 22]}])
 @pytest.mark.parametrize(
