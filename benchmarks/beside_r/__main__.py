@@ -13,6 +13,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
+from .bootstrap_comparison import compare_bootstraps
 from .case_series_comparison import CASE_SERIES
 from .cohort_method_comparison import COHORT_METHOD
 from .cyclops_comparison import CLASSES, compare_with_cyclops, counts_by_family
@@ -65,6 +66,23 @@ def cyclops(
         numbers = [counts.total(), *(counts[c] for c in CLASSES)]
         print(f"| {name} | " + " | ".join(f"{k:,}" for k in numbers) + " |")
     print("compared: " + ", ".join(f"{n:,} {what}" for what, n in compared.items()))
+
+
+@app.command()
+def bootstrap(
+    count: Annotated[int, typer.Option(help="Number of problems.")] = 20,
+    seed_start: Annotated[int, typer.Option(help="Seed of the first problem.")] = 0,
+    draws: Annotated[int, typer.Option(help="Number of samples in each program.")] = 1000,
+) -> None:
+    """Compare the distributions of coefficients of bootstrap samples with those of Cyclops."""
+    _show_versions("Cyclops")
+    found = compare_bootstraps(range(seed_start, seed_start + count), draws)
+    print(found.round(4).to_string(index=False))
+    compared = found[found["R"] == "SUCCESS"]
+    least = 0.05 / max(compared["coefficients"].sum(), 1)
+    different = (compared["smallest_p"] < least).sum()
+    print(f"{len(compared)} of {len(found)} problems compared, {compared['coefficients'].sum()} "
+          f"coefficients; {different} problems have a p-value below {least:.1g}")  # fmt: skip
 
 
 @app.command()

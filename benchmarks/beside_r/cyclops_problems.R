@@ -43,6 +43,12 @@ answer <- function(d) {
   if (fit$return_flag != "SUCCESS") return(out)
   out$coefficients <- I(all_coefficients(d, made, fit))
   out$log_likelihood <- fit$log_likelihood
+  if (!is.null(d$draws)) {
+    samples <- as.matrix(runBootstrap(fit, d$draws)$samples)
+    colnames(samples) <- as.character(fit$estimation$column_label)
+    out$samples <- samples[, as.character(c(if (d$intercept) 0, made$ids)), drop = FALSE]
+    return(out)
+  }
   if (length(d$points) > 0 && 1 %in% made$ids) {
     profile <- try(getCyclopsProfileLogLikelihood(fit, 1, x = unlist(d$points)), silent = TRUE)
     if (!inherits(profile, "try-error")) out$profile <- I(profile$value)

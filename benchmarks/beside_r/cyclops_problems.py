@@ -105,8 +105,13 @@ def model_type(problem: Problem) -> str:
     return MODEL_TYPES[problem.family]
 
 
-def write_problems(problems: list[Problem], folder: Path, points: dict[int, list[float]]) -> None:
-    """Write a CSV file for each problem, and one JSON file that describes them all."""
+def write_problems(
+    problems: list[Problem], folder: Path, points: dict[int, list[float]], draws: int | None = None
+) -> None:
+    """Write a CSV file for each problem, and one JSON file that describes them all.
+
+    With a number of draws R returns coefficients of bootstrap samples.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     index: list[dict[str, Any]] = []
     for problem in problems:
@@ -135,6 +140,7 @@ def write_problems(problems: list[Problem], folder: Path, points: dict[int, list
                 "exclude": [int(j) for j in problem.excluded],
                 "grid": [*(GRID * variance)] if problem.words["cv"] else [],
                 "points": points.get(problem.seed, []),
+                "draws": draws,
             }
         )
     (folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
