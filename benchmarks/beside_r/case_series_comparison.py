@@ -186,14 +186,14 @@ def mark_series_without_cases(folder: Path, analyses: dict[int, Analysis]) -> No
 
 NOTHING = (
     "^no case (of|has)|^nobody's exposure changes|all of everybody's time that counts|"
-    "the quantiles at which knots are placed coincide"
+    "the quantiles at which knots are placed coincide|^event-dependent observation: "
 )
 LOST = "cases whose weights for event-dependent observation R cannot compute are left out"
 
 # The pages on R list these; the first reason that concerns a cell is counted.
 REASONS = (
     Reason(r"sccs_\w+\.", CONVENTION,
-           "series without cases, exposed cases or enough of them for the knots have a note here",
+           "series that the cases cannot support have a note here instead of numbers",
            lambda a, row: a.get("nobody", False)),
     Reason(r"sccs_covariate\.rows", CONVENTION, "R lists covariates that nobody has",
            lambda a, row: row["_merge"] == "right_only"),
