@@ -43,10 +43,13 @@ class RPeople:
         arm, whole = ([], np.full(n, 1 / n)) if shares is None else (shares[0], shares[1])
         found: dict[str, NDArray] = {}
         for k, (of, a) in enumerate((("target", self.treated), ("comparator", ~self.treated))):
-            w = np.full(a.sum(), 1 / a.sum()) if plain else arm[k]
-            mean, square = w @ self.X[a], w @ self.X[a] ** 2
-            lost = 0.0 if plain else (w**2).sum()
-            sd = np.sqrt(np.abs(square - mean**2) / (1 - lost))
+            size, X = a.sum(), self.X[a]
+            if plain:  # R divides sums, so that equal values have a deviation of zero.
+                total = X.sum(axis=0)
+                mean, sd = total / size, np.sqrt(((X**2).sum(axis=0) - total**2 / size) / size)
+            else:
+                mean, lost = arm[k] @ X, (arm[k] ** 2).sum()
+                sd = np.sqrt(np.abs(arm[k] @ X**2 - mean**2) / (1 - lost))
             found |= {f"{of}_mean": mean, f"{of}_sd": np.where(has[k], sd, 0.0)}
         mean, square = whole @ self.X, whole @ self.X**2
         # R adds the sum of squared weights once for each arm that has the covariate, and without

@@ -98,10 +98,14 @@ def r_monthly_rates(population: Population) -> pd.DataFrame:
 
 
 def r_detectable(line: Any) -> float:
-    """Compute the detectable ratio with excluded early time counted as unexposed time."""
+    """Compute the detectable ratio with excluded early time counted as unexposed time.
+
+    R searches up to a log ratio of 10.
+    """
     total = line["observed_days"] + line["days_before"]
     share = line["days"] / total if total else 0.0
-    return minimal_detectable_ratio(float(share), int(line["observed_events"]))
+    found = minimal_detectable_ratio(float(share), int(line["observed_events"]))
+    return min(found, math.exp(10)) if share else found
 
 
 def r_p_values(log_rr: float, se: float) -> tuple[float, float]:
