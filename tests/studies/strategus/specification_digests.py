@@ -42,7 +42,10 @@ def digest(value: Any, key: str = "", numbers: dict[str, int] | None = None) -> 
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("{"):
-        return json.dumps(digest(json.loads(value), "", numbers))
+        try:
+            return json.dumps(digest(json.loads(value), "", numbers))
+        except ValueError:
+            pass  # An author's text.
     if key in FUNCTIONS or value == LEARNER or NUMBERS.fullmatch(value):
         return value
     if not WORDS.search(key) and len(value) <= LONGEST:

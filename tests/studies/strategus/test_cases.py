@@ -129,6 +129,12 @@ def test_cases_are_described_at_the_target_and_around_the_outcome(random_case, v
     assert found["c_settings"]["end_anchor"].unique().tolist() == ["cohort end"]
 
 
+def test_settings_of_early_versions_describe_risk_factors_alone():
+    """Characterization 0.5 wrote no settings of the covariates of case series."""
+    [case] = plan(aggregateCovariateSettings=[{**COMMON, "covariateSettings": SEX}]).cases
+    assert (case.risk_factors, case.around) == (True, None)
+
+
 def test_settings_of_cases_that_cannot_be_read_are_refused_by_their_path():
     broken = [
         ({"startAnchor": "today"}, "startAnchor must be 'cohort start' or 'cohort end'"),

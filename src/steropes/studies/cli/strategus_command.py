@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import gc
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -78,21 +81,22 @@ def strategus(
     the specification or the database cannot be used. An interrupted run is resumed when the same
     command is given again.
     """
-    from steropes.designs.values.dates_and_ages import calendar_date
-    from steropes.studies.database.open_database import require_database
-    from steropes.studies.result_files.atomic_files import output_folder
-    from steropes.studies.strategus_plans.specification_plan import read_specification_plan
+    with _collection_paused():
+        from steropes.designs.values.dates_and_ages import calendar_date
+        from steropes.studies.database.open_database import require_database
+        from steropes.studies.result_files.atomic_files import output_folder
+        from steropes.studies.strategus_plans.specification_plan import read_specification_plan
 
-    until = None
-    if observed_until is not None:
-        until = calendar_date("--observed-until", observed_until, text=True)
-        if check or results:
-            raise DataError(
-                "--observed-until needs a run on a database: leave out --check and --results"
-            )
-    plan = read_specification_plan(spec, models=models)
-    if check:
-        _check(plan, database, schema, quiet)
+        until = None
+        if observed_until is not None:
+            until = calendar_date("--observed-until", observed_until, text=True)
+            if check or results:
+                raise DataError(
+                    "--observed-until needs a run on a database: leave out --check and --results"
+                )
+        plan = read_specification_plan(spec, models=models)
+        if check:
+            _check(plan, database, schema, quiet)
     if results:
         from steropes.studies.strategus.specification_run import run_synthesis
 
@@ -136,6 +140,21 @@ def run_plan(
             disclosure=disclosure,
             progress=progress,
         )
+
+
+@contextlib.contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Pause the search for unreachable objects.
+
+    It takes a sixth of the time in which a large specification is read and finds next to nothing.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _check(plan: SpecificationPlan, database: str | None, schema: str, quiet: bool) -> NoReturn:

@@ -195,8 +195,12 @@ def case_series(values: object, at: JsonPath, cohorts: SharedCohorts, least_mean
 def aggregate_cases(
     values: object, at: JsonPath, cohorts: SharedCohorts, least_mean: float
 ) -> Read:
-    """Read the settings of both of Characterization up to 2; see `risk_factors`."""
-    return _described(values, at, cohorts, least_mean, (True, True))
+    """Read the settings of both of Characterization up to 2; see `risk_factors`.
+
+    Versions before 1 had no case series, and no settings of their covariates.
+    """
+    series = isinstance(values, Mapping) and values.get("caseCovariateSettings") is not None
+    return _described(values, at, cohorts, least_mean, (True, series))
 
 
 def _described(
