@@ -4,6 +4,7 @@ import copy
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from steropes.studies.strategus.database_description import database_tables
 from steropes.studies.strategus.prediction_model_export import write_models
 from steropes.studies.strategus.prediction_result_tables import validation_tables
 from steropes.studies.strategus.results_model import module_files, module_tables
+from steropes.studies.strategus_plans import prediction_model_files
 from steropes.studies.strategus_plans.model_transfer_plan import model_transfer_plan
 from steropes.studies.strategus_plans.prediction_model_files import ModelFiles, model_of
 from steropes.studies.strategus_plans.validation_plan import validation_plan
@@ -196,6 +198,40 @@ def test_models_that_cannot_be_applied_have_verdicts(folder):
     bad["model"]["coefficients"]["betas"][0] = "NaN"
     with pytest.raises(DataError, match="NaN"):
         model_of(bad, "bad")
+
+
+def test_hostile_models_are_refused_in_words(folder, tmp_path, monkeypatch):
+    for name in ("~nobody/x", "a" * 5000, "a/" * 3000, "/", 5, None):
+        found = planned(folder, plpModelList=[name])
+        assert found.verdicts[-1].reason == "none of its models can be applied"
+    files = {f.stem: json.loads(f.read_text()) for f in (folder / "Analysis_1").glob("*.json")}
+    listed, large = copy.deepcopy(files), copy.deepcopy(files)
+    listed["model"]["modelType"] = ["logistic"]
+    assert model_of(listed, "listed").intercept == model_of(files, "model").intercept
+    listed["model"]["modelType"] = {"a": []}
+    with pytest.raises(DataError, match="no logistic regression"):
+        model_of(listed, "listed")
+    norm = large["preprocessing"]["tidyCovariates"]["normFactors"]
+    norm["maxValue"] = [1e-320] * len(norm["maxValue"])
+    with pytest.raises(DataError, match="inf for a number"):
+        model_of(large, "large")
+    archive = tmp_path / "models.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("good/model.json", " " * 5000)
+        file.writestr("a/" * 2000 + "modelDesign.json", "{}")
+    monkeypatch.setattr(prediction_model_files, "MOST_BYTES", 4000)
+    assert "has more than 4,000 bytes" in planned(archive, plpModelList="good").verdicts[0].reason
+    monkeypatch.setattr(prediction_model_files, "MOST_FOLDERS", 100)
+    settings = {"localFileSettings": "a"}
+    [verdict] = model_transfer_plan(settings, ("settings",), ModelFiles(archive)).verdicts
+    assert "has more than 100 folders" in verdict.reason
+
+
+def test_risks_of_one_for_everybody_are_no_model(db, cohorts, folder):
+    (made,) = planned(folder).designs
+    large = replace(made, models=(replace(made.models[0], intercept=900.0),))
+    with pytest.raises(DataError, match="coefficients that are too large"):
+        validated(db, large, cohorts)
 
 
 def test_transferred_models_are_read_where_they_are_and_nothing_is_downloaded(folder):

@@ -156,10 +156,23 @@ def _named(model: int, kind: str) -> str:
 
 
 def _risk(features: Features, model: PredictionModel) -> NDArray:
-    """Return the risks by the coefficients of a model; covariates that nobody has are zero."""
+    """Return the risks by the coefficients of a model; covariates that nobody has are zero.
+
+    Raises
+    ------
+    DataError
+        The risks are no numbers, or all are 0 or all 1 in the precision of the computer.
+    """
     own = pd.Series(model.coefficients, index=pd.Index(model.covariate_ids), dtype=float)
     known = features.columns["covariate_id"].map(own).fillna(0.0).to_numpy(float)
-    return expit(np.asarray(features.matrix() @ known).ravel() + model.intercept)
+    with np.errstate(over="ignore", invalid="ignore"):
+        risk = expit(np.asarray(features.matrix() @ known).ravel() + model.intercept)
+    if not 0 < risk.mean() < 1:  # Also if a risk is no number.
+        raise DataError(
+            f"the model {model.name} has coefficients that are too large: its risks are all 0, all "
+            "1 or no numbers"
+        )
+    return risk
 
 
 def _recalibrated(risk: NDArray, outcome: NDArray, kind: str) -> NDArray | None:

@@ -7,7 +7,9 @@ and ``attributes.json`` the function that predicts. Functions of R are never run
 
 from __future__ import annotations
 
+import contextlib
 import json
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -35,6 +37,11 @@ FILES = ("model", "modelDesign", "preprocessing", "trainDetails", "attributes")
 LINEAR = ("predictCyclops", "predictGlm")
 INTERCEPT = "(Intercept)"
 MOST_BYTES = 100_000_000  # The largest file of a model.
+MOST_FOLDERS = 10_000  # More are no folder of models but a disk.
+UNREADABLE = (
+    OSError, EOFError, UnicodeDecodeError, RuntimeError, zipfile.BadZipFile, zlib.error,
+    lzma.LZMAError,
+)  # fmt: skip
 
 
 class Place(Protocol):
@@ -56,8 +63,8 @@ class Place(Protocol):
     def iterdir(self) -> Iterator[Any]:
         """Return the files and folders in it."""
 
-    def read_text(self, encoding: str | None = None) -> str:
-        """Read a text."""
+    def open(self, mode: Any = "rb") -> Any:
+        """Open a file."""
 
 
 @dataclass(frozen=True)
@@ -152,8 +159,11 @@ class ModelFiles:
             None of the paths exists, or the zip file cannot be read.
         """
         for name in names:
-            given = Path(name).expanduser()
-            if given.is_absolute() and given.is_dir():
+            given = Path(name)
+            if name.startswith("~"):
+                with contextlib.suppress(RuntimeError):  # There is no such user.
+                    given = given.expanduser()
+            if given.is_absolute() and _is_folder(given):
                 return given
             inside = PurePosixPath(name.replace("\\", "/").lstrip("/"))
             if ".." in inside.parts:
@@ -161,7 +171,7 @@ class ModelFiles:
             for base in self._bases():
                 for path in (inside, "inst" / inside, PurePosixPath(inside.name)):
                     found = base.joinpath(str(path))
-                    if found.is_dir():
+                    if _is_folder(found):
                         return found
         named = "" if self.folder is None else f" in {self.folder}"
         raise DataError(
@@ -186,12 +196,37 @@ class ModelFiles:
         return [*found, *([] if self.beside is None else [self.beside])]
 
 
+def _is_folder(place: Place) -> bool:
+    """Check whether a path that a specification names is a folder."""
+    try:
+        return bool(place.is_dir())
+    except (OSError, ValueError):  # Such as a name that no system allows.
+        return False
+
+
 def models_below(place: Place) -> list[Place]:
-    """Return the folders of models in a folder, also nested ones."""
-    if place.joinpath(DESIGN).is_file():
-        return [place]
-    inner = sorted((p for p in place.iterdir() if p.is_dir()), key=lambda p: p.name)
-    return [found for p in inner for found in models_below(p)]
+    """Return the folders of models in a folder, also nested ones.
+
+    Raises
+    ------
+    DataError
+        There are more than 10,000 folders, or one of them cannot be read.
+    """
+    found, left, seen = [], [place], 0
+    while left:
+        here = left.pop()
+        seen += 1
+        if seen > MOST_FOLDERS:
+            raise DataError(f"{place} has more than {MOST_FOLDERS:,} folders")
+        try:
+            if here.joinpath(DESIGN).is_file():
+                found.append(here)
+                continue
+            inner = sorted((p for p in here.iterdir() if p.is_dir()), key=lambda p: p.name)
+        except OSError as error:
+            raise DataError(f"{here} cannot be read: {error.strerror}") from None
+        left += inner[::-1]
+    return found
 
 
 def model_of(files: Mapping[str, object], name: str) -> PredictionModel:
@@ -232,7 +267,7 @@ def model_of(files: Mapping[str, object], name: str) -> PredictionModel:
         of_cohorts,
         intercept,
         ids,
-        tuple(used[i] / (1.0 if scales is None else scales[i]) for i in ids),
+        tuple(_number(used[i] / (1.0 if scales is None else scales[i])) for i in ids),
         tuple(used[i] for i in ids),
         plain_text(str(database or "unknown")),
         tuple(
@@ -249,11 +284,13 @@ def _json(place: Place, name: str) -> object:
             if name in FILES[3:]:
                 return None
             raise DataError(f"{place.name} has no {name}.json, which models of R in JSON have")
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+        with file.open("rb") as content:
+            data = content.read(MOST_BYTES + 1)  # What a zip file holds may be far larger than it.
+        if len(data) > MOST_BYTES:
+            raise DataError(f"{place.name}/{name}.json has more than {MOST_BYTES:,} bytes")
+        text = data.decode("utf-8-sig")
+    except UNREADABLE as error:
         raise DataError(f"{place.name}/{name}.json cannot be read: {error}") from None
-    if len(text) > MOST_BYTES:
-        raise DataError(f"{place.name}/{name}.json has more than {MOST_BYTES:,} characters")
     return parsed_json(text, f"{place.name}/{name}.json")
 
 
@@ -279,8 +316,10 @@ def _require_logistic(
             f"the model ({plain_text(str(learned))[:60]}) predicts by a function of R, "
             "which cannot be run; models with coefficients can be applied"
         )
-    kinds = {model.get("modelType"), attributes.get("modelType"), settings.get("modelType")}
-    if kinds - {None, "logistic", "binary", "GLM"}:
+    kinds = [of.get("modelType") for of in (model, attributes, settings)]
+    # R writes a vector of one with or without brackets.
+    kinds = [k[0] if isinstance(k, list) and len(k) == 1 else k for k in kinds]
+    if any(k is not None and k not in ("logistic", "binary", "GLM") for k in kinds):
         raise DataError("the model is no logistic regression")
     if str(function).endswith("predictGlm") and model.get("mapping", "logistic") != "logistic":
         raise DataError("model.json: the mapping of the model is not logistic")

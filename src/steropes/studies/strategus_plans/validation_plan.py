@@ -215,7 +215,7 @@ def _name(model: object, i: int) -> str:
 
 
 def _found(model: object, files: ModelFiles) -> object:
-    """Return the folder of a model, or the model itself; the reason if it cannot be found."""
+    """Return the folder of a model, or the model itself; the reason if there is neither."""
     try:
         if isinstance(model, str):
             return files.find(model)
@@ -223,7 +223,7 @@ def _found(model: object, files: ModelFiles) -> object:
             return files.find(model["modelFolder"])
     except DataError as error:
         return error
-    return model
+    return model if isinstance(model, Mapping) else DataError("the model must be a folder")
 
 
 def _readable(
