@@ -45,6 +45,7 @@ from tests.studies.grid_count_attacks import attack_grid, exact_grid, released_g
 from tests.studies.prediction_attacks import (
     attack_prediction,
     random_prediction,
+    random_validation,
     released_prediction,
 )
 from tests.studies.question_attacks import attack_question, exact_question, released_question
@@ -83,6 +84,7 @@ ATTACKS = {
     "question": (exact_question, released_question, attack_question, 2),
     "series": (exact_series, released_series, attack_series, 0),
     "prediction": (random_prediction, released_prediction, attack_prediction, 2),
+    "validation": (random_validation, released_prediction, attack_prediction, 0),
     "pathways": (exact_pathways, release_of_pathways, attack_pathways, 0),
     "calendar": (exact_calendar, released_tables, attack_calendar, 0),
     "index-events": (exact_index, released_tables, attack_index, 0),

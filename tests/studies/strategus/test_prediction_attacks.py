@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from tests.studies.prediction_attacks import random_validation
 from tests.studies.strategus.small_modules import PREDICTION_DESIGN
 
 from steropes.studies.disclosure import DisclosureRules
@@ -14,6 +15,7 @@ from steropes.studies.prediction.evaluated_predictions import performance_tables
 from steropes.studies.prediction.prediction_models import PredictionResult
 from steropes.studies.prediction.prediction_population import TEST, Population, divided
 from steropes.studies.release.prediction_release import released_result
+from steropes.studies.release.prediction_thresholds import Strata, thresholds_beside_strata
 from steropes.studies.strategus.prediction_result_tables import prediction_tables
 from steropes.studies.strategus.results_model import module_tables
 from steropes.studies.strategus_plans.prediction_plan import prediction_plan
@@ -265,3 +267,31 @@ def test_means_of_numeric_covariates_do_not_give_the_number_with_the_outcome(rul
     cases = 1000 * (whole - without[::-1]) / (with_it[::-1] - without[::-1])
     assert cases[0] < 120 < cases[1]
     assert cases[1] - cases[0] > rules.least
+
+
+@pytest.mark.parametrize("rules", [OHDSI, DisclosureRules("opensafely", 8)], ids=str)
+def test_lines_of_recalibration_give_the_rounded_number_to_who_knows_all_risks(rules):
+    """An intercept that is moved by the difference of log odds of shares gave the exact number."""
+    exact = random_validation(np.random.default_rng(5))
+    shown = statistics(released_result(exact, rules))["1|Validation"]
+    share = shown["outcomeCount"] / shown["populationSize"]
+    assert shown["outcomeCount"] != exact.attrition["outcomes"].iloc[-1]
+    of = exact.log_odds[exact.log_odds["evaluation"] == "1|Validation"]
+    for intercept, gradient in (
+        (shown["calibrationInLarge intercept"], 1.0),
+        (shown["weak calibration intercept"], shown["weak calibration gradient"]),
+    ):
+        risks = 1 / (1 + np.exp(-intercept - gradient * of["log_odds"]))
+        assert np.average(risks, weights=of["people"]) == pytest.approx(share, abs=2e-4)
+
+
+def test_a_threshold_that_narrows_a_stratum_of_few_people_is_left_out():
+    """At most 109 have the outcome, 103 of them above a threshold and 5 in the second tenth."""
+    low = np.array([1.0, 5.0, *[8.0] * 8])
+    cases = Strata(np.arange(10.0), low, low + 3, np.arange(10) == 0, (80.0, 109.0))
+    others = Strata(cases.starts, low * 0, low * 0 + 25, cases.hidden, (0.0, 250.0))
+    counts = [(50, 50), (105, 100)]
+    assert thresholds_beside_strata([5.0, 1.5], counts, (cases, others), OHDSI) == [0, 1]
+    assert thresholds_beside_strata([5.0, 2.5], counts, (cases, others), OHDSI) == [0]
+    none = Strata(cases.starts, low, low + 3, np.zeros(10, bool), cases.total)
+    assert thresholds_beside_strata([5.0, 2.5], counts, (none, none), OHDSI) == [0, 1]

@@ -33,6 +33,8 @@ __all__ = [
     "standardized",
 ]
 
+MOST_GROUPS = 1000  # Groups of similar risks; moved risks of larger groups sum to five digits.
+CLOSEST = 1e-15  # Means of groups are at least so far from 0 and 1.
 TRAIN, CV, TEST = "Train", "CV", "Test"  # The evaluations of a model that is fitted.
 
 
@@ -65,6 +67,8 @@ class EvaluatedPredictions(abc.ABC):
     statistics, thresholds, calibration, distribution, demographics : DataFrame
         Performance by ``evaluation``: statistics, classifications by thresholds, calibration,
         distribution of predicted risks, and observed and predicted risks by age and gender.
+    log_odds : DataFrame
+        Log odds of the predicted risks of ``people`` in groups of similar risks, by ``evaluation``.
     covariates : DataFrame
         Covariates of people with and without the outcome, with coefficients.
     """
@@ -76,6 +80,7 @@ class EvaluatedPredictions(abc.ABC):
     calibration: pd.DataFrame
     distribution: pd.DataFrame
     demographics: pd.DataFrame
+    log_odds: pd.DataFrame
     covariates: pd.DataFrame
 
     @property
@@ -121,11 +126,21 @@ def performance_tables(
             "calibration": calibration_table(risk, outcome),
             "distribution": distribution_table(risk, outcome),
             "demographics": demographic_table(risk, outcome, age[rows], gender[rows]),
+            "log_odds": _log_odds(risk),
         }
         for kind, table in tables.items():
             table.insert(0, "evaluation", name)
             found.setdefault(kind, []).append(table)
     return {kind: pd.concat(of, ignore_index=True) for kind, of in found.items()}
+
+
+def _log_odds(risk: NDArray) -> pd.DataFrame:
+    """Return the log odds of groups of similar risks, from which any sum over people follows."""
+    groups = np.array_split(np.sort(risk), min(MOST_GROUPS, len(risk)))
+    mean = np.clip([of.mean() for of in groups], CLOSEST, 1 - CLOSEST)
+    return pd.DataFrame(
+        {"log_odds": np.log(mean) - np.log1p(-mean), "people": [len(of) for of in groups]}
+    )
 
 
 def covariate_summary(

@@ -136,16 +136,19 @@ def released_follow_up(
     """Release the quantiles of follow-up of large arms, in whole days.
 
     Extremes, and the first and last day on which people start, are those of single people.
+    Follow-up ends with the outcome, so that quantiles would narrow a large number of outcomes that
+    is a bound.
     """
     if rules.open or table.empty:
         return table
-    people = counts.exact.set_index(KEY)
+    people, shown = counts.exact.set_index(KEY), counts.results.set_index(KEY)
     lines = []
     for line in table.to_dict("records"):
-        of = people.loc[tuple(line[k] for k in KEY)]
+        of, told = (t.loc[tuple(line[k] for k in KEY)] for t in (people, shown))
         for arm in ARMS:
             line |= {f"{arm}_{name}": None for name in EXTREMES}
             large = int(of[f"{arm}_subjects"]) >= 10 * rules.least
+            large &= int(told[f"{arm}_outcomes"]) >= -rules.least
             for name in [c for c in line if str(c).startswith(arm) and str(c).endswith("days")]:
                 value = line[name]
                 line[name] = whole_days(float(value)) if large and value is not None else None

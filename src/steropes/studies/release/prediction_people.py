@@ -5,6 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from steropes.studies.disclosure.complementary_suppression import count_ranges
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.prediction.evaluated_predictions import TEST, EvaluatedPredictions
 from steropes.studies.prediction.prediction_population import outside_training
@@ -18,6 +24,7 @@ __all__ = [
     "rules_of_entries",
 ]
 
+Range = tuple[float, float]
 COUNTED = ("populationSize", "outcomeCount")  # The statistics that are numbers of people.
 
 
@@ -33,6 +40,10 @@ class EvaluatedPeople:
         Released numbers, which follow from those of the whole population.
     few : bool
         Whether few people have the outcome, or few do not have it.
+    ranges : tuple of (float, float)
+        For which numbers with, and without, the outcome the released totals can stand.
+    log_odds : DataFrame
+        Log odds of the exact risks of groups of ``people``.
     """
 
     people: int
@@ -40,15 +51,42 @@ class EvaluatedPeople:
     shown_people: int
     shown_cases: int
     few: bool
+    ranges: tuple[Range, Range]
+    log_odds: pd.DataFrame
 
     @property
     def shift(self) -> float:
         """The log odds of the released share with the outcome, less those of the exact share."""
-        shares = (self.shown_cases / max(self.shown_people, 1), self.cases / max(self.people, 1))
+        shares = (self.shown_share, self.cases / max(self.people, 1))
         if not all(0 < share < 1 for share in shares):
             return 0.0
         shown, exact = (math.log(share / (1 - share)) for share in shares)
         return shown - exact
+
+    @property
+    def shown_share(self) -> float:
+        """The released share with the outcome."""
+        return self.shown_cases / max(self.shown_people, 1)
+
+    def intercept(self, at: float = 0.0, gradient: float = 1.0) -> float:
+        """Return the intercept with which risks sum to the released number with the outcome.
+
+        An intercept of the exact number, moved by the difference of log odds of shares, would
+        still depend on it, so that it followed for somebody who knows the risks of everybody.
+
+        Parameters
+        ----------
+        at : float
+            Returned where everybody or nobody has the outcome.
+        gradient : float
+            The factor of the log odds.
+        """
+        if not 0 < self.shown_share < 1 or not math.isfinite(gradient):
+            return at
+        odds = gradient * self.log_odds["log_odds"].to_numpy(float)
+        weights = self.log_odds["people"].to_numpy(float) / self.log_odds["people"].sum()
+        far = float(np.abs(odds).max()) + 50.0
+        return float(brentq(lambda x: weights @ expit(odds + x) - self.shown_share, -far, far))
 
 
 def has_rare_outcomes(result: EvaluatedPredictions, rules: DisclosureRules) -> bool:
@@ -100,20 +138,28 @@ def evaluated_people(
 ) -> dict[str, EvaluatedPeople]:
     """Return the people of each evaluation."""
     cases, others = _totals(result)
+    told = np.array([rules.coarse(cases), rules.coarse(cases + others)], dtype=float)
+    (low, least), (high, most) = (x.tolist() for x in count_ranges(told, rules))
     shown = (rules.coarse(cases), rules.coarse(cases + others) - rules.coarse(cases))
-    names = map(str, result.statistics["evaluation"].unique())
-    shown_parts: dict[str, list[int]] = {name: [] for name in names}
-    for n in (max(x, 0) for x in shown):
-        tested, unused = outside_training(n, result.evaluated.split)
-        for name in shown_parts:
-            shown_parts[name].append(tested if name == TEST else n - tested - unused)
     value = result.statistics.set_index(["evaluation", "metric"])["value"]
     found = {}
-    for name, (own_cases, own_others) in shown_parts.items():
+    for name in map(str, result.statistics["evaluation"].unique()):
+
+        def part(n: float, name: str = name) -> int:
+            """Return how many of n people with equal outcomes are in the part."""
+            tested, unused = outside_training(max(int(n), 0), result.evaluated.split)
+            return tested if name == TEST else max(int(n), 0) - tested - unused
+
+        own_cases, own_others = map(part, shown)
         people, of_people = (int(value[name, metric]) for metric in COUNTED)
         few = any(map(rules.small, (of_people, people - of_people, own_cases, own_others)))
-        all_shown = max(rules.coarse(own_cases + own_others), 0)
         found[name] = EvaluatedPeople(
-            people, of_people, all_shown, max(rules.coarse(own_cases), 0), few
+            people=people,
+            cases=of_people,
+            shown_people=max(rules.coarse(own_cases + own_others), 0),
+            shown_cases=max(rules.coarse(own_cases), 0),
+            few=few,
+            ranges=((part(low), part(high)), (part(least - high), part(most - low))),
+            log_odds=result.log_odds[result.log_odds["evaluation"] == name],
         )
     return found

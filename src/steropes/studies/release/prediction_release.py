@@ -11,6 +11,7 @@ import pandas as pd
 
 from steropes.designs.prediction_measures.prediction_calibration import STRATA, calibration_line
 from steropes.designs.prediction_measures.prediction_thresholds import classification_measures
+from steropes.studies.disclosure.complementary_suppression import count_ranges
 from steropes.studies.disclosure.disclosive_digit_rounding import significant, to_unit
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.sums_over_people import released_means
@@ -34,6 +35,11 @@ from steropes.studies.release.prediction_people import (
     has_rare_outcomes,
     rules_of_entries,
 )
+from steropes.studies.release.prediction_thresholds import (
+    Strata,
+    separated_thresholds,
+    thresholds_beside_strata,
+)
 
 __all__ = ["released_intercept", "released_result"]
 
@@ -43,7 +49,6 @@ STEPPED = ("Eavg", "E90", "Emax")
 PRECISION = ("AUPRC", "Average Precision")
 # Limits whose distance follows from the number of people with the outcome.
 LIMITS, LIMIT_UNIT = ("95% lower AUROC", "95% upper AUROC"), 0.01
-HUNDREDTHS = 100  # Released thresholds have at least so large a part of the people between them.
 QUANTILES = {
     "p_05": 0.05, "p_25": 0.25, "median": 0.5, "p_50": 0.5, "p_75": 0.75, "p_95": 0.95,
 }  # fmt: skip
@@ -101,14 +106,16 @@ def released_result(
     rules = rules_of_entries(result, rules)
     parts = evaluated_people(result, rules)
     moves = {name: result.shifted_by(name) for name in parts}
-    shifts = {name: 0.0 if of is None else parts[of].shift for name, of in moves.items()}
+    shifts = {
+        name: 0.0 if of is None else _shift(result, parts[of], of) for name, of in moves.items()
+    }
     risks = _Risks(parts, shifts, rules, rare)
     counts = prediction_counts(result, parts, rules, rare)
     calibration = _calibration(result.calibration, counts.calibration, risks)
     return {
         "plp_attrition": _attrition(result.attrition, rules, rare),
         "plp_evaluation_statistics": _statistics(result, calibration, risks),
-        "plp_threshold_summary": _thresholds(result.thresholds, risks),
+        "plp_threshold_summary": _thresholds(result, calibration, risks),
         "plp_calibration_summary": calibration,
         "plp_prediction_distribution": _distribution(result.distribution, risks),
         "plp_demographic_summary": _demographics(result, counts.demographics, risks),
@@ -122,8 +129,13 @@ def released_intercept(result: PredictionResult, rules: DisclosureRules, rare: b
         return result.intercept
     if rare or has_rare_outcomes(result, rules):
         return math.nan
-    shift = evaluated_people(result, rules_of_entries(result, rules))[TRAIN].shift
+    shift = evaluated_people(result, rules_of_entries(result, rules))[TRAIN].intercept()
     return significant(result.intercept + shift)
+
+
+def _shift(result: EvaluatedPredictions, part: EvaluatedPeople, evaluation: str) -> float:
+    """Return what is added to the log odds of risks that were fitted to the outcomes."""
+    return part.intercept() if result.sums_to_outcomes(evaluation) else part.shift
 
 
 def _attrition(table: pd.DataFrame, rules: DisclosureRules, rare: bool) -> pd.DataFrame:
@@ -181,13 +193,15 @@ def _measures(
     found["calibrationInLarge mean prediction"] = significant(mean)
     found["calibrationInLarge observed risk"] = significant(share)
     found["brier score"] = significant((1 - found["brier score scaled"]) * mean * (1 - mean))
-    gradient = found["weak calibration gradient"]
-    moves = {
-        "calibrationInLarge intercept": part.shift - shift,
-        "weak calibration intercept": part.shift - gradient * shift,
-    }
-    for name, move in moves.items():
-        found[name] = to_unit(significant(exact[name] + move), FINEST)
+    # The lines of recalibration of the released risks to the released number.
+    for name, gradient in (
+        ("calibrationInLarge intercept", 1.0),
+        ("weak calibration intercept", found["weak calibration gradient"]),
+    ):
+        moved = part.intercept(exact[name], gradient) - gradient * shift
+        found[name] = to_unit(
+            significant(moved if math.isfinite(exact[name]) else math.nan), FINEST
+        )
     line = (significant(x) for x in calibration_line(strata))
     names = ("Hosmer-Lemeshow calibration intercept", "Hosmer-Lemeshow calibration gradient")
     return found | dict(zip(names, line, strict=True))
@@ -268,15 +282,21 @@ class _Risks:
         return found
 
 
-def _thresholds(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
-    """Release classifications by thresholds that have enough people between them."""
+def _thresholds(
+    result: EvaluatedPredictions, calibration: pd.DataFrame, risks: _Risks
+) -> pd.DataFrame:
+    """Release classifications by thresholds that have enough people between them.
+
+    Numbers of a threshold are sums over strata, so that thresholds that narrow a suppressed one are
+    left out.
+    """
+    table = result.thresholds
     rules, found = risks.rules, []
     for name, part in table.groupby("evaluation", sort=False):
         first = part.iloc[0]
         of = risks.parts[str(name)]
-        kept = part.iloc[
-            _separated(part, int(first["true_count"]), int(first["false_count"]), rules.least)
-        ]
+        numbers = int(first["true_count"]), int(first["false_count"])
+        kept = part.iloc[separated_thresholds(part, *numbers, rules.least)]
         if risks.rare:
             kept = kept.iloc[:0]
         all_cases = of.shown_cases
@@ -285,10 +305,19 @@ def _thresholds(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
             kept[f"{kind}_positive_count"].map(rules.coarse).to_numpy(dtype=float)
             for kind in ("true", "false")
         )
+        true, false = np.minimum(true, all_cases), np.minimum(false, all_others)
+        exact, shown = (t[t["evaluation"] == name] for t in (result.calibration, calibration))
+        told = thresholds_beside_strata(
+            kept["prediction_threshold"].tolist(),
+            [*zip(true.tolist(), false.tolist(), strict=True)],
+            _strata(exact, shown, of, rules),
+            rules,
+        )
+        kept, true, false = kept.iloc[told], true[told], false[told]
         released = classification_measures(
             risks.shown(kept["prediction_threshold"], kept["evaluation"]).to_numpy(dtype=float),
-            np.minimum(true, all_cases),
-            np.minimum(false, all_others),
+            true,
+            false,
             all_cases,
             all_others,
         )
@@ -297,23 +326,26 @@ def _thresholds(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True) if found else table
 
 
-def _separated(table: pd.DataFrame, cases: int, others: int, least: int) -> list[int]:
-    """Choose thresholds with ``least`` people of both kinds between them and beyond them.
-
-    Candidates are hundredths of the people, so that none depends on the outcome of a person.
-    """
-    step = max(least, (cases + others) // HUNDREDTHS)
-    kept, last, candidate = [], (0, 0), 0
-    counts = [f"{kind}_positive_count" for kind in ("true", "false")]
-    for i, (true, false) in enumerate(table[counts].itertuples(index=False, name=None)):
-        if true + false < candidate + step:
-            continue
-        candidate = true + false
-        beyond = min(cases - true, others - false)
-        if min(true - last[0], false - last[1], beyond) >= least:
-            kept.append(i)
-            last = (true, false)
-    return kept
+def _strata(
+    exact: pd.DataFrame, shown: pd.DataFrame, part: EvaluatedPeople, rules: DisclosureRules
+) -> tuple[Strata, Strata]:
+    """Return what is known of people with and without the outcome in strata of an evaluation."""
+    people, cases = exact[PEOPLE].to_numpy(), exact[CASES].to_numpy()
+    known = shown[CASES].to_numpy(float)
+    low, high = count_ranges(np.nan_to_num(known), rules)
+    high = np.where(np.isnan(known), people, high)
+    hidden = np.array([rules.small(n) or rules.small(m) for n, m in zip(cases, people - cases,
+                                                                        strict=True)])  # fmt: skip
+    # Strata are tenths of the people, whose number is known but for its rounding.
+    share = people / max(people.sum(), 1)
+    of_cases, of_others = part.ranges
+    own_low = np.floor(share * (of_cases[0] + of_others[0]))
+    own_high = np.ceil(share * (of_cases[1] + of_others[1]))
+    starts = exact["prediction_threshold"].to_numpy(float)
+    return (
+        Strata(starts, low, high, hidden, of_cases),
+        Strata(starts, np.maximum(own_low - high, 0), own_high - low, hidden, of_others),
+    )
 
 
 def _distribution(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:
