@@ -258,6 +258,18 @@ def test_labels_that_do_not_fit_lose_letters_of_their_longest_parts(viewer):
     assert short == "north · celecoxib · gastrointestinal ha… · matched"
 
 
+def test_names_that_begin_alike_show_what_differs(viewer):
+    viewer.open("view=estimates")
+    script = "return [...Tables.shortened(arguments[0]).values()]"
+    names = ["new users of celecoxib, men", "new users of celecoxib, women", "null", "other"]
+    short = viewer.browser.execute_script(script, names)
+    assert short == ["new us… men", "new us… women", "null", "other"]
+    # Two names are never shown alike.
+    names = ["a long beginning x", "a long beginning y", "a long start b x", "a long start b y"]
+    short = viewer.browser.execute_script(script, names)
+    assert len({*short}) == len(short)
+
+
 def test_charts_exist_for_curves_and_balance(viewer):
     for view, label in (("curves", "Survival"), ("balance", "Standardised"), ("likelihood", "Lik")):
         viewer.open(f"view={view}")

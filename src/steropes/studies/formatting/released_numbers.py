@@ -132,5 +132,8 @@ def family_name(name: str) -> str:
 
 
 def title_case(text: str) -> str:
-    """Capitalise the first letter, about which vocabularies are inconsistent."""
-    return text[:1].upper() + text[1:]
+    """Capitalise the first letter, about which vocabularies are inconsistent; not that of a name.
+
+    A word with a line in it, such as ``c_settings``, is the name of a table.
+    """
+    return text if "_" in text.partition(" ")[0] else text[:1].upper() + text[1:]

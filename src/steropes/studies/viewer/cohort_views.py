@@ -14,7 +14,7 @@ from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered, stacked
-from steropes.studies.viewer.view_definition import Column, View, column, ids, texts
+from steropes.studies.viewer.view_definition import Column, View, column, ids, important, texts
 
 __all__ = ["cohort_views"]
 
@@ -105,7 +105,13 @@ def _findings(sources: Sequence[NamedTables]) -> View:
         "Problems of definitions in words: definitions that do not run or find nobody, criteria "
         "that lose nearly everybody, index events of one concept, rates that jump, and concepts "
         "that may be missing. The tables below have the numbers.",
-        (*OF_COHORT, *texts(topic="About"), *texts("text", finding="Finding")),
+        (
+            *ids("cohort_id"),
+            *texts(database="Database"),
+            *important(texts(cohort="Cohort")),
+            *texts(topic="About"),
+            *important(texts("text", finding="Finding")),
+        ),
         gathered(sources, "cohort_finding", _with_cohort),
     )
 
@@ -307,7 +313,7 @@ def _comparison(sources: Sequence[NamedTables]) -> View:
             *texts("text", covariate="Covariate"),
             column("mean", "Share"),
             column("other_mean", "Share in the other"),
-            column("std_diff", "Standardised difference", "difference"),
+            *important((column("std_diff", "Standardised difference", "difference"),)),
         ),
         table,
         "pairs",

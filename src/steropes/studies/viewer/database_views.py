@@ -11,7 +11,7 @@ from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.display_tables import NamedTables, gathered, stacked
-from steropes.studies.viewer.view_definition import View, column, ids, texts
+from steropes.studies.viewer.view_definition import View, column, ids, important, texts
 
 __all__ = ["PARTS", "database_views", "incidence_views"]
 
@@ -196,7 +196,7 @@ def _parts(sources: Sequence[NamedTables]) -> View:
         "not run, with cohorts that have no entries and estimates that could not be computed.",
         (
             *texts(source="Results", module="Module", verdict="Verdict"),
-            *texts("text", part="Part", text="Reason or remark"),
+            *important(texts("text", part="Part", text="Reason or remark")),
         ),
         table,
     )

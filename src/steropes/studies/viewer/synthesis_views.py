@@ -201,8 +201,8 @@ def _of_study(sources: Sequence[NamedTables], unblind: bool) -> pd.DataFrame | N
     except (DataError, KeyError, ValueError) as error:
         return _not_combined(sources, _reason(error))
     if unblind:
-        return table.assign(**{HIDDEN: False})
-    return without_derivable_syntheses(table, results)
+        return sources[0].named(table.assign(**{HIDDEN: False}))
+    return sources[0].named(without_derivable_syntheses(table, results))
 
 
 def _not_combined(sources: Sequence[NamedTables], why: str) -> pd.DataFrame:

@@ -3,10 +3,26 @@
 
 const Tables = (() => {
   const MOST_PRINTED = 1000;
+  const LIKE = 10, KEPT = 6; // Letters with which names begin alike, and those of them that stay.
 
-  function cell(kind, x, verdict, digits) {
+  // Return shorter forms of names that begin alike, which show what differs; their title is the whole name.
+  function shortened(names) {
+    const sorted = [...new Set(names)].filter((name) => typeof name === "string").sort();
+    const alike = (a, b) => {
+      let n = 0;
+      while (n < a.length && a[n] === b?.[n]) n += 1;
+      return a.lastIndexOf(" ", n - 1) + 1; // Only whole words are left out.
+    };
+    const found = new Map(sorted.map((name, i) => {
+      const n = Math.max(alike(name, sorted[i - 1]), alike(name, sorted[i + 1]));
+      return [name, n < LIKE ? name : `${name.slice(0, KEPT).trimEnd()}… ${name.slice(n)}`];
+    }));
+    return new Set(found.values()).size === found.size ? found : new Map();
+  }
+
+  function cell(kind, x, verdict, digits, short) {
     const span = document.createElement("span");
-    span.textContent = Values.shown(kind, x, digits);
+    span.textContent = short ?? Values.shown(kind, x, digits);
     if (kind === "check") {
       const word = verdict ?? "NOT EVALUATED";
       span.textContent = x === null ? word.toLowerCase() : `${span.textContent} ${word.toLowerCase()}`;
@@ -14,7 +30,7 @@ const Tables = (() => {
     } else if (x === null) {
       span.className = "faint";
     }
-    if (typeof x === "string" && x.length > 30) span.title = x;
+    if (typeof x === "string" && (x.length > 30 || (short ?? x) !== x)) span.title = x;
     return span;
   }
 
@@ -30,7 +46,7 @@ const Tables = (() => {
   // Return the least width of a column, in which no word of its heading is cut.
   function leastWidth({ title, kind }) {
     const longest = Math.max(...title.split(" ").map((word) => word.length));
-    return Math.max(Values.NUMERIC.has(kind) ? 84 : 96, 34 + 8.5 * longest);
+    return Math.max(Values.NUMERIC.has(kind) ? 84 : 96, 40 + 8.8 * longest);
   }
 
   // Return the columns in the order of a screen: important ones come first on narrow ones.
@@ -40,25 +56,32 @@ const Tables = (() => {
   }
 
   // Return the largest width of texts, so that important columns after them are visible without scrolling.
+  // Important texts, such as the reason of a status, get twice as much.
   function mostOfTexts(columns, width) {
     const last = columns.findLastIndex((c) => c.important);
     const until = columns.slice(0, last + 1);
     const texts = until.filter((c) => !Values.NUMERIC.has(c.kind));
     if (NARROW.matches || !texts.length) return Infinity;
     const others = until.filter((c) => !texts.includes(c)).reduce((sum, c) => sum + leastWidth(c), 0);
-    return (width - others) / texts.length;
+    return (width - others) / texts.reduce((sum, c) => sum + weight(c), 0);
   }
 
-  // Make a column of a table with so many columns: texts are wider where there are few columns.
-  function column(described, length, mostOfText) {
+  function weight({ important }) {
+    return important ? 2 : 1;
+  }
+
+  // Make a column of a table with so many columns: texts are wider where there are few columns, and
+  // an important one at the end is as wide as its longest text.
+  function column(described, length, mostOfText, short, lastText) {
     const { name, title, kind, digits } = described;
     const numeric = Values.NUMERIC.has(kind), minWidth = leastWidth(described);
-    const most = kind === "check" ? 190 : numeric ? 150 : Math.min(Math.max(300, 2400 / length), mostOfText);
-    const maxWidth = Math.max(minWidth, most);
+    const most = kind === "check" ? 190 : numeric ? 150 : Math.min(Math.max(300, 2400 / length), mostOfText * weight(described));
+    const maxWidth = Math.max(minWidth, lastText ? Infinity : most);
     return {
       title, field: name, hozAlign: numeric ? "right" : "left", headerHozAlign: numeric ? "right" : "left",
       headerSort: true, sorter: compare(kind), minWidth, maxWidth,
-      formatter: (at) => cell(kind, at.getValue(), at.getRow()._getSelf().data[`${name}_verdict`], digits),
+      formatter: (at) => cell(kind, at.getValue(), at.getRow()._getSelf().data[`${name}_verdict`], digits,
+        short.get(at.getValue())),
       headerFilter: "input",
       headerFilterParams: { elementAttributes: { "aria-label": `Filter ${title}` } },
       headerFilterFunc: (typed, x, row) => filterTest(kind, typed)(
@@ -83,7 +106,9 @@ const Tables = (() => {
   function make(element, record, rows, sort) {
     const inOrder = ordered(record.shown), most = mostOfTexts(inOrder, element.clientWidth);
     const last = inOrder.findLastIndex((c) => c.important);
-    const columns = inOrder.map((c, i) => column(c, inOrder.length, i <= last ? most : Infinity));
+    const columns = inOrder.map((c, i) => column(c, inOrder.length, i <= last ? most : Infinity,
+      c.kind === "choice" ? shortened(rows.map((row) => row[c.name])) : new Map(),
+      c.important && c.kind === "text" && i === inOrder.length - 1));
     return new Tabulator(element, {
       data: rows, columns, index: "_id", maxHeight: "50vh", layout: "fitDataFill",
       placeholder: "No rows match.", selectableRows: 1,
@@ -116,5 +141,5 @@ const Tables = (() => {
     return table;
   }
 
-  return { make, printable, cell };
+  return { make, printable, cell, shortened };
 })();
