@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
 from scipy.special import xlogy
 from scipy.stats import gumbel_r
 from tests.designs.tree_scan_examples import COUNTS, LEAVES, TIMES, TREE, people
@@ -17,6 +19,7 @@ from steropes.designs.surveillance import (
     tree_scan_people,
     tree_temporal_scan,
 )
+from steropes.designs.surveillance.temporal_tree_scans import TimeScan
 
 
 def by_node(found):
@@ -82,6 +85,24 @@ def test_temporal_scan_is_that_of_treescan():
     best = alone.table.iloc[0]
     assert (best["first"], best["last"], best["p"]) == (2, 7, 0.001)
     assert best["statistic"] == pytest.approx(23.972955, abs=5e-7)
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+def test_the_largest_window_of_replicates_is_that_of_all_cuts(uniform):
+    rng = np.random.default_rng(0)
+    for length, longest, least in ((12, 6, 2), (9, 8, 1), (28, 14, 3)):
+        cases = rng.poisson(1.0, (10, length))
+        reach = sparse.csr_array(rng.binomial(1, 0.4, (8, 10)))
+        start, end = np.triu_indices(length + 1, 1)
+        kept = end - start <= longest
+        scan = TimeScan(cases, reach, uniform, start[kept], end[kept], least)
+        drawn = scan.draw(rng, 20)
+        made = np.zeros((20, *cases.shape), np.int64)
+        lane, case = np.indices(drawn.shape)
+        np.add.at(made, (lane, scan.above[0][case], drawn), 1)
+        assert (made.sum(axis=2) == cases.sum(axis=1)).all()
+        assert uniform or (made.sum(axis=1) == cases.sum(axis=0)).all()
+        assert_array_equal(scan.largest(drawn), scan.best(made)[0].max(axis=1, initial=0.0))
 
 
 def test_statistics_are_their_definitions():

@@ -6,6 +6,7 @@ commands write, print and log is compared byte by byte.
 
 import json
 import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -16,11 +17,11 @@ from tests.studies.test_equal_outputs import IDENTITY, different, logged
 from steropes.designs import PropensityRules
 from steropes.studies import GridSpec
 from steropes.studies.cli.command_line import run
+from steropes.studies.cli.grid_commands import run_and_report
 from steropes.studies.cohorts import CohortSources, ConceptSet, TimeAtRisk
 from steropes.studies.comparative import Question, StudyAnalysis
 from steropes.studies.covariates import FeatureRules
 from steropes.studies.grids import compare_analyses
-from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.specifications import ControlSet, PositiveControls
 
 ROOT, ILL, FEVER, RARE, RASH = 100, 101, 102, 103, 104
@@ -117,31 +118,47 @@ def grid_outputs(few, rules, seed, folder):
         ControlSet(concepts=CONTROLS, positive=PositiveControls(ratios=(2.0,), min_outcomes=30,
                                                                 min_for_model=1000)),
     )  # fmt: skip
-    file = folder / "grid.json"
-    file.write_text(spec.to_json())
     found = {}
     for look in (1, 2):
         (made := folder / f"omop{look}").mkdir()
         path = grid_database(few, look, seed, made)
-        with logged() as printed:
-            results = run_grid(path, spec, folder / f"look{look}", disclosure=rules)
+        with logged() as printed:  # What `steropes grid` runs, writes and prints.
+            results = run_and_report(
+                path, spec, folder / f"look{look}", unblind=False, quiet=False, disclosure=rules
+            )
         found[f"compared {look}"] = compare_analyses(results, draws=100).to_string()
-        with logged() as printed:
-            assert run(["grid", str(file), "--database", str(path), "--output",
-                        str(folder / f"look{look}"), "--disclosure", rules]) == 0  # fmt: skip
         found[f"grid {look}"] = re.sub(r"[\d.]+ s\b", "", printed["printed"].getvalue())
         found[f"grid {look}"] = found[f"grid {look}"].replace(str(folder), "")
         page = folder / f"look{look}" / "release" / "controls.html"
         found[f"controls {look}"] = page.read_text("utf-8") if page.exists() else ""
+    found |= monitored([folder / f"look{look}" for look in (1, 2)], folder)
+    return found
+
+
+# What monitoring shows of the archives of looks, by their content: it reads nothing else.
+MONITORED = {}
+
+
+def monitored(looks, folder):
+    """Everything that monitoring shows of releases, computed once for equal archives."""
+    archives = [look / "release" / "results.zip" for look in looks]
+    tables = []
+    for archive in archives:
+        with zipfile.ZipFile(archive) as opened:
+            tables.append(tuple((name, opened.read(name)) for name in sorted(opened.namelist())))
+    if tuple(tables) in MONITORED:
+        return MONITORED[tuple(tables)]
+    found = {}
     for name, options in (("bounds", ["--planned", "3"]), ("posterior", ["--posterior", "0.9"])):
         out = folder / name
         with logged() as printed:
-            assert run(["monitor", str(folder / "look1"), str(folder / "look2"), *options,
-                        "--output", str(out)]) == 0  # fmt: skip
+            assert run(["monitor", *map(str, archives), *options, "--output", str(out)]) == 0
         own = written(out, printed)
         looks = json.loads(own.pop("record.json"))["looks"]
         found[f"{name} record"] = str([look["estimates"] for look in looks])
         found |= {f"{name} {of}": MOMENTS.sub("", text) for of, text in own.items()}
+    MONITORED.clear()  # Only the next database can have the same archives.
+    MONITORED[tuple(tables)] = found
     return found
 
 

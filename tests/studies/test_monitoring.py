@@ -21,8 +21,11 @@ CONTROLS = range(100, 108)
 OF_INTEREST, FAILING = 3, 4
 
 
-def comparative_release(folder, look, *, effect=0.9, weighted=False):
-    """Write the tables of a release, as CohortMethod and grids do."""
+def comparative_release(folder, look, *, effect=0.9, weighted=False, counts=None):
+    """Write the tables of a release, as CohortMethod and grids do.
+
+    ``counts`` are outcomes of both arms, of the outcome of interest and a control.
+    """
     rng = np.random.default_rng(look)
     folder.mkdir()
     se = 0.6 / np.sqrt(look)
@@ -34,6 +37,10 @@ def comparative_release(folder, look, *, effect=0.9, weighted=False):
          "ci_95_lb": np.exp(b - 2 * se), "ci_95_ub": np.exp(b + 2 * se)}
         for o, b in zip(outcomes, estimates, strict=True)
     ]  # fmt: skip
+    if counts is not None:
+        for row in rows:
+            own = counts if row["outcome_id"] in (OF_INTEREST, CONTROLS[0]) else (50, 60)
+            row["target_outcomes"], row["comparator_outcomes"] = own
     checks = [{**key, "outcome_id": o, "unblind": int(o != FAILING),
                "unblind_for_evidence_synthesis": int(o != FAILING)} for o in outcomes]  # fmt: skip
     truth = [{"target_comparator_id": 12, "outcome_id": o, "outcome_of_interest": int(o < 100),
@@ -103,6 +110,26 @@ def test_profiles_that_end_before_the_maximum_are_not_tested(tmp_path):
     row = own[own["second_id"] == OF_INTEREST].iloc[0]
     assert np.isnan(row["bound"])
     assert "ends before the maximum" in row["note"]
+
+
+def test_few_outcomes_between_looks_do_not_follow(tmp_path):
+    first = comparative_release(tmp_path / "first", 1, counts=(20, 31))[0]
+    last = comparative_release(tmp_path / "last", 3, counts=(25, 31))[0]
+    shown = []
+    for few in (21, 24):  # The estimates of the hidden look depend on the number.
+        hidden = comparative_release(tmp_path / f"{few}", 2, effect=few / 20, counts=(few, 40))[0]
+        table = pd.read_csv(hidden / "cm_result.csv")
+        table.loc[table["outcome_id"] == CONTROLS[0], "log_rr"] = few
+        table.to_csv(hidden / "cm_result.csv", index=False)
+        record = tmp_path / f"{few}.json"
+        found = monitor_releases([first, hidden, last], planned=3, record=record)
+        own = found[found["second_id"] == OF_INTEREST].set_index("look")
+        assert own["log_rr"].isna().tolist() == [False, True, False]
+        assert "too few outcomes" in own.loc[2, "note"]
+        shown.append((found.to_csv(), [look["estimates"] for look in read_record(record).looks]))
+    assert shown[0] == shown[1]
+    exact = monitor_releases([first, hidden, last], planned=3, disclosure="none")
+    assert exact.loc[exact["second_id"] == OF_INTEREST, "log_rr"].notna().all()
 
 
 def test_the_record_refuses_other_looks_and_other_plans(tmp_path):

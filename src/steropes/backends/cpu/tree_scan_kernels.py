@@ -10,7 +10,17 @@ from numba import njit
 
 from .compilation.kernel_compiler_options import ORDERED
 
-__all__ = ["best_windows", "cut_sums", "overall_ratios", "poisson_ratios", "share_ratios"]
+__all__ = [
+    "best_windows",
+    "cut_sums",
+    "largest_window_ratios",
+    "overall_ratios",
+    "poisson_ratios",
+    "share_ratios",
+]
+
+# Slack of bounds, which are computed with another rounding than the ratios that they bound.
+SLACK = 1e-9
 
 
 @njit(**ORDERED)
@@ -83,21 +93,15 @@ def overall_ratios(counts, sizes, cases, size, table, least):
 
 
 @njit(**ORDERED)
-def best_windows(until, starts, ends, sizes, expected, table, least):
+def best_windows(until, starts, ends, sizes, expected, logs, rest_logs, table, least):
     """Find the window with the largest ratio of each cut, as `share_ratios`.
 
-    ``until`` are cases before each time, (lanes, cuts, times + 1), and ``expected`` is
-    (cuts, windows). Returns ratios and windows, (lanes, cuts).
+    ``until`` are cases before each time, (lanes, cuts, times + 1), and ``expected`` with its
+    logarithms is (cuts, windows). Returns ratios and windows, (lanes, cuts).
     """
     lanes, cuts, times = until.shape
     windows = len(starts)
     found, which = np.zeros((lanes, cuts)), np.zeros((lanes, cuts), np.int64)
-    logs, rest_logs = np.zeros((cuts, windows)), np.zeros((cuts, windows))
-    for cut in range(cuts):
-        for w in range(windows):
-            e = expected[cut, w]
-            if 0 < e < sizes[cut]:
-                logs[cut, w], rest_logs[cut, w] = np.log(e), np.log(sizes[cut] - e)
     for lane in range(lanes):
         for cut in range(cuts):
             if until[lane, cut, times - 1] < least:
@@ -111,3 +115,64 @@ def best_windows(until, starts, ends, sizes, expected, table, least):
                     if value > found[lane, cut]:
                         found[lane, cut], which[lane, cut] = value, w
     return found, which
+
+
+@njit(**ORDERED)
+def _most(own, starts, ends):
+    """Return the most cases in a window of a cut."""
+    most = np.int32(0)
+    for w in range(len(starts)):
+        most = max(most, own[ends[w]] - own[starts[w]])
+    return most
+
+
+@njit(**ORDERED)
+def largest_window_ratios(drawn, links, until, windows, sizes, exact, smallest, table, least):
+    """Find the largest ratio of all cuts and windows in each lane, (lanes,), as `best_windows`.
+
+    ``drawn`` are times of cases, (lanes, cases). ``links`` are the nodes of cases, and indptr and
+    indices of the cuts of nodes. ``until`` is an array for cases of cuts before each time.
+    ``windows`` are starts, ends, where parts of them begin, and the numbers of windows of which one
+    contains each. ``exact`` are expected numbers with logarithms, (cuts, windows), and ``smallest``
+    those of each part. A ratio rises with the cases and falls with the expected ones, so that the
+    most cases and the smallest expected number bound those of several windows.
+    """
+    node, indptr, indices = links
+    starts, ends, parts, outer = windows
+    expected, logs, rest_logs = exact
+    small, small_logs, small_rest_logs = smallest
+    longest_starts, longest_ends, times = starts[outer], ends[outer], until.shape[1] - 1
+    found = np.zeros(len(drawn))
+    for lane in range(len(drawn)):
+        until[:] = 0
+        for i in range(len(node)):
+            t = drawn[lane, i] + 1
+            for k in range(indptr[node[i]], indptr[node[i] + 1]):
+                until[indices[k], t] += 1
+        best = 0.0
+        for cut in range(len(sizes)):
+            own, m = until[cut], sizes[cut]
+            for t in range(times):
+                own[t + 1] += own[t]
+            if own[times] < least:
+                continue
+            c, part = _most(own, longest_starts, longest_ends), np.argmin(small[cut])
+            bound = table[c] - c * small_logs[cut, part]
+            bound += table[m - c] - (m - c) * small_rest_logs[cut, part]
+            if c < least or c <= small[cut, part] or bound + SLACK < best:
+                continue
+            for part in range(len(parts) - 1):
+                low, high = parts[part], parts[part + 1]
+                c = _most(own, starts[low:high], ends[low:high])
+                bound = table[c] - c * small_logs[cut, part]
+                bound += table[m - c] - (m - c) * small_rest_logs[cut, part]
+                if c < least or c <= small[cut, part] or bound + SLACK < best:
+                    continue
+                for w in range(low, high):
+                    c = own[ends[w]] - own[starts[w]]
+                    if c >= least and c > expected[cut, w]:
+                        value = table[c] - c * logs[cut, w]
+                        value += table[m - c] - (m - c) * rest_logs[cut, w]
+                        best = max(best, value)
+        found[lane] = best
+    return found

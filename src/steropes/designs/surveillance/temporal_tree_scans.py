@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,7 +18,12 @@ from steropes.designs.surveillance.group_sequential_bounds import check_count
 from steropes.designs.surveillance.outcome_hierarchies import chosen_cuts, cut_links, read_hierarchy
 from steropes.designs.surveillance.tree_scan import TreeScan, finished_table
 from steropes.designs.surveillance.tree_scan_counts import whole_counts
-from steropes.designs.surveillance.tree_scan_null_models import lanes, replicate_seed, table_of_logs
+from steropes.designs.surveillance.tree_scan_null_models import (
+    lanes,
+    log_of,
+    replicate_seed,
+    table_of_logs,
+)
 from steropes.designs.values.argument_checks import check_real, check_whole
 from steropes.designs.values.input_checks import require_numbers
 from steropes.designs.values.table_reading import read_columns
@@ -26,7 +32,7 @@ from steropes.errors import DataError, listed
 __all__ = ["tree_temporal_scan"]
 
 Fixed = Literal["node", "node and time"]
-# Replicates that are in memory at once: each has cases by node and time.
+# Replicates that are in memory at once: each has a time for every case.
 PIECE = 25
 
 
@@ -122,13 +128,13 @@ def tree_temporal_scan(
     chosen = chosen_cuts(hierarchy, cuts)
     found = _case_table(read_columns(counts, None, "counts"), times[0], length)
     at = hierarchy.positions("counts", pd.Series(found.index))
-    scan = _TimeScan(
+    scan = TimeScan(
         found.to_numpy(), sparse.csr_array(hierarchy.below[chosen][:, at]), fixed == "node",
         starts, ends, min_cases,
     )  # fmt: skip
     largest = np.concatenate(
         [
-            scan.best(scan.draw(rng, min(PIECE, size - done)))[0].max(axis=1, initial=0.0)
+            scan.largest(scan.draw(rng, min(PIECE, size - done)))
             for size, rng in lanes(replicates, source)
             for done in range(0, size, PIECE)
         ]
@@ -153,7 +159,7 @@ def tree_temporal_scan(
 
 
 @dataclass(frozen=True)
-class _TimeScan:
+class TimeScan:
     """Cases by node and time, (nodes, times), and the windows that are tested."""
 
     cases: NDArray
@@ -164,17 +170,13 @@ class _TimeScan:
     least: int
 
     def draw(self, rng: Generator, size: int) -> NDArray:
-        """Draw cases without an effect, (lanes, nodes, times)."""
-        nodes, times = self.cases.shape
-        of_node = self.cases.sum(axis=1)
+        """Draw the times of cases without an effect, (lanes, cases), in the order of nodes."""
+        times = self.cases.shape[1]
+        small = np.min_scalar_type(times - 1)
         if self.uniform:
-            even = np.full(times, 1 / times)
-            return rng.multinomial(of_node, even, size=(size, nodes))
-        when = np.repeat(np.arange(times), self.cases.sum(axis=0))
-        drawn = rng.permuted(np.tile(when, (size, 1)), axis=1)
-        node = np.repeat(np.arange(nodes), of_node)
-        place = (np.arange(size)[:, None] * nodes + node) * times + drawn
-        return np.bincount(place.ravel(), minlength=size * nodes * times).reshape(size, nodes, -1)
+            return rng.integers(0, times, (size, int(self.cases.sum())), dtype=small)
+        when = np.repeat(np.arange(times, dtype=small), self.cases.sum(axis=0))
+        return rng.permuted(np.tile(when, (size, 1)), axis=1)
 
     def until(self, cases: NDArray) -> NDArray:
         """Sum the cases of cuts before each time, (lanes, cuts, times + 1)."""
@@ -196,18 +198,81 @@ class _TimeScan:
             share = (before[self.ends] - before[self.starts]) / before[-1]
         return np.asarray(of_cut[:, None] * share)
 
+    @cached_property
+    def sizes(self) -> NDArray:
+        """Cases to which those of a window and the others of each cut add up, (cuts,)."""
+        total, of_cut = self.cases.sum(), self.reach @ self.cases.sum(axis=1)
+        return np.asarray(of_cut if self.uniform else np.full_like(of_cut, total), dtype=np.int64)
+
+    @cached_property
+    def table(self) -> NDArray:
+        """The numbers n ln n."""
+        return table_of_logs(int(self.cases.sum()))
+
+    @cached_property
+    def above(self) -> tuple[NDArray, NDArray, NDArray]:
+        """The node of each case, and the cuts of each node (indptr, indices)."""
+        cuts = sparse.csr_array(self.reach.T)
+        node = np.repeat(np.arange(len(self.cases)), self.cases.sum(axis=1))
+        return node, cuts.indptr, cuts.indices
+
+    @cached_property
+    def by_length(self) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
+        """Windows in the order of their lengths.
+
+        Returns
+        -------
+        order, starts, ends : (windows,) int arrays
+        parts : (lengths + 1,) int array
+            Where windows of a length begin.
+        outer : int array
+            Windows that lie in no longer one.
+        """
+        length = self.ends - self.starts
+        order = np.argsort(length, kind="stable")
+        starts, ends = pd.Series(self.starts[order]), pd.Series(self.ends[order])
+        longest = starts.groupby(ends).transform("min").eq(starts)
+        longest &= ends.groupby(starts).transform("max").eq(ends)
+        parts = np.flatnonzero(np.diff(length[order], prepend=-1, append=-1))
+        return order, starts.to_numpy(), ends.to_numpy(), parts, np.flatnonzero(longest)
+
+    @cached_property
+    def bounds(self) -> tuple[tuple[NDArray, ...], tuple[NDArray, ...]]:
+        """Expected cases by cut and window, and the smallest by length, with logarithms."""
+        order, _, _, parts, _ = self.by_length
+        expected = self.expected()[:, order]
+        small = np.where(expected > 0, expected, np.inf)
+        small = np.minimum.reduceat(small, parts[:-1], axis=1)
+        return (expected, *_logs(expected, self.sizes)), (small, *_logs(small, self.sizes))
+
     def best(self, cases: NDArray) -> tuple[NDArray, NDArray]:
         """Return the best window of each cut and its statistic, (lanes, cuts)."""
         from steropes.backends.cpu.tree_scan_kernels import best_windows
 
-        total = int(self.cases.sum())
-        of_cut = np.asarray(self.reach @ self.cases.sum(axis=1), dtype=np.int64)
-        sizes = of_cut if self.uniform else np.full(len(of_cut), total)
+        expected = self.expected()
         found, which = best_windows(
-            self.until(cases), self.starts, self.ends, sizes, self.expected(),
-            table_of_logs(total), self.least,
+            self.until(cases), self.starts, self.ends, self.sizes, expected,
+            *_logs(expected, self.sizes), self.table, self.least,
         )  # fmt: skip
         return np.asarray(found), np.asarray(which)
+
+    def largest(self, drawn: NDArray) -> NDArray:
+        """Return the largest statistic of replicates, (lanes,), from the times of their cases."""
+        from steropes.backends.cpu.tree_scan_kernels import largest_window_ratios
+
+        until = np.empty((len(self.sizes), self.cases.shape[1] + 1), np.int32)
+        found = largest_window_ratios(
+            drawn, self.above, until, self.by_length[1:], self.sizes, *self.bounds, self.table,
+            self.least,
+        )  # fmt: skip
+        return np.asarray(found)
+
+
+def _logs(expected: NDArray, sizes: NDArray) -> tuple[NDArray, NDArray]:
+    """Return ln e and ln(m − e), (cuts, k); 0 where they are of no use."""
+    rest = sizes[:, None] - expected
+    good = np.isfinite(expected) & (expected > 0) & (rest > 0)
+    return log_of(np.where(good, expected, 1.0)), log_of(np.where(good, rest, 1.0))
 
 
 def _length(times: tuple[int, int]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,12 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steropes.errors import DataError
-from steropes.studies.cli.grid_commands import Quiet
+from steropes.studies.cli.grid_commands import Disclosure, Quiet
 
 if TYPE_CHECKING:  # loaded by the command that needs it
     from steropes.studies.monitoring.monitoring_page import Row
 
 __all__ = ["monitor"]
+
+RELEASES = (
+    "The releases of these looks tell few outcomes between two looks, which the page and the table "
+    "withhold: give these away instead of the releases."
+)
 
 Looks = Annotated[
     list[Path] | None,
@@ -82,6 +88,7 @@ def monitor(
     unblind: Unblind = False,
     by: By = None,
     freeze: Freeze = False,
+    disclosure: Disclosure = None,
     quiet: Quiet = False,
 ) -> None:
     """Test the estimates of a study at each look at accruing data, and record the looks.
@@ -89,6 +96,7 @@ def monitor(
     The bounds keep the error over all looks, and include the systematic error of negative controls.
     """
     from steropes.studies.formatting.plain_text import csv_text
+    from steropes.studies.monitoring.few_outcomes_between_looks import FEW
     from steropes.studies.monitoring.monitoring_page import monitoring_page, signals_by_estimate
     from steropes.studies.monitoring.monitoring_record import read_record
     from steropes.studies.monitoring.released_estimates_by_look import (
@@ -109,12 +117,14 @@ def monitor(
         raise DataError("name the released results of the looks, or freeze the plan (--freeze)")
     tests = monitor_releases(
         looks, planned=planned, alpha=alpha, power=power, posterior=posterior, robust=robust,
-        unblind=unblind, record=record, by=by,
+        unblind=unblind, record=record, by=by, disclosure=disclosure,
     )  # fmt: skip
     page = monitoring_page(tests, planned, alpha, read_record(record))
     write_files(output, {OWN_TABLE: csv_text(tests), "monitoring.html": page})
     cells_of = "z / bound" if posterior is None else "ratio; probability"
     _print_looks(signals_by_estimate(tests), cells_of, None if quiet else output)
+    if tests["note"].eq(FEW).any():
+        print(RELEASES, file=sys.stderr)
 
 
 def _freeze(path: Path, plan: dict[str, Any], by: str | None) -> None:

@@ -9,12 +9,17 @@ from typing import Any, TypedDict
 import pandas as pd
 
 from steropes.studies.formatting.released_numbers import decimals
+from steropes.studies.monitoring.few_outcomes_between_looks import FEW
 from steropes.studies.monitoring.monitoring_record import MonitoringRecord
 from steropes.studies.monitoring.released_estimates_by_look import KEY, NAMED
 from steropes.studies.report.template_rendering import render
 
 __all__ = ["monitoring_page", "signals_by_estimate"]
 
+WITHHELD = (
+    "Where fewer outcomes than the smallest count came since a look that is shown, an estimate is "
+    "neither shown nor tested, and its error goes to the next look."
+)
 # The column of posterior probabilities, which tables of bounds lack.
 PROBABILITY = "probability"
 
@@ -83,7 +88,7 @@ def monitoring_page(
         looks=looks,
         rows=rows,
         record=None if record is None else _of_record(record),
-        caution=words.caution,
+        caution=f"{words.caution} {WITHHELD if tests['note'].eq(FEW).any() else ''}".strip(),
     )
 
 

@@ -25,7 +25,13 @@ from steropes.errors import DataError
 from steropes.studies.archives.archive_synthesis import with_kinds
 from steropes.studies.archives.names_of_archive_ids import ArchiveNames
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_results
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules, site_rules
 from steropes.studies.disclosure.release_folder import RELEASE
+from steropes.studies.monitoring.few_outcomes_between_looks import (
+    counts_of_comparison,
+    counts_of_series,
+    without_few_outcomes,
+)
 from steropes.studies.monitoring.monitoring_record import MonitoringRecord
 from steropes.studies.settings.frozen_protocol import values_hash
 from steropes.studies.strategus.results_model import results_model
@@ -56,6 +62,7 @@ def monitor_releases(
     unblind: bool = False,
     record: str | Path | None = None,
     by: str | None = None,
+    disclosure: str | DisclosureRules | None = None,
 ) -> pd.DataFrame:
     """Test the estimates of a study at each look at accruing data.
 
@@ -88,6 +95,9 @@ def monitor_releases(
         be given again unchanged, with the same plan.
     by : str, optional
         Who looked, for the record. Default: the name of the user.
+    disclosure : str or DisclosureRules, optional
+        Rules of the data's owner, as of the releases: "ohdsi" (the default), "opensafely", "none",
+        or one with a smallest count ("ohdsi:10").
 
     Returns
     -------
@@ -101,6 +111,12 @@ def monitor_releases(
         A path has no results of exactly one database, or the record has other looks or another
         plan.
 
+    Notes
+    -----
+    An estimate is not tested at a look whose outcomes differ by few (but some) from those of an
+    earlier look that is shown, because their number would follow from both; its error goes to the
+    next look. Negative controls keep their last estimate there.
+
     See Also
     --------
     monitor_estimates, monitor_posteriors : The tests, from a table of estimates.
@@ -112,37 +128,39 @@ def monitor_releases(
     """
     paths = _looks_in([looks] if isinstance(looks, str | Path) else looks)
     plan = monitoring_plan(len(paths), planned, alpha, power, posterior, robust)
-    parts, digests = [], []
-    for number, path in enumerate(paths, 1):
-        sources = [s for s in read_sources([path]) if RESULTS & {*s.tables}]
-        databases = {
-            name
-            for s in sources
-            for t in RESULTS & {*s.tables}
-            for name in s.tables[t]["database_id"]
-        }
-        if len(sources) != 1 or len(databases) > 1:
-            raise DataError(
-                f"{path} must have the estimates of one study on one database; it has "
-                f"{len(sources)} releases and {len(databases)} databases."
-            )
-        found = estimates_of_source(sources[0], unblind)
-        digests.append(_digest(found))
-        parts.append(found.assign(look=number))
+    found = [estimates_of_source(_only_source(path), unblind) for path in paths]
+    parts = without_few_outcomes(found, KEY, site_rules(disclosure).least)
     if record is not None:
+        digests = [_digest(part) for part in parts]
         MonitoringRecord.of(record, {**plan, "unblind": unblind}).with_looks(digests, by).write(
             record
         )
-    rows = pd.concat(parts, ignore_index=True)
+    rows = pd.concat(
+        [part.assign(look=number) for number, part in enumerate(parts, 1)], ignore_index=True
+    )
     named = rows.groupby(KEY, sort=False)[NAMED].last()
     groups = {"by": KEY, "controls_by": ["error_group"]}
     if posterior is None:
-        found = monitor_estimates(
+        tests = monitor_estimates(
             rows, looks=plan["planned"], alpha=plan["alpha"], power=plan["power"], **groups
         )
     else:
-        found = monitor_posteriors(rows, threshold=posterior, robust=robust, **groups)
-    return named.merge(found, left_index=True, right_on=KEY)[[*NAMED, *found.columns]]
+        tests = monitor_posteriors(rows, threshold=posterior, robust=robust, **groups)
+    return named.merge(tests, left_index=True, right_on=KEY)[[*NAMED, *tests.columns]]
+
+
+def _only_source(path: Path) -> ResultSource:
+    """Read the estimates of a look, and refuse those of several studies or databases."""
+    sources = [s for s in read_sources([path]) if RESULTS & {*s.tables}]
+    databases = {
+        name for s in sources for t in RESULTS & {*s.tables} for name in s.tables[t]["database_id"]
+    }
+    if len(sources) != 1 or len(databases) > 1:
+        raise DataError(
+            f"{path} must have the estimates of one study on one database; it has "
+            f"{len(sources)} releases and {len(databases)} databases."
+        )
+    return sources[0]
 
 
 def _looks_in(paths: Sequence[str | Path]) -> list[Path]:
@@ -212,7 +230,8 @@ def estimates_of_source(source: ResultSource, unblind: bool) -> pd.DataFrame:
     -------
     DataFrame
         ``design`` ("cm" or "sccs"), ``first_id``, ``second_id``, ``analysis_id``, names,
-        ``log_rr``, ``se``, ``z``, ``profile``, ``control`` and ``note``.
+        ``log_rr``, ``se``, ``z``, ``profile``, ``counts`` (of outcomes, None if unknown),
+        ``control`` and ``note``.
     """
     tables = source.tables
     parts = []
@@ -240,6 +259,7 @@ def _comparative(tables: Mapping[str, pd.DataFrame], unblind: bool) -> pd.DataFr
                 "comparison": f"{named['target']} against {named['comparator']}",
                 "outcome": named["outcome"], "analysis": named["analysis"],
                 "error_group": f"cm {key[0]} {key[2]}",
+                "counts": counts_of_comparison(line),
                 **_numbers(line, profile, unblind),
             }
         )  # fmt: skip
@@ -268,6 +288,7 @@ def _series(tables: Mapping[str, pd.DataFrame], unblind: bool) -> pd.DataFrame:
                 "outcome": f"set {key[0]}" if outcome is None else names.cohort(int(outcome)),
                 "analysis": str(analysis_of.get(key[2:], f"analysis {key[2]}")),
                 "error_group": f"sccs {key[1]} {key[2]}",
+                "counts": counts_of_series(line),
                 **_numbers(line, profiles.get(key), unblind),
             }
         )  # fmt: skip
