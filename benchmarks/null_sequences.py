@@ -114,6 +114,24 @@ def estimates(rng: Generator, sequences: int) -> Result:
     return float((z >= bound).any(axis=1).mean()), ALPHA, sequences
 
 
+def fitted_errors(rng: Generator, sequences: int, *, controls: int) -> Result:
+    """Test normal estimates with the systematic error that is fitted to controls at each look."""
+    information = np.array([10.0, 25.0, 40.0])
+    step = np.diff(information, prepend=0)
+    size = (sequences, 1 + controls, 3)
+    tilt = rng.normal(ERROR.mean, ERROR.sd, (*size[:2], 1))
+    score = (tilt * step + rng.normal(size=size) * np.sqrt(step)).cumsum(axis=2)
+    sequence, estimate, look = np.indices(size)
+    rows = pd.DataFrame(
+        {"sequence": sequence.ravel(), "estimate": estimate.ravel(), "look": 1 + look.ravel(),
+         "log_rr": (score / information).ravel(),
+         "se": np.broadcast_to(1 / np.sqrt(information), size).ravel(),
+         "control": estimate.ravel() > 0}
+    )  # fmt: skip
+    found = monitor_estimates(rows, looks=3, by=["sequence", "estimate"], controls_by=["sequence"])
+    return float(found.groupby("sequence")["signal"].any().mean()), ALPHA, sequences
+
+
 def few_events(rng: Generator, sequences: int, *, events: float) -> Result:
     """Test log rate ratios of two arms with few events, whose distribution is not normal."""
     a, b = rng.poisson(events, (2, sequences, 3)).cumsum(axis=2)
@@ -187,6 +205,12 @@ DESIGNS: dict[str, Callable[[Generator, int], Result]] = {
     "Poisson at every event, calibrated": lambda rng, n: continuous(rng, n, error=True),
     "conditional Poisson, calibrated": lambda rng, n: conditional(rng, n, error=True),
     "estimates with systematic error, calibrated": estimates,
+    "estimates with an error fitted to 50 controls": lambda rng, n: fitted_errors(
+        rng, n, controls=50
+    ),
+    "estimates with an error fitted to 10 controls": lambda rng, n: fitted_errors(
+        rng, n, controls=10
+    ),
     "estimates, 20 events in each arm between looks": lambda rng, n: few_events(rng, n, events=20),
     "estimates, 3 events in each arm between looks": lambda rng, n: few_events(rng, n, events=3),
     "tree scan, Poisson": scans,
