@@ -9,8 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.studies.conftest import START, TinyOmop
-from tests.studies.strategus.small_specification import BLEEDING, CELECOXIB, circe
+from tests.studies.strategus.small_specification import (
+    BLEEDING,
+    CELECOXIB,
+    COHORT_DIAGNOSTICS,
+    circe,
+)
 
+from steropes.errors import DataError
 from steropes.studies import OmopDatabase, demo_database
 from steropes.studies.cohort_diagnostics.cohort_findings import cohort_findings
 from steropes.studies.cohort_diagnostics.definition_concepts import (
@@ -32,6 +38,7 @@ from steropes.studies.covariates.window_summaries import WindowRules, summarise_
 from steropes.studies.database.concept_names_and_descendants import sex_labels
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.release.cohort_diagnostics_release import released_diagnostics
+from steropes.studies.strategus_plans.r_window_settings import window_rules
 
 WINDOWS = ((-365, -1), (0, 0), (1, 30), (-9999, 9999))
 A, B, C = 101, 102, 103  # Conditions.
@@ -397,3 +404,27 @@ def test_an_unknown_sex_is_a_stratum_of_its_own(omop):
     assert [*labels] == [0, 98, 99, 8532]
     assert len({*labels.values()}) == 4
     assert labels[0] == "No matching concept"
+
+
+def test_covariates_of_cohorts_beside_those_of_windows_are_membership():
+    given = COHORT_DIAGNOSTICS["settings"]["temporalCovariateSettings"]
+    days = {k: given[k] for k in ("temporalStartDays", "temporalEndDays")}
+    of_cohorts = {
+        "temporal": True, "temporalSequence": False, "analysisId": 999, "valueType": "binary",
+        "covariateCohorts": {"cohortId": [1], "cohortName": ["a"]}, **days,
+        "attr_fun": "getDbCohortBasedCovariatesData",
+    }  # fmt: skip
+    rules, said = window_rules([given, of_cohorts], ("at",), 0.01, False)
+    alone, _ = window_rules(given, ("at",), 0.01, True)
+    assert rules == alone
+    assert said == ["covariates of cohorts are membership in any examined cohort, with the "
+                    "analysis 173"]  # fmt: skip
+    for change, why in (
+        ({"valueType": "count"}, "valueType must be 'binary'"),
+        ({"temporalStartDays": [0, 0, 1]}, "must have the windows of the other covariates"),
+        ({"speed": 1}, "speed is not known"),
+    ):
+        with pytest.raises(DataError, match=why):
+            window_rules([given, of_cohorts | change], ("at",), 0.01, False)
+    with pytest.raises(DataError, match="several covariate settings at once"):
+        window_rules([given, given], ("at",), 0.01, False)

@@ -30,6 +30,8 @@ KNOWN = (
     "none of its models can be applied",
     "no covariate is left",
     "this covariate analysis is not available",
+    "covariates come from a function of R",
+    "which is not made before it",
 )
 
 

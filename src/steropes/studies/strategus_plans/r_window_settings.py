@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from steropes.errors import DataError
 from steropes.studies.covariates.covariate_analysis_catalogue import WINDOWED
-from steropes.studies.covariates.window_summaries import WindowRules
+from steropes.studies.covariates.window_summaries import COHORTS, WindowRules
 from steropes.studies.strategus_plans.r_covariate_settings import (
     CovariateSettings,
     read_covariate_settings,
 )
-from steropes.studies.strategus_plans.r_json_values import Flag, Items, JsonPath, RDays, json_path
+from steropes.studies.strategus_plans.r_json_values import (
+    Flag,
+    Integer,
+    Items,
+    JsonPath,
+    RDays,
+    RModel,
+    Text,
+    json_path,
+    parsed,
+)
 
 __all__ = ["DEFAULT_WINDOWS", "window_rules"]
 
@@ -19,7 +32,25 @@ DEFAULT_WINDOWS = (
     (-9999, 9999),
 )  # fmt: skip
 NUMBERS = {analysis.name: number for number, analysis in WINDOWED.items()}
+COHORT_FUNCTION = "getDbCohortBasedCovariatesData"
+Window = tuple[int, int]
 UNAVAILABLE = ("CareSiteId", "Hfrs", "ConditionOccurrencePrimaryInpatient")
+
+
+class _OfCohorts(RModel):
+    """FeatureExtraction's covariates of cohorts; the schema and table are those of the run."""
+
+    analysis_id: Integer = COHORTS
+    covariate_cohorts: Any = None
+    covariate_cohort_database_schema: Any = None
+    covariate_cohort_table: Any = None
+    value_type: Text = "binary"
+    temporal: Flag = False
+    temporal_sequence: Flag = False
+    temporal_start_days: Items[RDays] = ()
+    temporal_end_days: Items[RDays] = ()
+    included_covariate_ids: Any = None
+    warn_on_analysis_id_overlap: Any = None
 
 
 class _Windows(CovariateSettings):
@@ -37,8 +68,9 @@ def window_rules(
 
     Parameters
     ----------
-    settings : mapping
-        Settings as ``createTemporalCovariateSettings`` writes them; a list of one is allowed.
+    settings : mapping or list
+        Settings as ``createTemporalCovariateSettings`` writes them; in a list there may also be one
+        of ``createCohortBasedTemporalCovariateSettings`` with the same windows.
     least_mean : float
         The smallest mean of a 0/1 covariate that is reported.
     cohorts : bool
@@ -49,19 +81,16 @@ def window_rules(
     WindowRules
         The rules.
     list of str
-        Covariates that are left out.
+        Differences from R, such as covariates that are left out.
 
     Raises
     ------
     DataError
         A setting is unknown, or has no counterpart.
     """
+    of_cohorts = None
     if isinstance(settings, list):
-        if len(settings) != 1:
-            raise DataError(
-                f"{json_path(path)}: several covariate settings at once have no counterpart here"
-            )
-        settings, path = settings[0], (*path, 0)
+        settings, path, of_cohorts = _without_cohorts(settings, path)
     flags, rest = read_covariate_settings(settings, path, _Windows, {*NUMBERS, *UNAVAILABLE})
     if rest.temporal_sequence or not rest.temporal:
         name = "temporalSequence" if rest.temporal_sequence else "temporal"
@@ -80,9 +109,50 @@ def window_rules(
                 f"{json_path((*path, 'temporalStartDays'))}: a window starts on day {begin}, after "
                 f"its end on day {end}"
             )
-    gone = [name for name in UNAVAILABLE if flags.get(name)]
+    said = [f"{name} is not computed" for name in UNAVAILABLE if flags.get(name)]
+    if of_cohorts is not None:
+        said.append(_of_same_windows(*of_cohorts, windows))
     numbers = tuple(sorted(NUMBERS[name] for name, on in flags.items() if on and name in NUMBERS))
     rules = WindowRules(
-        numbers, windows, rest.selection, rest.included_covariate_ids, least_mean, cohorts
+        numbers, windows, rest.selection, rest.included_covariate_ids, least_mean,
+        cohorts or of_cohorts is not None,
+    )  # fmt: skip
+    return rules, said
+
+
+def _without_cohorts(
+    listed: list[object], path: JsonPath
+) -> tuple[object, JsonPath, tuple[_OfCohorts, JsonPath] | None]:
+    """Return the one setting of several windows that is not of cohorts, and that of cohorts."""
+    others: list[tuple[object, JsonPath]] = []
+    found = []
+    for i, one in enumerate(listed):
+        place: JsonPath = (*path, i)
+        if isinstance(one, Mapping) and one.get("attr_fun") == COHORT_FUNCTION:
+            given = {k: v for k, v in one.items() if k[:5] != "attr_"}
+            found.append((parsed(_OfCohorts, given, place), place))
+        else:
+            others.append((one, place))
+    if len(others) != 1 or len(found) > 1:
+        raise DataError(
+            f"{json_path(path)}: several covariate settings at once have no counterpart here, "
+            "other than one of FeatureExtraction and one of cohorts"
+        )
+    return (*others[0], found[0] if found else None)
+
+
+def _of_same_windows(read: _OfCohorts, path: JsonPath, windows: tuple[Window, ...]) -> str:
+    """Require that covariates of cohorts can be membership, and return the difference from R."""
+    own = tuple(zip(read.temporal_start_days, read.temporal_end_days, strict=False))
+    if own != windows or not read.temporal or read.temporal_sequence:
+        raise DataError(
+            f"{json_path((*path, 'temporalStartDays'))}: covariates of cohorts must have the "
+            "windows of the other covariates"
+        )
+    if read.included_covariate_ids:
+        raise DataError(f"{json_path((*path, 'includedCovariateIds'))} has no counterpart")
+    if read.value_type != "binary":
+        raise DataError(f"{json_path((*path, 'valueType'))} must be 'binary'")
+    return (
+        f"covariates of cohorts are membership in any examined cohort, with the analysis {COHORTS}"
     )
-    return rules, [f"{name} is not computed" for name in gone]
