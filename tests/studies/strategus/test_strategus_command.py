@@ -106,6 +106,7 @@ def test_the_check_names_cohorts_that_nobody_can_enter(specification, tmp_path, 
         for place, items in ((1, []), (2, [{"concept": {"CONCEPT_ID": UNKNOWN}}])):
             values = json.loads(definitions[place]["cohortDefinition"])
             values["ConceptSets"][0]["expression"]["items"] = items
+            values["CensoringCriteria"] = [{"Specimen": {}}] if place == 2 else []
             definitions[place]["cohortDefinition"] = json.dumps(values)
 
     folder = write_database(tmp_path / "database", 50)
@@ -114,7 +115,8 @@ def test_the_check_names_cohorts_that_nobody_can_enter(specification, tmp_path, 
     said = capsys.readouterr().out
     empty = "the concept sets of its entry events are empty, so that nobody enters it"
     assert f"  cohort 2 (diclofenac): runs: {empty}" in said
-    assert "Cohorts\n  cohort 2 (diclofenac): database has no record" in said
+    assert "Cohorts\n  cohort 3 (bleeding) cannot be made: database has no table specimen" in said
+    assert "  cohort 2 (diclofenac): database has no record" in said
     assert "  cohort 3 (bleeding): database has no record of its entry events" in said
     assert "cohort 1 (celecoxib): database" not in said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +13,17 @@ from steropes.studies.cohort_diagnostics.definition_concepts import (
     place_concept_sets,
 )
 from steropes.studies.cohort_diagnostics.event_table_columns import EVENTS, recorded_events
+from steropes.studies.cohorts.circe_schema import CRITERIA
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.strategus_plans.specification_plan import SpecificationPlan
 
 __all__ = ["database_lines"]
 
 LISTED = 5  # Concepts of each use that are listed.
+CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+OTHER_TABLES = {
+    "LocationRegion": "location_history"
+}  # Tables with another name than the criterion.
 
 
 def database_lines(
@@ -50,9 +56,31 @@ def database_lines(
                     f"  {use}: {len(gone):,} of {len(concepts):,} are not in the vocabulary of "
                     f"{db.name} ({first})"
                 )
-        unfilled = _unfilled(db, plan)
+        unfilled = [*_without_tables(db, plan), *_unfilled(db, plan)]
     lines = lines if len(lines) > 1 else ["Concepts", "  all are in the vocabulary"]
     return lines + (["Cohorts", *unfilled] if unfilled else [])
+
+
+def _without_tables(db: OmopDatabase, plan: SpecificationPlan) -> Iterator[str]:
+    """Yield a line for each cohort whose definition reads a table that the database lacks."""
+    for cohort in plan.cohorts.defined:
+        if not plan.cohorts.fault(cohort.id):
+            kinds = {*_criteria(json.loads(cohort.json_text))} - {"CustomEra"}
+            tables = {OTHER_TABLES.get(k) or CAPITAL.sub("_", k).lower() for k in kinds}
+            if gone := sorted(tables - {*db.tables}):
+                yield (
+                    f"  cohort {cohort.id} ({cohort.name}) cannot be made: {db.name} has no table "
+                    f"{' and no table '.join(gone)}, which its definition reads"
+                )
+
+
+def _criteria(value: object) -> Iterator[str]:
+    """Yield the kinds of criteria in a cohort definition."""
+    if isinstance(value, dict):
+        yield from (key for key in value if key in CRITERIA and isinstance(value[key], dict))
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _criteria(inner)
 
 
 def _unfilled(db: OmopDatabase, plan: SpecificationPlan) -> list[str]:
