@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..private_files import open_private
 from .message_files import read_bytes
 from .row_hashes import from_text, memberships
 
@@ -135,8 +136,7 @@ class Ledger:
             content = json.dumps({"plans": [asdict(p) for p in plans]}, indent=1) + "\n"
             part = self.path.with_suffix(".part")
             part.unlink(missing_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-            with os.fdopen(os.open(part, flags, 0o600), "w") as file:
+            with os.fdopen(open_private(part, os.O_WRONLY | os.O_EXCL), "w") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -166,8 +166,7 @@ def _record(given: Mapping[str, Any]) -> PlanRecord:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Lock a file; other processes wait for it."""
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(path, flags, 0o600), "w") as file:
+    with os.fdopen(open_private(path, os.O_RDWR), "w") as file:
         try:
             import fcntl
         except ImportError:  # on Windows the folder is used by one person only

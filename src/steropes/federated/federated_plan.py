@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -168,7 +169,7 @@ class FederatedPlan(FieldsInHtml):
         for what, names in (("columns", self.columns), ("sites", self.sites)):
             if not names:
                 raise DataError(f"name the {what}")
-            twice = sorted({n for n in names if names.count(n) > 1})
+            twice = sorted(name for name, times in Counter(names).items() if times > 1)
             if twice:
                 raise DataError(f"{what} has {twice[0]!r} twice")
         for site in self.sites:

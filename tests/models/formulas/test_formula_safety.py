@@ -83,6 +83,7 @@ def test_any_python_of_a_trusted_author_is_evaluated(table):
     [
         ("y ~ " + " + ".join(["."] * 200_000), "characters"),
         ("y ~ " + " + ".join(["."] * 50), "'.' 50 times"),
+        ("y ~ " + " | ".join(["x"] * 20_000), "one right-hand side"),
         ("y ~ " + "(" * 5000 + "x" + ")" * 5000, "parentheses within each other"),
         ("y ~ x + I(" + "-" * 50_000 + "x)", "cannot be evaluated"),
         ("y ~ " + "x + " * 200_000 + "z", "characters"),

@@ -38,7 +38,7 @@ from .formula_evaluation import (
     import_formulaic,
     missing_value_error,
 )
-from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
+from .formula_safety import ONE_SIDE, refuse_unsafe_expression, refuse_unsafe_formula
 from .formula_size_limits import refuse_many_columns, refuse_many_terms, refuse_wide_expression
 from .formula_splines import short_name, transforms
 from .formula_time_effects import read_time_effect
@@ -250,7 +250,7 @@ def read_formula(
         refuse_many_terms(call_formulaic(lambda: parser.get_ast(right)))
     parsed = call_formulaic(lambda: formulaic.Formula(right))
     if not isinstance(parsed, formulaic.SimpleFormula):
-        raise DataError("A formula here has one right-hand side; '|' divides it in several.")
+        raise DataError(ONE_SIDE)
     terms = FormulaTerms()
     for whole in parsed:
         term = _constant_term(whole, terms.varying)

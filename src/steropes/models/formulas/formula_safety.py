@@ -16,6 +16,7 @@ from ...errors import DataError
 __all__ = [
     "MAX_CHARACTERS",
     "MAX_EXPONENT",
+    "ONE_SIDE",
     "QUOTED",
     "refuse_unsafe_expression",
     "refuse_unsafe_formula",
@@ -60,6 +61,7 @@ MAX_DEPTH = 50
 MAX_DOTS = 10
 # Larger constant exponents are refused, because 9 ** 9 ** 9 would not terminate.
 MAX_EXPONENT = 100
+ONE_SIDE = "A formula here has one right-hand side; '|' divides it in several."
 
 
 def refuse_unsafe_formula(text: str, dots: int) -> None:
@@ -82,9 +84,11 @@ def refuse_unsafe_formula(text: str, dots: int) -> None:
     if dots > MAX_DOTS:
         raise DataError(f"The formula has '.' {dots:,} times; write it once.")
     depth = deepest = 0
-    for character in text:
+    for character in re.sub("`[^`]*`", "", text):
         depth += (character in "([{") - (character in ")]}")
         deepest = max(deepest, depth)
+        if character == "|" and depth == 0:  # whose parsing takes the square of their number
+            raise DataError(ONE_SIDE)
     if deepest > MAX_DEPTH:
         raise DataError(f"The formula has more than {MAX_DEPTH} parentheses within each other.")
 
