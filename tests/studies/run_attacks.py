@@ -20,7 +20,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from tests.studies import test_count_attacks, test_design_attacks, test_equal_outputs
+from tests.studies import (
+    test_count_attacks,
+    test_design_attacks,
+    test_equal_outputs,
+    test_equal_surveillance_outputs,
+)
 from tests.studies.release_attacker import LEAST, RULES
 from tests.studies.series_grid_attacks import (
     attack_series_grid,
@@ -56,6 +61,16 @@ def of_outputs(kind, seed):
         yield name, Counter(counted, different=bool(differs))
 
 
+def of_commands(kind, seed):
+    """Compare the outputs of commands for two hidden numbers of outcomes."""
+    for name in RULES:
+        with tempfile.TemporaryDirectory() as folder:
+            differs = test_equal_surveillance_outputs.attacked(kind, name, seed[1], Path(folder))
+        for text in differs:
+            print(kind, name, seed, text, flush=True)
+        yield name, Counter(compared=2, different=bool(differs))
+
+
 KINDS = {
     **{
         name: partial(of_tables, *parts) for name, (*parts, _) in test_count_attacks.ATTACKS.items()
@@ -67,6 +82,10 @@ KINDS = {
     },
     "outputs-of-studies": partial(of_outputs, "study"),
     "outputs-of-series": partial(of_outputs, "series"),
+    **{
+        f"outputs-of-{name.replace(' ', '-')}": partial(of_commands, name)
+        for name in test_equal_surveillance_outputs.MADE
+    },
 }
 
 

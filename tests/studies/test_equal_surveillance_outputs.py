@@ -7,14 +7,15 @@ commands write, print and log is compared byte by byte.
 import json
 import re
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.studies.conftest import TinyOmop
 from tests.studies.release_attacker import LEAST, RULES
-from tests.studies.test_equal_outputs import IDENTITY, different, logged
+from tests.studies.test_equal_outputs import IDENTITY, different, logged, texts_of
 
-from steropes.designs import PropensityRules
+from steropes.designs import Match, PropensityRules
 from steropes.studies import GridSpec
 from steropes.studies.cli.command_line import run
 from steropes.studies.cli.grid_commands import run_and_report
@@ -22,7 +23,9 @@ from steropes.studies.cohorts import CohortSources, ConceptSet, TimeAtRisk
 from steropes.studies.comparative import Question, StudyAnalysis
 from steropes.studies.covariates import FeatureRules
 from steropes.studies.grids import compare_analyses
+from steropes.studies.grids.comparative_grid_run import run_grid
 from steropes.studies.specifications import ControlSet, PositiveControls
+from steropes.studies.viewer.results_page import write_results_page
 
 ROOT, ILL, FEVER, RARE, RASH = 100, 101, 102, 103, 104
 CONTROLS = (5, 6, 7, 8, 9, 10)  # The last one has few outcomes in an arm.
@@ -162,7 +165,53 @@ def monitored(looks, folder):
     return found
 
 
-MADE = {"scan": scan_outputs, "monitoring and analyses": grid_outputs}
+def combined_outputs(few, rules, seed, folder):
+    """Everything that grids of two databases, their combination and its page release.
+
+    Few people of each database have the outcome of interest and a control.
+    """
+    year = TimeAtRisk(1, end=300, end_anchor="cohort start")
+    own = {"at_risk": year, "features": FeatureRules((1,))}
+    both = (
+        StudyAnalysis(1, "crude", propensity=None, **own),
+        StudyAnalysis(2, "matched", propensity=PropensityRules(variance=1.0),
+                      match=Match(caliper=1.0), **own),
+    )  # fmt: skip
+    spec = GridSpec(
+        CohortSources(drugs={1: ConceptSet((1,)), 2: ConceptSet((2,))},
+                      conditions={3: ConceptSet((3,))}),
+        (Question(1, 2, (3,)),), both, ControlSet(concepts=CONTROLS[3:]),
+    )  # fmt: skip
+    folders = []
+    with logged() as printed:
+        for site in (1, 2):
+            (made := folder / f"omop{site}").mkdir()
+            path = grid_database(few, site, seed, made)
+            folders.append(folder / f"site{site}")
+            run_grid(path, replace(spec, database_id=f"site {site}"), folders[-1], disclosure=rules)
+        archives = [str(of / "release" / "results.zip") for of in folders]
+        out = folder / "out"
+        for options in ([], ["--unblind"]):
+            table = str(out / f"combined{''.join(options)}.csv")
+            assert run(["combine", *archives, "--output", table, *options]) == 0
+        write_results_page([*folders], out / "results.html")
+    found = {f"combined {name}": text for name, text in written(out, printed).items()}
+    found["combined results.html"] = str(texts_of(out / "results.html"))
+    for of in folders:
+        for path in sorted((of / "release").rglob("*")):
+            if path.suffix == ".zip":
+                with zipfile.ZipFile(path) as file:
+                    found |= {f"{of.name} {n}": file.read(n).decode() for n in file.namelist()}
+            elif path.is_file() and path.name not in IDENTITY:
+                found[f"{of.name} {path.name}"] = path.read_text("utf-8")
+    return found
+
+
+MADE = {
+    "scan": scan_outputs,
+    "monitoring and analyses": grid_outputs,
+    "combination": combined_outputs,
+}
 
 
 def attacked(kind, rules, seed, folder):
