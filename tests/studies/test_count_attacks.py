@@ -112,6 +112,14 @@ def test_no_suppressed_count_has_a_single_possible_value(kind, rules):
     assert found["exact"] == 0
 
 
+def test_years_beside_pathways_of_the_same_people_narrow_no_small_number():
+    """At most 57 and 12 people have one of two pathways, and at least 68 are of one year."""
+    exact = exact_pathways(np.random.default_rng((80, 41)))
+    found = attack_pathways(release_of_pathways(exact, RULES[0], "x"), exact, RULES[0])
+    assert found["suppressed"] > 1
+    assert found["exact"] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rules", RULES, ids=str)
 @pytest.mark.parametrize("kind", ATTACKS)

@@ -15,7 +15,7 @@ from tests.studies.conftest import TinyOmop
 from tests.studies.release_attacker import LEAST, RULES
 from tests.studies.test_equal_outputs import IDENTITY, different, logged, texts_of
 
-from steropes.designs import Match, PropensityRules
+from steropes.designs import PropensityRules
 from steropes.studies import GridSpec
 from steropes.studies.cli.command_line import run
 from steropes.studies.cli.grid_commands import run_and_report
@@ -174,8 +174,7 @@ def combined_outputs(few, rules, seed, folder):
     own = {"at_risk": year, "features": FeatureRules((1,))}
     both = (
         StudyAnalysis(1, "crude", propensity=None, **own),
-        StudyAnalysis(2, "matched", propensity=PropensityRules(variance=1.0),
-                      match=Match(caliper=1.0), **own),
+        StudyAnalysis(2, "adjusted", propensity=PropensityRules(variance=1.0), **own),
     )  # fmt: skip
     spec = GridSpec(
         CohortSources(drugs={1: ConceptSet((1,)), 2: ConceptSet((2,))},

@@ -50,8 +50,9 @@ Tables = dict[str, pd.DataFrame]
 def released_pathways(exact: Mapping[str, pd.DataFrame], rules: DisclosureRules) -> Tables:
     """Return the counts of pathways for release.
 
-    Events in a place are those of all pathways with them, so that both tables are searched
-    together for counts that narrow a suppressed one; these are left out too.
+    Events in a place are those of all pathways with them, and ages, sexes and years are of the same
+    people, so that these tables are searched together for counts that narrow a suppressed one;
+    these are left out too.
 
     Parameters
     ----------
@@ -63,18 +64,21 @@ def released_pathways(exact: Mapping[str, pd.DataFrame], rules: DisclosureRules)
     dict of str to DataFrame
         The same tables, without exact numbers of people.
     """
-    made = {name: exact[name].reset_index(drop=True) for name in ("paths", "durations")}
+    names = ("paths", "durations", "people")
+    made = {name: exact[name].reset_index(drop=True) for name in names}
+    withheld = np.zeros(len(made["people"]), bool)
     if not rules.open:
         counts = [("paths", "freq"), ("durations", "event_count")]
         shown = {name: _shown(made[name], column, rules) for name, column in counts}
         gone = _left_out(made, shown, rules)
+        withheld = gone["people"]
         for name, column in counts:
             of = shown[name].mask(gone[name], -rules.least).astype(made[name][column].dtype)
             made[name] = made[name].assign(**{column: of})
     return {
         "paths": _paths(made["paths"]),
         "durations": _durations(made["durations"], exact["durations"], rules),
-        "people": _people(exact["people"], rules),
+        "people": _people(made["people"], withheld, rules),
         "attrition": _attrition(exact["attrition"], rules),
     }
 
@@ -89,18 +93,24 @@ def _left_out(
     exact: Tables, shown: dict[str, pd.Series], rules: DisclosureRules
 ) -> dict[str, NDArray]:
     """Mark the pathways and events that narrow a suppressed number."""
-    paths, events = exact["paths"], exact["durations"]
+    paths, events, people = exact["paths"], exact["durations"], exact["people"]
     n, m = len(paths), len(events)
-    _, target = np.unique(paths[TARGET], return_inverse=True)
+    targets, target = np.unique(paths[TARGET], return_inverse=True)
     pathways = np.bincount(target, paths["freq"]).astype(np.int64)
-    whole = n + m + np.arange(len(pathways))
+    whole = pd.Series(n + m + np.arange(len(pathways)), targets)
+    strata = n + m + len(pathways)
     counts = np.concatenate(
-        [shown["paths"], shown["durations"], [float(rules.coarse(of)) for of in pathways]]
-    )
-    splits = [(np.arange(n), whole[target]), *_sums_of_events(paths, events)]
+        [shown["paths"], shown["durations"], [float(rules.coarse(of)) for of in pathways],
+         people["n"].map(rules.coarse).to_numpy(float)]
+    )  # fmt: skip
+    splits = [(np.arange(n), whole.to_numpy()[target]), *_sums_of_events(paths, events)]
+    known = pd.Series(pathways, targets)
+    for (of, _), own in people.groupby([TARGET, "kind"], sort=False):
+        if of in known.index and own["n"].sum() == known[of]:
+            splits.append((strata + own.index.to_numpy(), np.full(len(own), whole[of])))
     many = np.bincount(target) >= MANY_STRATA
     gone = withheld_counts(counts, splits, rules, several=bool(many.all()))
-    return {"paths": gone[:n], "durations": gone[n : n + m]}
+    return {"paths": gone[:n], "durations": gone[n : n + m], "people": gone[strata:]}
 
 
 def _sums_of_events(paths: pd.DataFrame, events: pd.DataFrame) -> list[Split]:
@@ -170,8 +180,8 @@ def _rarest(made: pd.DataFrame) -> pd.Series:
     return found.mask(made["line"] == OVERALL, overall)
 
 
-def _people(people: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
-    """Release the numbers of people as texts, such as "<5"."""
+def _people(people: pd.DataFrame, withheld: NDArray, rules: DisclosureRules) -> pd.DataFrame:
+    """Release the numbers of people as texts, such as "<5"; some narrow those of others."""
     if rules.open or not len(people):
         return people.assign(n=people["n"].astype(str))
     shown = people["n"].map(rules.coarse)
@@ -180,7 +190,7 @@ def _people(people: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
     of = pd.Series(people.groupby(TARGET, sort=False).ngroup(), people.index)
     gone = beside_everybody(of, [kinds], people["n"], shown, whole, rules)
     limits = limit_of_part(whole.map(rules.coarse), rules).astype(np.int64)
-    shown = shown.mask(gone, limits)
+    shown = shown.mask(gone | withheld, limits)
     return people.assign(n=[f"<{-n}" if n < 0 else str(n) for n in shown])
 
 
