@@ -270,6 +270,9 @@ REASONS = (
     Reason(r"sccs_time_to_event\.rows", CONVENTION, "weeks in which no case was observed",
            lambda a, row: row["_merge"] == "left_only" and row["observed_subjects"] == 0),
     Reason(r"sccs_diagnostics_summary\.time_stability_p", CONVENTION, "monthly rates"),
+    Reason(r"sccs_diagnostics_summary\.(time_stability_diagnostic|unblind\w*)", CONVENTION,
+           "monthly rates",
+           lambda a, row: row["time_stability_diagnostic"] != row["time_stability_diagnostic_r"]),
     Reason(r"sccs_diagnostics_summary\.mdrr", CONVENTION, "time before the first day that counts"),
 )  # fmt: skip
 
@@ -324,7 +327,10 @@ def _why(analysis: Analysis, row: Row) -> tuple[str, str]:
         return R_ERROR, "the likelihood ratio has a penalised null"
     if row["theirs"] != row["theirs"] and row["ours"] == 1.0 and item.endswith(": rr"):
         return CONVENTION, "R leaves out covariates without days"
-    if ("prior" in analysis or "seasonKnots" in analysis) and not row["note"]:
+    numbers = not isinstance(row["ours"], str)
+    if numbers and row["theirs"] != row["theirs"] and 0 < abs(row["ours"]) < float("inf"):
+        return R_ERROR, "R's model was not fitted"
+    if numbers and ("prior" in analysis or "seasonKnots" in analysis) and not row["note"]:
         close = 0.02 * max(1.0, abs(row["ours"]))
         if item.split(": ")[-1] in ("rr", "log_rr") and abs(row["ours"] - row["theirs"]) < close:
             return TOLERANCE, "R's iterations end before the optimum of splines or priors"

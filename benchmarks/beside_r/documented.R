@@ -1,5 +1,5 @@
 # Reproduce documented differences on a few people made by hand: Rscript documented.R FOLDER
-# Reads omop.sqlite of FOLDER, whose cohorts are 101, 102 and 201; writes people.csv, values.csv and windows.csv there.
+# Reads omop.sqlite of FOLDER, whose cohorts are 101, 102 and 201; strata.csv has other people; writes people.csv, values.csv, windows.csv and strata_results.csv there.
 suppressMessages({library(CohortMethod); library(FeatureExtraction)})
 invisible(ParallelLogger::clearLoggers())
 folder <- commandArgs(TRUE)[1]
@@ -35,3 +35,13 @@ window <- SelfControlledCaseSeries::createEraCovariateSettings(includeEraIds = 1
 intervals <- SelfControlledCaseSeries::createSccsIntervalData(cases, series, SelfControlledCaseSeries::createCreateSccsIntervalDataArgs(window, endOfObservationEraLength = 0))
 exposed <- merge(dplyr::collect(intervals$covariates), dplyr::collect(intervals$outcomes)[, c("rowId", "time")])
 write.csv(data.frame(days = sum(exposed$time)), file.path(folder, "windows.csv"), row.names = FALSE)
+
+# People in strata: the variance of a standardised difference, a curve with limits, and a density.
+toy <- read.csv(file.path(folder, "strata.csv"))
+known <- Andromeda::andromeda(cohorts = toy, covariates = data.frame(rowId = toy$rowId[toy$x == 1], covariateId = 1, covariateValue = 1),
+  covariateRef = data.frame(covariateId = 1, covariateName = "x", analysisId = 1))
+moments <- CohortMethod:::computeMeansPerGroup(known$cohorts, known, NULL)
+curve <- dplyr::filter(CohortMethod:::prepareKaplanMeier(toy), treatment == 0, time == 30)
+write.csv(data.frame(what = c("difference", "variance", "survival", "lower", "upper", "density"),
+  value = c(moments$stdDiff, moments$sdmVariance, curve$survival, curve$lower, curve$upper, density(toy$score, from = 0, to = 1, n = 100)$y[1])),
+  file.path(folder, "strata_results.csv"), row.names = FALSE)

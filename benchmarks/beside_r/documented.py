@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.designs import covariate_balance
+from steropes.designs.effects import curve_table
+from steropes.designs.propensity.score_matching import matched_weights
+from steropes.designs.propensity.weights_by_estimand import set_weights
 from steropes.studies import OmopDatabase, case_series_settings
 from steropes.studies.cohorts import (
     ComparisonRules,
@@ -19,6 +23,7 @@ from steropes.studies.cohorts import (
 )
 from steropes.studies.covariates import extract_features
 from steropes.studies.covariates.feature_extraction import FeatureRules
+from steropes.studies.results.propensity_score_density import density_of_bars, histogram
 from steropes.studies.sccs.cases.series_preparation import prepare_series
 
 from .drawn_study import COMPARATOR, OUTCOMES, TARGET, cohort_definitions, write_databases
@@ -57,6 +62,7 @@ def reproduce_documented_differences() -> pd.DataFrame:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "db"
         write_databases(folder, 5, 1, _edits())
+        _people_in_strata().to_csv(folder / "strata.csv", index=False)
         run_r("documented.R", folder)
         people = pd.read_csv(folder / "people.csv")
         values = pd.read_csv(folder / "values.csv")
@@ -70,7 +76,45 @@ def reproduce_documented_differences() -> pd.DataFrame:
         lines += _values(folder, values)
         theirs = f"{pd.read_csv(folder / 'windows.csv')['days'].sum():.0f} days"
         lines.append(("window of 201 days of the first era", 3, theirs, _window_days(folder)))
+        strata = pd.read_csv(folder / "strata_results.csv").set_index("what")["value"]
+        lines += [
+            (f"strata: {what}", 0, f"{strata[what]:.4f}", f"{value:.4f}")
+            for what, value in _strata().items()
+        ]
     return pd.DataFrame(lines, columns=["what", "person", "R", "here"])
+
+
+def _people_in_strata() -> pd.DataFrame:
+    """Make 40 people in two strata of different size, with follow-up and a covariate."""
+    k = np.arange(40)
+    stratum = np.where(k < 28, 1, 2)
+    return pd.DataFrame(
+        {
+            "rowId": k + 1, "stratumId": stratum,
+            "treatment": np.where(stratum == 1, k % 4 == 0, k % 3 > 0).astype(int),
+            "survivalTime": 10 * (1 + k % 6), "outcomeCount": (k % 5 == 0).astype(int),
+            "x": np.where(stratum == 1, k % 3 == 0, k % 4 > 0).astype(int),
+            "score": 0.05 + 0.02 * k,
+        }
+    )  # fmt: skip
+
+
+def _strata() -> dict[str, float]:
+    """Return our difference with its variance, a curve of the comparators, and a density at 0."""
+    people = _people_in_strata()
+    treated, sets = people["treatment"].to_numpy(), people["stratumId"].to_numpy()
+    balance = covariate_balance(
+        people[["x"]], treated, after=matched_weights(sets, treated), estimand=None
+    ).table.iloc[0]
+    renamed = {"survivalTime": "time", "outcomeCount": "event", "treatment": "treated"}
+    curve = curve_table(people.rename(columns=renamed), set_weights(sets, treated, "att"))
+    line = curve[curve["time_day"] <= 30].iloc[-1]
+    bars = density_of_bars(*histogram(people["score"].to_numpy(), 100), 100)
+    return {
+        "difference": balance["smd_after"], "variance": balance["smd_variance_after"],
+        "survival": line["comparator_survival"], "lower": line["comparator_survival_lb"],
+        "upper": line["comparator_survival_ub"], "density": bars[1][0],
+    }  # fmt: skip
 
 
 def _edits() -> list[str]:

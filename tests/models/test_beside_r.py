@@ -133,6 +133,12 @@ def test_documented_differences_are_those_of_r():
     }
     for key, pair in expected.items():
         assert tuple(found.loc[key]) == pair
+    for same in ("difference", "survival"):
+        pair = found.loc[f"strata: {same}", 0]
+        assert pair["R"] == pair["here"]
+    for other in ("variance", "lower", "upper", "density"):
+        pair = found.loc[f"strata: {other}", 0]
+        assert pair["R"] != pair["here"]
     values = found.loc["recorded values"]
     assert "= 2e+39" in values["R"][2]
     assert values["here"][2] == ""

@@ -370,7 +370,7 @@ def _diagnostics(
             table, "rare_outcome_prevalence", population.prevalence,
             line["rare_outcome_prevalence"],
         )  # fmt: skip
-        rows.add(table, "mdrr", r_detectable(stats), line["mdrr"])
+        rows.add(table, "mdrr", r_detectable(stats), line["mdrr"], STEPS)  # R rounds it.
         if probe is not None:
             limit = pd.Series({"ci_95_lb": line["event_observation_lb"], "ci_95_ub": math.nan})
             rows.add(
