@@ -319,7 +319,7 @@ def _why(analysis: Analysis, row: Row) -> tuple[str, str]:
         return R_ERROR, "observed days count once for each outcome"
     if item.endswith("outcome_observation_periods"):
         return CONVENTION, "an observation period in two study periods counts twice here"
-    if item.endswith("time_stability_p") and (
+    if item.startswith(("time_stability", "unblind")) and (
         "seasonKnots" in analysis or "calendarKnots" in analysis
     ):
         return CONVENTION, SPLINES
