@@ -85,11 +85,12 @@ def compare_by_r_rules(folder: Path, out: StudyComparison) -> None:
     analyses = {analysis["id"]: analysis for analysis in settings["analyses"]}
     mark_ties(folder, analyses)
     tables = {
-        name: pd.read_csv(folder / "r" / f"{name}.csv")
+        name: pd.read_csv(path) if path.exists() else pd.DataFrame({"analysis_id": []})
         for name in (
             "cm_shared_covariate_balance", "cm_covariate_balance", "cm_diagnostics_summary",
             "cm_preference_score_dist", "cm_kaplan_meier_dist", "cm_result",
         )
+        for path in (folder / "r" / f"{name}.csv",)
     }  # fmt: skip
     for answer in _answers(folder):
         drawn = analyses[answer.result.analysis.id]

@@ -102,6 +102,10 @@ REASONS = (
            "balance of outcomes is not weighted without truncation", _weighted),
     Reason(r"cm_diagnostics_summary\.(max_sdm|balance_diagnostic|unblind\w*)", R_ERROR,
            "balance of outcomes is not weighted without truncation", _weighted),
+    Reason(r"cm_attrition\.subjects", CONVENTION,
+           "people without a day at risk are left out where windows are censored in R",
+           lambda a, row: a["population"]["censorAtNewRiskWindow"]
+           and "Censoring" in row["description"] and row["subjects_r"] < row["subjects"]),
     Reason(r"cm_attrition\.", CONVENTION, "lines of rules without effect",
            lambda a, row: a["data"]["washoutPeriod"] == 0),
     Reason(r"cm_(\w*covariate_balance\.|diagnostics_summary\.(\w*max_sdm|\w*balance|unblind))",
