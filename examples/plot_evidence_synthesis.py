@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from steropes import CoxRegression, MonotoneLikelihoodWarning, Surv
-from steropes.designs.evidence import Profile, combine_normal, combine_profiles
+from steropes.designs.evidence import Profile, combine_normal, combine_profiles, random_effects
 
 random = np.random.default_rng(4)
 
@@ -81,6 +81,14 @@ ax.axhline(-1.92, ls="--", color="grey")
 ax.set(xscale="log", ylim=(-6, 0.3), xlabel="Hazard ratio", ylabel="Log-likelihood")
 ax.minorticks_off()
 _ = ax.set_xticks([0.25, 0.5, 1, 2, 4, 8], labels=["0.25", "0.5", "1", "2", "4", "8"])
+
+# %%
+# How different are the databases, and what would be found in a further one? With effects that
+# differ, the curves give the spread of the effects and limits of the ratio in another database.
+
+found = random_effects(profiles)
+print(f"spread of the log ratio {found.tau:.2f}")
+print("in a further database:", np.exp([found.predicted_lower, found.predicted_upper]).round(2))
 
 # %%
 # **Interpretation.** No database alone could answer the question. Together they give an interval
