@@ -23,6 +23,7 @@ __all__ = [
     "RuleSet",
     "applied_rules",
     "rules_in_force",
+    "rules_of_text",
     "shown_count",
     "site_rules",
 ]
@@ -77,6 +78,11 @@ class DisclosureRules:
     def rounds(self) -> bool:
         """Whether every count is rounded."""
         return self.name == "opensafely"
+
+    @property
+    def rounding(self) -> int:
+        """Width of the steps to which counts are rounded; 1 if they are not."""
+        return OPENSAFELY_ROUNDING if self.rounds else 1
 
     def stricter(self, other: DisclosureRules) -> DisclosureRules:
         """Combine two rule sets: the stricter rules with the larger smallest count."""
@@ -225,6 +231,12 @@ def site_rules(
     if rules.open:
         return rules if min_cell <= 1 else DisclosureRules("ohdsi", min_cell)
     return DisclosureRules(rules.name, min_cell)
+
+
+def rules_of_text(text: str) -> DisclosureRules | None:
+    """Return the rules that a text names, as `str` writes them; None if it names none."""
+    name, _, least = text.partition(", smallest count ")
+    return _made(name, int(least), repr(text)) if least.isdecimal() else None
 
 
 @contextmanager

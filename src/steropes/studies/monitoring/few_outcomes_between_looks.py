@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+
 __all__ = ["FEW", "counts_of_comparison", "counts_of_series", "without_few_outcomes"]
 
 FEW = "too few outcomes since a look that is shown"
@@ -34,7 +36,7 @@ def _known(line: Mapping[Any, Any], *names: str) -> Counts | None:
 
 
 def without_few_outcomes(
-    looks: Sequence[pd.DataFrame], key: Sequence[str], least: int
+    looks: Sequence[pd.DataFrame], key: Sequence[str], rules: DisclosureRules
 ) -> list[pd.DataFrame]:
     """Withhold estimates whose outcomes differ by few from those of an earlier look.
 
@@ -47,8 +49,8 @@ def without_few_outcomes(
         The estimates of each look, with ``counts`` (None if unknown), ``control`` and ``note``.
     key : sequence of str
         Columns that name an estimate.
-    least : int
-        The smallest count that is released; 0 withholds nothing.
+    rules : DisclosureRules
+        Rules of the releases, whose counts may be rounded.
 
     Returns
     -------
@@ -64,8 +66,7 @@ def without_few_outcomes(
             if now is None or math.isnan(line["se"]):
                 continue
             before = shown.setdefault(tuple(line[name] for name in key), [])
-            if any(0 < abs(a - b) < least for one in before
-                   for a, b in zip(now, one["counts"], strict=True)):  # fmt: skip
+            if any(_few(now, one["counts"], rules) for one in before):
                 last = before[-1] if line["control"] else dict.fromkeys(NUMBERS, math.nan)
                 line |= {name: last[name] for name in NUMBERS}
                 line |= {} if line["control"] else {"profile": None, "note": FEW}
@@ -73,3 +74,10 @@ def without_few_outcomes(
                 before.append({"counts": now, **{name: line[name] for name in NUMBERS}})
         found.append(pd.DataFrame(lines, columns=look.columns.drop("counts")))
     return found
+
+
+def _few(now: Counts, before: Counts, rules: DisclosureRules) -> bool:
+    """Return whether exact counts may differ by few, but by some."""
+    unsure = rules.rounding - 1
+    differences = [abs(a - b) for a, b in zip(now, before, strict=True)]
+    return any(d - unsure < rules.least and d + unsure > 0 for d in differences)

@@ -25,7 +25,11 @@ from steropes.errors import DataError
 from steropes.studies.archives.archive_synthesis import with_kinds
 from steropes.studies.archives.names_of_archive_ids import ArchiveNames
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_results
-from steropes.studies.disclosure.disclosure_rules import DisclosureRules, site_rules
+from steropes.studies.disclosure.disclosure_rules import (
+    DisclosureRules,
+    rules_of_text,
+    site_rules,
+)
 from steropes.studies.disclosure.release_folder import RELEASE
 from steropes.studies.monitoring.few_outcomes_between_looks import (
     counts_of_comparison,
@@ -96,8 +100,8 @@ def monitor_releases(
     by : str, optional
         Who looked, for the record. Default: the name of the user.
     disclosure : str or DisclosureRules, optional
-        Rules of the data's owner, as of the releases: "ohdsi" (the default), "opensafely", "none",
-        or one with a smallest count ("ohdsi:10").
+        Rules of the data's owner: "ohdsi", "opensafely", "none", or one with a smallest count
+        ("ohdsi:10"). Default: "ohdsi" or, if they are stricter, those of the releases.
 
     Returns
     -------
@@ -128,8 +132,9 @@ def monitor_releases(
     """
     paths = _looks_in([looks] if isinstance(looks, str | Path) else looks)
     plan = monitoring_plan(len(paths), planned, alpha, power, posterior, robust)
-    found = [estimates_of_source(_only_source(path), unblind) for path in paths]
-    parts = without_few_outcomes(found, KEY, site_rules(disclosure).least)
+    sources = [_only_source(path) for path in paths]
+    found = [estimates_of_source(source, unblind) for source in sources]
+    parts = without_few_outcomes(found, KEY, _rules(disclosure, sources))
     if record is not None:
         digests = [_digest(part) for part in parts]
         MonitoringRecord.of(record, {**plan, "unblind": unblind}).with_looks(digests, by).write(
@@ -147,6 +152,15 @@ def monitor_releases(
     else:
         tests = monitor_posteriors(rows, threshold=posterior, robust=robust, **groups)
     return named.merge(tests, left_index=True, right_on=KEY)[[*NAMED, *tests.columns]]
+
+
+def _rules(asked: str | DisclosureRules | None, sources: Sequence[ResultSource]) -> DisclosureRules:
+    """Return the rules that are asked for or, by default, the strictest of the releases."""
+    rules = site_rules(asked)
+    if asked is None:
+        for released in filter(None, (rules_of_text(source.rules) for source in sources)):
+            rules = rules.stricter(released)
+    return rules
 
 
 def _only_source(path: Path) -> ResultSource:
