@@ -11,7 +11,6 @@ import pandas as pd
 
 from steropes.designs.prediction_measures.prediction_calibration import STRATA, calibration_line
 from steropes.designs.prediction_measures.prediction_thresholds import classification_measures
-from steropes.studies.disclosure.complementary_suppression import count_ranges
 from steropes.studies.disclosure.disclosive_digit_rounding import significant, to_unit
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.sums_over_people import released_means
@@ -36,8 +35,8 @@ from steropes.studies.release.prediction_people import (
     rules_of_entries,
 )
 from steropes.studies.release.prediction_thresholds import (
-    Strata,
     separated_thresholds,
+    strata_of,
     thresholds_beside_strata,
 )
 
@@ -310,7 +309,7 @@ def _thresholds(
         told = thresholds_beside_strata(
             kept["prediction_threshold"].tolist(),
             [*zip(true.tolist(), false.tolist(), strict=True)],
-            _strata(exact, shown, of, rules),
+            strata_of(exact, shown, of, rules),
             rules,
         )
         kept, true, false = kept.iloc[told], true[told], false[told]
@@ -324,28 +323,6 @@ def _thresholds(
         released.insert(0, "evaluation", name)
         found.append(released)
     return pd.concat(found, ignore_index=True) if found else table
-
-
-def _strata(
-    exact: pd.DataFrame, shown: pd.DataFrame, part: EvaluatedPeople, rules: DisclosureRules
-) -> tuple[Strata, Strata]:
-    """Return what is known of people with and without the outcome in strata of an evaluation."""
-    people, cases = exact[PEOPLE].to_numpy(), exact[CASES].to_numpy()
-    known = shown[CASES].to_numpy(float)
-    low, high = count_ranges(np.nan_to_num(known), rules)
-    high = np.where(np.isnan(known), people, high)
-    hidden = np.array([rules.small(n) or rules.small(m) for n, m in zip(cases, people - cases,
-                                                                        strict=True)])  # fmt: skip
-    # Strata are tenths of the people, whose number is known but for its rounding.
-    share = people / max(people.sum(), 1)
-    of_cases, of_others = part.ranges
-    own_low = np.floor(share * (of_cases[0] + of_others[0]))
-    own_high = np.ceil(share * (of_cases[1] + of_others[1]))
-    starts = exact["prediction_threshold"].to_numpy(float)
-    return (
-        Strata(starts, low, high, hidden, of_cases),
-        Strata(starts, np.maximum(own_low - high, 0), own_high - low, hidden, of_others),
-    )
 
 
 def _distribution(table: pd.DataFrame, risks: _Risks) -> pd.DataFrame:

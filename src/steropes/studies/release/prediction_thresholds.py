@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from steropes.studies.disclosure.complementary_suppression import count_ranges
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
+from steropes.studies.release.prediction_counts import CASES, PEOPLE
+from steropes.studies.release.prediction_people import EvaluatedPeople
 
-__all__ = ["Strata", "separated_thresholds", "thresholds_beside_strata"]
+__all__ = ["Strata", "separated_thresholds", "strata_of", "thresholds_beside_strata"]
 
 HUNDREDTHS = 100  # Released thresholds have at least so large a part of the people between them.
 Range = tuple[float, float]
@@ -76,6 +78,28 @@ class Strata:
         fewest = low_u - high_v - (self.high[touched].sum() - self.high)
         narrow = (inside & (most < self.high)) | (touched & (fewest > self.low))
         return bool((narrow & self.hidden).any())
+
+
+def strata_of(
+    exact: pd.DataFrame, shown: pd.DataFrame, part: EvaluatedPeople, rules: DisclosureRules
+) -> tuple[Strata, Strata]:
+    """Return what is known of people with and without the outcome in strata of an evaluation."""
+    people, cases = exact[PEOPLE].to_numpy(), exact[CASES].to_numpy()
+    known = shown[CASES].to_numpy(float)
+    low, high = count_ranges(np.nan_to_num(known), rules)
+    high = np.where(np.isnan(known), people, high)
+    hidden = np.array([rules.small(n) or rules.small(m) for n, m in zip(cases, people - cases,
+                                                                        strict=True)])  # fmt: skip
+    # Strata are tenths of the people, whose number is known but for its rounding.
+    share = people / max(people.sum(), 1)
+    of_cases, of_others = part.ranges
+    own_low = np.floor(share * (of_cases[0] + of_others[0]))
+    own_high = np.ceil(share * (of_cases[1] + of_others[1]))
+    starts = exact["prediction_threshold"].to_numpy(float)
+    return (
+        Strata(starts, low, high, hidden, of_cases),
+        Strata(starts, np.maximum(own_low - high, 0), own_high - low, hidden, of_others),
+    )
 
 
 def thresholds_beside_strata(
