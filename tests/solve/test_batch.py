@@ -54,6 +54,7 @@ def weights_of(rng, n, B):
     return W
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("B", [2, 5, 11])
 def test_batched_fits_equal_fits_one_by_one(family, B, rng):
