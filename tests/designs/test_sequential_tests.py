@@ -26,7 +26,7 @@ from steropes.designs.surveillance import (
     signed_root,
 )
 from steropes.designs.surveillance.accruing_counts import PoissonLooks
-from steropes.designs.surveillance.counts_without_signal import CountsWithoutSignal
+from steropes.designs.surveillance.no_signal_probabilities import CountsWithoutSignal
 
 ERROR = SystematicError(mean=0.2, sd=0.2, controls=50)
 

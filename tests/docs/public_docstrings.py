@@ -19,7 +19,7 @@ from typing import Any
 from numpydoc.docscrape import FunctionDoc
 from numpydoc.validate import ERROR_MSGS, validate
 
-from steropes.models.fitting.accessors import accessor, function_of_model
+from steropes.models.fitting.accessor_base_class import accessor, function_of_model
 
 __all__ = ["MODULES", "docstring", "faults", "public_objects"]
 

@@ -17,7 +17,7 @@ import steropes.datasets
 import steropes.federated
 import steropes.models
 import steropes.plots
-from steropes.models.fitting.accessors import Accessor
+from steropes.models.fitting.accessor_base_class import Accessor
 
 ROOT = Path(__file__).parents[2]
 DOCS, PACKAGE = ROOT / "docs", ROOT / "src" / "steropes"

@@ -20,7 +20,7 @@ from steropes.infer.response_distributions import (
 )
 from steropes.likelihoods import IndependentRowsLikelihood
 from steropes.likelihoods.hessian_structures import GroupedCurvature
-from steropes.models.estimators.generalized_linear_model import GeneralizedLinearModel
+from steropes.models.estimators.generalized_linear_base_class import GeneralizedLinearModel
 
 
 class GammaLikelihood(IndependentRowsLikelihood):

@@ -6,8 +6,8 @@ from scipy import sparse
 from scipy.interpolate import CubicSpline
 
 from steropes import CoxRegression, CrossValidation, Laplace, Normal, Surv
-from steropes.select.cross_validation_score_curve import near, next_step, passed, promise, toward
 from steropes.select.fold_fits_along_path import _together
+from steropes.select.next_variance_by_score_curve import near, next_step, passed, promise, toward
 from steropes.select.variance_path_constants import DEFAULT
 from steropes.select.variance_prediction import Foreseen
 from steropes.select.variance_search import VariancePath

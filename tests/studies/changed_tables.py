@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from steropes.studies.specifications.study_specification import MAIN, MATCHED
+from steropes.studies.specifications.one_question_specification import MAIN, MATCHED
 
 EFFECT = ("rr", "ci_95_lb", "ci_95_ub", "p", "log_rr", "se_log_rr")
 

@@ -15,7 +15,7 @@ from steropes.studies.one_question.question_cohorts import (
 )
 from steropes.studies.one_question.study_result_rows import attrition_lines
 from steropes.studies.results.comparative_result_rows import outcome_tables
-from steropes.studies.specifications.study_specification import CRUDE, MAIN, OUTCOME
+from steropes.studies.specifications.one_question_specification import CRUDE, MAIN, OUTCOME
 
 
 @dataclass

@@ -22,7 +22,7 @@ from steropes.studies.disclosure import share_unit
 from steropes.studies.disclosure.disclosive_digit_rounding import log_unit
 from steropes.studies.one_question.study_result_rows import attrition_lines
 from steropes.studies.report.study_json_and_csv import study_numbers
-from steropes.studies.specifications.study_specification import MAIN
+from steropes.studies.specifications.one_question_specification import MAIN
 
 DAYS = 30
 WHEN = ("all", "matched")

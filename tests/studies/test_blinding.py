@@ -18,7 +18,7 @@ from steropes.studies.release.one_question_release import publish
 from steropes.studies.report.study_json_and_csv import study_json, study_tables
 from steropes.studies.report.study_report import study_page
 from steropes.studies.single_studies.study_terminal import print_study
-from steropes.studies.specifications.study_specification import MAIN, MATCHED
+from steropes.studies.specifications.one_question_specification import MAIN, MATCHED
 
 STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]
 

@@ -51,7 +51,7 @@ from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_page_pictures import study_pictures
 from steropes.studies.report.study_report import study_page
 from steropes.studies.single_studies.study_terminal import print_study
-from steropes.studies.specifications.study_specification import ALTERNATIVES
+from steropes.studies.specifications.one_question_specification import ALTERNATIVES
 
 SMALL = range(1, 5)
 

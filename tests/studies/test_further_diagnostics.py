@@ -40,7 +40,7 @@ from steropes.studies.sccs import (
 from steropes.studies.series_report.sccs_grid_page import case_series_grid_page
 from steropes.studies.series_report.sccs_page import series_page
 from steropes.studies.single_studies.study_terminal import print_study
-from steropes.studies.specifications.study_specification import study_specification
+from steropes.studies.specifications.one_question_specification import study_specification
 from steropes.studies.viewer.study_json_tables import study_file_tables
 
 NAME = "difference of the shares of men"

@@ -11,7 +11,7 @@ from steropes.errors import DataError
 from steropes.studies import combine_archives
 from steropes.studies.cli.command_line import run
 from steropes.studies.cohorts.circe_cohort_definitions import definition_text
-from steropes.studies.formatting.plain_text import csv_text, plain_text, without_credentials
+from steropes.studies.formatting.text_safety import csv_text, plain_text, without_credentials
 from steropes.studies.settings.settings_reader import Source
 
 

@@ -28,7 +28,7 @@ from steropes.studies.report.study_page_pictures import study_pictures
 from steropes.studies.report.study_page_tables import found, risk_period
 from steropes.studies.report.study_report import study_page
 from steropes.studies.single_studies.study_terminal import print_study
-from steropes.studies.specifications.study_specification import MAIN
+from steropes.studies.specifications.one_question_specification import MAIN
 
 
 @pytest.fixture(scope="module")

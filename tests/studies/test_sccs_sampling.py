@@ -12,7 +12,7 @@ import steropes.designs.case_series.series_fits_and_profiles as series_fits
 import steropes.models
 from steropes.designs.case_series import Spline
 from steropes.designs.case_series.event_dependent_observation import CensorModel
-from steropes.models.fitting.accessors import function_of_model
+from steropes.models.fitting.accessor_base_class import function_of_model
 from steropes.studies import case_series, case_series_settings
 from steropes.studies.grids.sccs_grid import (
     CaseSeriesGrid,

@@ -16,7 +16,7 @@ from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.release.grid_release import release_grid
 from steropes.studies.release.one_question_release import ORDER
 from steropes.studies.single_studies.study_terminal import print_study
-from steropes.studies.specifications.study_specification import MAIN
+from steropes.studies.specifications.one_question_specification import MAIN
 
 KINDS = dict.fromkeys(ORDER, "cox") | {101: "aipw"}
 ASKED = {"risk_days": 60, "folds": 3, "tie_orders": 0, "min_people": 5, "unblind": True}

@@ -15,7 +15,10 @@ from steropes.designs.propensity.weights_by_estimand import propensity_weights
 from steropes.studies import StudySettings
 from steropes.studies.comparative.adjustment import adjust
 from steropes.studies.comparative.supplementary_results import e_values
-from steropes.studies.specifications.study_specification import ALTERNATIVES, study_specification
+from steropes.studies.specifications.one_question_specification import (
+    ALTERNATIVES,
+    study_specification,
+)
 
 
 def people(n=400, seed=1):

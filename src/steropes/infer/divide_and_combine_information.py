@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cumulative_variances import CumulativeInformation
+from .cumulative_probability_variances import CumulativeInformation
 
 __all__ = ["SubsetInformation", "combine_thresholds", "subset_positions"]
 

@@ -9,8 +9,8 @@ from scipy import stats
 from ..design_matrix import Design
 from ..errors import DataError, listed
 from ..likelihoods.cumulative import Interval
-from .cumulative_predictions import probabilities
-from .cumulative_variances import CumulativeInformation, SubsetFit, profiled_scores
+from .cumulative_probability_predictions import probabilities
+from .cumulative_probability_variances import CumulativeInformation, SubsetFit, profiled_scores
 from .wald_statistic import wald_statistic
 
 __all__ = ["equality_test", "influence", "scale_residuals"]

@@ -1,7 +1,7 @@
 """scikit-learn estimators of all model families; the numerics are in other packages."""
 
 from .checks.check_accessors import CoxChecks, FineGrayChecks, GeneralizedChecks, GroupedChecks
-from .cumulative.cumulative_check_accessors import CumulativeChecks
+from .cumulative.cumulative_probability_check_accessors import CumulativeChecks
 from .curves.curve_accessors import CoxCurves, FineGrayCurves
 from .curves.step_functions import StepFunction
 from .effects.effect_accessors import Effects, MeanEffects
@@ -17,7 +17,7 @@ from .estimators.logistic_regression import LogisticRegression
 from .estimators.negative_binomial_regression import NegativeBinomialRegression
 from .estimators.poisson_regression import PoissonRegression
 from .estimators.pooled_logistic_regression import PooledLogisticRegression
-from .estimators.pooled_validation_accessor import PooledValidation
+from .estimators.pooled_logistic_validation_accessor import PooledValidation
 from .estimators.self_controlled_case_series import SelfControlledCaseSeries
 from .inference.inference_accessors import Inference
 from .multinomial.multinomial_accessors import (

@@ -15,7 +15,6 @@ from ..fit import Problem
 from ..priors import Prior
 from ..solve import Batch
 from . import variance_path_constants as policies
-from .cross_validation_score_curve import near, next_step, passed, promise, toward
 from .cyclops_search import CyclopsSearch, cyclops_variance
 from .fold_score_comparison import (
     best_of,
@@ -24,6 +23,7 @@ from .fold_score_comparison import (
     readable,
     standard_error,
 )
+from .next_variance_by_score_curve import near, next_step, passed, promise, toward
 from .variance_chooser_interface import VarianceChooser
 from .variance_path_constants import PathPolicy
 from .variance_prediction import Foreseen

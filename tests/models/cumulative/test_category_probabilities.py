@@ -9,7 +9,7 @@ from sklearn.base import clone
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from steropes import Censored, CumulativeProbabilityModel, DataError, EqualQuantileBins, Laplace
-from steropes.infer.cumulative_predictions import category_probabilities
+from steropes.infer.cumulative_probability_predictions import category_probabilities
 from steropes.likelihoods.cumulative import CODES
 
 LABELS = ["none", "mild", "severe", "fatal"]

@@ -8,7 +8,7 @@ from dense_hessian import dense_negative_hessian
 from scipy import sparse, stats
 
 from steropes import DataError, Normal
-from steropes.infer import cumulative_robust_variances as module
+from steropes.infer import cumulative_probability_robust_variances as module
 from steropes.infer.inference_constants import BLOCKS
 from steropes.likelihoods.cumulative import CODES, Thresholds
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, DivideAndCombine

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.designs.case_series.cases_and_observation import Cases
-from steropes.designs.case_series.series_covariates import Column
+from steropes.designs.case_series.series_column_descriptions import Column
 from steropes.errors import DataError
 
 __all__ = ["contrast_columns", "require_contrast"]

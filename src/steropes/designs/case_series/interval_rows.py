@@ -28,7 +28,7 @@ from steropes.designs.case_series.interval_splitting import (
 )
 from steropes.designs.case_series.model_settings import SeriesModelSettings
 from steropes.designs.case_series.row_accumulator import RowAccumulator
-from steropes.designs.case_series.series_covariates import (
+from steropes.designs.case_series.series_column_descriptions import (
     CONTROL,
     GROUP,
     Column,

@@ -14,7 +14,7 @@ import numpy as np
 
 from steropes.designs.case_series.cases_and_observation import Cases
 from steropes.designs.case_series.covariate_days import Spans
-from steropes.designs.case_series.series_covariates import GROUP, Column
+from steropes.designs.case_series.series_column_descriptions import GROUP, Column
 from steropes.errors import DataError
 
 __all__ = ["on_event_ages"]

@@ -23,7 +23,7 @@ from steropes.designs.case_series.infinite_estimates import (
 )
 from steropes.designs.case_series.interval_rows import Intervals
 from steropes.designs.case_series.model_settings import SeriesModelSettings
-from steropes.designs.case_series.series_covariates import Column
+from steropes.designs.case_series.series_column_descriptions import Column
 from steropes.designs.case_series.series_likelihood import column_of, log_likelihood
 from steropes.designs.case_series.series_priors import estimator, prior_of, with_weak_prior
 from steropes.designs.case_series.spline_series_fits import (

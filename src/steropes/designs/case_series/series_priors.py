@@ -7,7 +7,7 @@ from typing import Any
 
 import steropes
 from steropes.designs.case_series.model_settings import SeriesModelSettings
-from steropes.designs.case_series.series_covariates import Column
+from steropes.designs.case_series.series_column_descriptions import Column
 
 __all__ = ["WEAK", "estimator", "prior_of", "with_weak_prior"]
 

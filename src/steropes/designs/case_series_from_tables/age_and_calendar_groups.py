@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from steropes.designs.case_series.calendar_time_splines import first_day, month_of
 from steropes.designs.case_series.cases_and_observation import Cases
-from steropes.designs.case_series.series_covariates import GROUP, Column
+from steropes.designs.case_series.series_column_descriptions import GROUP, Column
 from steropes.designs.values.dates_and_ages import calendar_date
 from steropes.errors import DataError
 

@@ -23,7 +23,7 @@ from steropes.designs.case_series.model_settings import Prior, Spline
 from steropes.designs.case_series.risk_window_days import join_eras
 from steropes.designs.case_series.sccs_model import CaseSeriesModel, fit_model
 from steropes.designs.case_series.semiparametric_age import on_event_ages
-from steropes.designs.case_series.series_covariates import (
+from steropes.designs.case_series.series_column_descriptions import (
     CONTROL,
     Column,
     distinct_names,

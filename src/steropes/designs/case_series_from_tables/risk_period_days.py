@@ -1,4 +1,4 @@
-"""Days of the risk periods of each case, as columns of the model."""
+"""First and last days of each case's risk periods without overlap, and their columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from steropes.designs.case_series.interval_splitting import split_time
 from steropes.designs.case_series.risk_window_days import Eras, WindowRules, join_eras, window_spans
-from steropes.designs.case_series.series_covariates import Column
+from steropes.designs.case_series.series_column_descriptions import Column
 from steropes.designs.case_series_from_tables.cases_from_tables import SeriesData
 from steropes.designs.case_series_from_tables.risk_periods import RiskPeriod
 from steropes.errors import DataError, listed

@@ -20,7 +20,6 @@ from scipy.stats import gamma, norm
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.controls.empirical_calibration import SystematicError
 from steropes.designs.surveillance.accruing_counts import PoissonLooks, farthest
-from steropes.designs.surveillance.counts_without_signal import CountsWithoutSignal
 from steropes.designs.surveillance.group_sequential_bounds import (
     check_alpha,
     check_count,
@@ -28,6 +27,7 @@ from steropes.designs.surveillance.group_sequential_bounds import (
     error_nodes,
     moments_of,
 )
+from steropes.designs.surveillance.no_signal_probabilities import CountsWithoutSignal
 from steropes.designs.values.argument_checks import check_real
 from steropes.errors import DataError
 

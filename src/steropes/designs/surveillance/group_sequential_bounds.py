@@ -17,7 +17,7 @@ from scipy.special import roots_legendre
 from steropes.data.html_representations import FieldsInHtml
 from steropes.designs.controls.empirical_calibration import SystematicError
 from steropes.designs.surveillance.accruing_counts import BinomialLooks, Looks, PoissonLooks
-from steropes.designs.surveillance.counts_without_signal import CountsWithoutSignal
+from steropes.designs.surveillance.no_signal_probabilities import CountsWithoutSignal
 from steropes.designs.values.argument_checks import check_real, check_whole
 from steropes.designs.values.input_checks import require_numbers
 from steropes.errors import DataError

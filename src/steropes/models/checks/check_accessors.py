@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..fitting.accessors import Accessor, function_of_model, overloaded_function_of_model
+from ..fitting.accessor_base_class import Accessor, function_of_model, overloaded_function_of_model
 from .proportional_hazards_checks import assumptions, hazards_residuals, proportionality
 from .residuals import generalized_residuals, grouped_residuals
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import DataError, SeparationError
 from ...fit import Problem, certified_fit_under_prior
-from ...infer.cumulative_variances import SubsetFit
+from ...infer.cumulative_probability_variances import SubsetFit
 from ...infer.divide_and_combine_information import combine_thresholds, subset_positions
 from ...likelihoods.cumulative import CumulativeLikelihood
 from ...priors import Prior

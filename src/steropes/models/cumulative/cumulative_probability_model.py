@@ -29,16 +29,16 @@ from ...solve.fit_trace import FitTrace
 from ...solve.separation.separation_with_nuisance import refuse_unidentifiable_columns
 from ..estimators.logistic_regression import LogisticRegression
 from ..estimators.penalized_model import PenalizedModel
-from ..fitting.accessors import accessor
+from ..fitting.accessor_base_class import accessor
 from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.ordinal_outcomes import read_new_outcome, read_outcome
 from ..fitting.progress_messages import Progress
 from ..fitting.row_arguments import FitInputs
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed
 from ..fitting.solver_runs import Start
-from .cumulative_check_accessors import CumulativeChecks
 from .cumulative_family import CUMULATIVE
 from .cumulative_fits_of_row_subsets import fit_part, fit_subsets
+from .cumulative_probability_check_accessors import CumulativeChecks
 from .large_data_approximations import Coarsening, DivideAndCombine, Reduction, suggest
 from .predictions import CumulativePredictions
 

@@ -12,8 +12,8 @@ from ...data.input_types import LabelsLike
 from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
-from ...infer.cumulative_robust_variances import RobustInformation
-from ...infer.cumulative_variances import (
+from ...infer.cumulative_probability_robust_variances import RobustInformation
+from ...infer.cumulative_probability_variances import (
     CumulativeInformation,
     SubsetFit,
     robust_covariance,

@@ -13,7 +13,7 @@ from ...data import refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
 from ...design_matrix import Design
 from ...errors import DataError
-from ...infer.cumulative_predictions import (
+from ...infer.cumulative_probability_predictions import (
     means,
     quantile_levels,
 )

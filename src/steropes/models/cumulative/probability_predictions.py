@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...backends.blas_threads import single_threaded_blas
 from ...data.input_types import LabelsLike, VectorLike
-from ...infer.cumulative_predictions import (
+from ...infer.cumulative_probability_predictions import (
     category_probabilities,
     densities,
     probabilities,

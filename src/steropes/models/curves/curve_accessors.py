@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..fitting.accessors import Accessor, function_of_model, overloaded_function_of_model
+from ..fitting.accessor_base_class import Accessor, function_of_model, overloaded_function_of_model
 from .cox_curves import (
     baseline_hazard,
     baseline_steps,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..fitting.accessors import Accessor, function_of_model
+from ..fitting.accessor_base_class import Accessor, function_of_model
 from .average_effects import average_effects
 from .partial_effects import partial_effect
 from .prediction_tables import predict_terms, prediction_table

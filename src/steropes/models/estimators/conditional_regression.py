@@ -23,7 +23,7 @@ from ...likelihoods import (
 from ...priors import Prior
 from ..checks.check_accessors import GroupedChecks
 from ..families.survival_families import CONDITIONAL, COUNTS_WITHIN_STRATA
-from ..fitting.accessors import accessor
+from ..fitting.accessor_base_class import accessor
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from .fits_with_row_arguments import fit_with_strata, fit_with_strata_and_exposure

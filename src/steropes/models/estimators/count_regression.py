@@ -13,7 +13,7 @@ from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import MatrixLike
 from .fits_with_row_arguments import fit_with_exposure
-from .generalized_linear_model import GeneralizedLinearModel
+from .generalized_linear_base_class import GeneralizedLinearModel
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

@@ -27,7 +27,7 @@ from ..curves.curve_accessors import CoxCurves
 from ..curves.step_functions import StepFunction
 from ..curves.time_quantiles import hazards_before
 from ..families.survival_families import COX
-from ..fitting.accessors import accessor
+from ..fitting.accessor_base_class import accessor
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver, StepTimes, Ties

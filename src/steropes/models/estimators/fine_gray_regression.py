@@ -17,7 +17,7 @@ from ...priors import Prior
 from ..checks.check_accessors import FineGrayChecks
 from ..curves.curve_accessors import FineGrayCurves
 from ..families.survival_families import FINE_GRAY
-from ..fitting.accessors import accessor
+from ..fitting.accessor_base_class import accessor
 from ..fitting.proportional_hazards import ProportionalHazardsModel
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed

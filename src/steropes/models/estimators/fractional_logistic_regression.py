@@ -11,7 +11,7 @@ from ...infer.response_distributions import BinaryResponse
 from ...likelihoods import Likelihood, LogisticLikelihood
 from ..families.response_families import FRACTIONAL
 from ..fitting.row_arguments import FitInputs, OutcomeRows
-from .generalized_linear_model import GeneralizedLinearModel
+from .generalized_linear_base_class import GeneralizedLinearModel
 
 __all__ = ["FractionalLogisticRegression"]
 

@@ -19,7 +19,7 @@ from ...likelihoods.gamma_likelihood import gamma_log_density, gamma_shape
 from ...solve.linear_predictor import linear_predictor
 from ..families.response_families import GAMMA
 from ..fitting.row_arguments import FitInputs, OutcomeRows
-from .generalized_linear_model import GeneralizedLinearModel
+from .generalized_linear_base_class import GeneralizedLinearModel
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

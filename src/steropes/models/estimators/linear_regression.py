@@ -17,7 +17,7 @@ from ..families.response_families import LINEAR
 from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.row_arguments import FitInputs, OutcomeRows
 from ..fitting.setting_types import MatrixLike
-from .generalized_linear_model import GeneralizedLinearModel
+from .generalized_linear_base_class import GeneralizedLinearModel
 
 __all__ = ["LinearRegression"]
 

@@ -19,7 +19,7 @@ from ..checks.check_accessors import GeneralizedChecks
 from ..effects.effect_accessors import MeanEffects
 from ..families.performance_measures import share_correct
 from ..families.response_families import LOGISTIC
-from ..fitting.accessors import accessor
+from ..fitting.accessor_base_class import accessor
 from ..fitting.class_weights import weigh_classes
 from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.row_arguments import FitInputs, OutcomeRows

@@ -12,7 +12,7 @@ from ...data.input_types import CoefficientsByColumn, TableLike, VectorLike
 from ...errors import DataError
 from ...priors import Prior
 from ..effects.effect_accessors import Effects
-from ..fitting.accessors import accessor, missing_attribute
+from ..fitting.accessor_base_class import accessor, missing_attribute
 from ..fitting.copying_and_pickling import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from ..fitting.default_standard_errors import has_fractional_weights
 from ..fitting.fit_inputs_from_tables import ROWS, read_fit_table

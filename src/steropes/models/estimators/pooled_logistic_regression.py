@@ -22,7 +22,7 @@ from ...priors import Prior, PriorColumns
 from ...solve import Fit
 from ..checks.check_accessors import GroupedChecks
 from ..families.survival_families import POOLED
-from ..fitting.accessors import accessor
+from ..fitting.accessor_base_class import accessor
 from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.interval_event_checks import refuse_empty_intervals, refuse_empty_splits
 from ..fitting.progress_messages import Progress
@@ -32,9 +32,9 @@ from ..fitting.solver_runs import Start
 from ..fitting.time_varying_effects import prior_of_copies
 from .fits_with_row_arguments import fit_with_interval_weights
 from .penalized_model import PenalizedModel
-from .pooled_predictions import PooledPredictions
-from .pooled_time_effects import DiscreteTime
-from .pooled_validation_accessor import PooledValidation
+from .pooled_logistic_predictions import PooledPredictions
+from .pooled_logistic_time_effects import DiscreteTime
+from .pooled_logistic_validation_accessor import PooledValidation
 
 __all__ = ["PooledLogisticRegression"]
 

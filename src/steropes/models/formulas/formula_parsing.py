@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from steropes.models.formulas.formula_terms import SPECIAL, FormulaTerms
+from steropes.models.formulas.formula_term_roles import SPECIAL, FormulaTerms
 
 from ...data.array_conversion import as_numbers
 from ...design_matrix.category_coding import (

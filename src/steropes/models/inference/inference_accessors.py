@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..fitting.accessors import Accessor, function_of_model
+from ..fitting.accessor_base_class import Accessor, function_of_model
 from .debiased_inference import debiased_lasso
 from .estimator_bootstrap import bootstrap
 from .hypothesis_tests import linear_hypothesis, model_tests

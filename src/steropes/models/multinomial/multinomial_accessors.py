@@ -16,7 +16,7 @@ from ..checks.residuals import (
     table_by_row,
 )
 from ..effects.effect_accessors import MeanEffects
-from ..fitting.accessors import Accessor, function_of_model
+from ..fitting.accessor_base_class import Accessor, function_of_model
 from ..inference.inference_accessors import Inference
 from .multinomial_effects import average_effects
 from .multinomial_prediction_tables import prediction_table, term_tests

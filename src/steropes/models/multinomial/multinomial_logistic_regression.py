@@ -22,7 +22,7 @@ from ...priors import BrokenAdaptiveRidge, LimitedPrior, Prior, PriorColumns
 from ...solve import Fit
 from ..estimators.logistic_regression import LogisticRegression
 from ..families.multinomial_family import MULTINOMIAL
-from ..fitting.accessors import accessor
+from ..fitting.accessor_base_class import accessor
 from ..fitting.class_weights import weigh_classes
 from ..fitting.multinomial_inputs import read_class_offset, read_class_start, read_fixed_of_classes
 from ..fitting.row_arguments import FitInputs

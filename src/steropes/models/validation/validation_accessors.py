@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..fitting.accessors import Accessor, function_of_model, overloaded_function_of_model
+from ..fitting.accessor_base_class import Accessor, function_of_model, overloaded_function_of_model
 from .internal_validation import calibration_curve, validate
 from .proportional_hazards_discrimination import concordance, time_dependent_auc
 

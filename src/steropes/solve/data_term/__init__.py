@@ -4,10 +4,10 @@
 `sharded/` holds the terms with rows elsewhere.
 """
 
+from .compact_row_weights import RowMultiples, weights_of_rows
 from .data_term_interfaces import Accuracy, CurvatureAt, DataTerm, Trial
 from .local_term import LocalTerm
 from .profiled_term import ProfiledTerm
-from .row_weights import RowMultiples, weights_of_rows
 from .sharded.in_process_shards import LocalShards
 from .sharded.local_shard import LocalShard
 from .sharded.risk_set_shard import RiskShard

@@ -21,9 +21,9 @@ from ..hessian import centred, device_product, diagonal, eta_product, hessian
 from ..subproblem import ColumnOperator
 from .column_hessian import ColumnHessian
 from .column_sum_cache import ColumnCache
+from .compact_row_weights import RowMultiples, weights_of_rows, weights_on_device
 from .data_term_interfaces import Accuracy, CurvatureAt, Trial
 from .device_column_hessian import DeviceColumns
-from .row_weights import RowMultiples, weights_of_rows, weights_on_device
 from .term_without_nuisance import TermWithoutNuisance
 from .working_set import WorkingColumns
 

@@ -16,9 +16,9 @@ from ...design_matrix.design_interfaces import DesignLike
 from ...likelihoods.nuisance_interface import Nuisance, NuisancePoint
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..hessian import pooled_groups
+from .compact_row_weights import RowMultiples
 from .data_term_interfaces import Accuracy
 from .local_term import LocalCurvature, LocalTerm
-from .row_weights import RowMultiples
 from .working_set import WorkingColumns
 
 __all__ = ["ProfiledTerm"]

@@ -87,7 +87,7 @@ def cohorts(
 
 def _print_findings(tables: dict, names: Mapping[int, str], quiet: bool) -> None:
     """Print the findings on each cohort."""
-    from steropes.studies.formatting.plain_text import plain_text
+    from steropes.studies.formatting.text_safety import plain_text
     from steropes.studies.strategus_plans.cohort_diagnostics_plan import COHORT_DIAGNOSTICS
 
     of = tables.get(COHORT_DIAGNOSTICS, {})

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from steropes.errors import DataError, SeparationError
 from steropes.studies._optional_packages import MissingExtraError, need
 from steropes.studies.cli.core_commands import needs_no_extra, run_without_extras
-from steropes.studies.formatting.plain_text import plain_text, without_credentials
+from steropes.studies.formatting.text_safety import plain_text, without_credentials
 
 __all__ = ["main"]
 

@@ -156,7 +156,7 @@ def _write_release(
     from steropes.studies.database.omop import opened
     from steropes.studies.database.open_database import require_database
     from steropes.studies.disclosure import applied_rules, site_rules
-    from steropes.studies.formatting.plain_text import plain_text
+    from steropes.studies.formatting.text_safety import plain_text
     from steropes.studies.result_files.atomic_files import output_folder_of_run
 
     until = None

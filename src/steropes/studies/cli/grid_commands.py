@@ -16,7 +16,7 @@ from steropes.studies.cli.protocol_options import (
     print_frozen,
     with_unblinding,
 )
-from steropes.studies.formatting.plain_text import csv_text
+from steropes.studies.formatting.text_safety import csv_text
 
 if TYPE_CHECKING:
     from steropes.studies.grids.comparative_grid_run import GridResults

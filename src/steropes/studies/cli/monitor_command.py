@@ -95,7 +95,7 @@ def monitor(
 
     The bounds keep the error over all looks, and include the systematic error of negative controls.
     """
-    from steropes.studies.formatting.plain_text import csv_text
+    from steropes.studies.formatting.text_safety import csv_text
     from steropes.studies.monitoring.few_outcomes_between_looks import FEW
     from steropes.studies.monitoring.monitoring_page import monitoring_page, signals_by_estimate
     from steropes.studies.monitoring.monitoring_record import read_record

@@ -77,7 +77,7 @@ def tree_scan(
     P-values are adjusted for all nodes of the hierarchy, but not for several comparisons and
     analyses.
     """
-    from steropes.studies.formatting.plain_text import csv_text
+    from steropes.studies.formatting.text_safety import csv_text
     from steropes.studies.result_files.atomic_files import write_files
     from steropes.studies.settings.frozen_protocol import open_protocol
 

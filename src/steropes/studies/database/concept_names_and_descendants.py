@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from steropes.studies.database.sources.table_source import RecordsOf
-from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.formatting.text_safety import plain_text
 
 __all__ = ["UNNAMED", "descendants_of", "names_of", "sex_labels", "some_concepts"]
 

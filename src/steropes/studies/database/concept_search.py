@@ -9,7 +9,7 @@ from steropes.errors import DataError
 from steropes.studies.database.checked_concept_descendants import has_links
 from steropes.studies.database.omop import Naming, OmopDatabase, RecordsOf
 from steropes.studies.disclosure import shown_count
-from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.formatting.text_safety import plain_text
 
 __all__ = ["find_concepts"]
 

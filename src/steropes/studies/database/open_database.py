@@ -8,13 +8,13 @@ from typing import Any
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
 from steropes.studies.database.duckdb_source_tables import DuckDBSource
+from steropes.studies.database.local_copies_of_server_tables import ServerSource
 from steropes.studies.database.server_registry import VENDORS, connect
-from steropes.studies.database.server_table_copies import ServerSource
 from steropes.studies.database.server_url import is_address, read_address
 from steropes.studies.database.sources.server_address import Address
 from steropes.studies.database.sources.server_connection import AdbcServer
 from steropes.studies.database.sources.table_source import TableSource
-from steropes.studies.formatting.plain_text import without_credentials
+from steropes.studies.formatting.text_safety import without_credentials
 
 __all__ = ["open_source", "require_database"]
 

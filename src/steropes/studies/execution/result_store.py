@@ -25,7 +25,7 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.private_files import open_private, private_draft, refuse_foreign, restrict
 from steropes.studies._optional_packages import need
-from steropes.studies.formatting.plain_text import csv_text
+from steropes.studies.formatting.text_safety import csv_text
 
 __all__ = ["ResultStore", "Rows", "archive_of"]
 

@@ -11,7 +11,7 @@ import pandas as pd
 from steropes.designs.values.html_page import page
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.formatting.plain_text import csv_text
+from steropes.studies.formatting.text_safety import csv_text
 
 __all__ = ["write_tables_and_page"]
 

@@ -1,4 +1,4 @@
-"""The analyses of a one-question study, and their result tables."""
+"""The run of a study of one question: people, covariates, scores, analyses and result tables."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ from steropes.studies.results.comparative_result_rows import (
 )
 from steropes.studies.results.tables_shared_by_outcomes import shared_tables
 from steropes.studies.specifications.grid_specification import GridSpec
-from steropes.studies.specifications.study_settings import StudySettings
-from steropes.studies.specifications.study_specification import (
+from steropes.studies.specifications.one_question_specification import (
     COMPARATOR,
     CRUDE,
     MAIN,
@@ -54,6 +53,7 @@ from steropes.studies.specifications.study_specification import (
     OUTCOME,
     TARGET,
 )
+from steropes.studies.specifications.study_settings import StudySettings
 
 SHIFTS = ("target_smd", "comparator_smd", "both_smd")  # Differences of arms to before matching.
 DEMOGRAPHIC = {1: "sex", 3: "age", 6: "index year"}

@@ -17,7 +17,7 @@ from steropes.studies.database.concept_domain_hints import domain_hint
 from steropes.studies.database.data_quality_notes import DataNote, explained
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.specifications.grid_specification import GridSpec
-from steropes.studies.specifications.study_specification import (
+from steropes.studies.specifications.one_question_specification import (
     ROLES,
     study_roles,
     study_specification,

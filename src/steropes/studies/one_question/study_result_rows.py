@@ -12,7 +12,7 @@ from steropes.designs.effects.events_and_curves_by_arm import DAYS_PER_YEAR, poi
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.disclosure.released_table_rows import cell
 from steropes.studies.disclosure.small_cell_suppression import Bound, small, total
-from steropes.studies.specifications.study_specification import (
+from steropes.studies.specifications.one_question_specification import (
     ALTERNATIVES,
     COMPARATOR,
     CRUDE,

@@ -35,8 +35,8 @@ from steropes.studies.one_question.study_result_rows import (
 )
 from steropes.studies.results.comparative_result_rows import read_diagnostics
 from steropes.studies.settings.frozen_protocol import ProtocolStatement
+from steropes.studies.specifications.one_question_specification import CRUDE, MAIN
 from steropes.studies.specifications.study_settings import StudySettings
-from steropes.studies.specifications.study_specification import CRUDE, MAIN
 
 __all__ = ["ExactStudy"]
 

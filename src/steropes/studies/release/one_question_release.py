@@ -51,7 +51,7 @@ from steropes.studies.one_question.study_result_rows import (
 )
 from steropes.studies.one_question.unsuppressed_results import ExactStudy
 from steropes.studies.release.grid_release import release_grid
-from steropes.studies.specifications.study_specification import (
+from steropes.studies.specifications.one_question_specification import (
     ALTERNATIVES,
     CRUDE,
     MAIN,

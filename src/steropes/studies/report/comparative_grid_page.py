@@ -8,8 +8,8 @@ from pathlib import Path
 from steropes.data.number_formatting import limit_text
 from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.formatting.plain_text import csv_text
 from steropes.studies.formatting.released_numbers import TEST_OF_HAZARDS, database_versions
+from steropes.studies.formatting.text_safety import csv_text
 from steropes.studies.grids.comparative_grid_run import GridResults
 from steropes.studies.report.adjustment_section import Adjustment, adjustments
 from steropes.studies.report.characteristics_section import characteristics_table

@@ -12,8 +12,8 @@ import pandas as pd
 
 from steropes.studies.diagnostics.failing_diagnostics import with_names
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.formatting.plain_text import plain_text, without_parentheses
 from steropes.studies.formatting.released_numbers import analysis_name, title_case
+from steropes.studies.formatting.text_safety import plain_text, without_parentheses
 
 if TYPE_CHECKING:
     from steropes.studies.release.one_question_release import Published

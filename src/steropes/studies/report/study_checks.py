@@ -26,7 +26,7 @@ from steropes.studies.formatting.released_numbers import (
 )
 from steropes.studies.one_question.study_result_rows import ARMS
 from steropes.studies.release.one_question_release import Published
-from steropes.studies.specifications.study_specification import MAIN
+from steropes.studies.specifications.one_question_specification import MAIN
 
 __all__ = ["Check", "checks", "hidden"]
 

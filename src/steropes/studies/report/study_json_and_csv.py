@@ -16,10 +16,10 @@ from steropes.designs.effects.two_group_tests import TRANSFORM
 from steropes.studies.diagnostics.diagnostic import Verdict
 from steropes.studies.disclosure.released_table_rows import cell
 from steropes.studies.disclosure.small_cell_suppression import Bound
-from steropes.studies.formatting.plain_text import csv_text
+from steropes.studies.formatting.text_safety import csv_text
 from steropes.studies.one_question.study_result_rows import ARMS, QUANTILES
 from steropes.studies.release.one_question_release import Published
-from steropes.studies.specifications.study_specification import CRUDE, LARGEST_WEIGHT
+from steropes.studies.specifications.one_question_specification import CRUDE, LARGEST_WEIGHT
 from steropes.version import __version__
 
 __all__ = ["study_json", "study_numbers", "study_tables"]

@@ -50,7 +50,7 @@ from steropes.studies.report.study_page_tables import (
 from steropes.studies.report.study_tables_for_papers import paper_tables
 from steropes.studies.report.svg_canvas import by_section
 from steropes.studies.report.template_rendering import render
-from steropes.studies.specifications.study_specification import LARGEST_WEIGHT
+from steropes.studies.specifications.one_question_specification import LARGEST_WEIGHT
 from steropes.version import __version__
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from steropes.data.number_formatting import deciding_p
 from steropes.studies.diagnostics.result_blinding import is_not_shown
 from steropes.studies.disclosure.effect_suppression import WITHHELD
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.formatting.plain_text import csv_text
 from steropes.studies.formatting.released_numbers import count, title_case
+from steropes.studies.formatting.text_safety import csv_text
 from steropes.studies.release.series_result_blinding import (
     blinding_text,
     hidden_covariates,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from steropes.designs.settings.value_checks import Place, place_name
 from steropes.errors import DataError
-from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.formatting.text_safety import plain_text
 
 __all__ = ["Source", "once_each"]
 

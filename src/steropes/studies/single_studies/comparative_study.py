@@ -21,8 +21,8 @@ from steropes.studies.one_question.question_analyses import (
 )
 from steropes.studies.one_question.unsuppressed_results import ExactStudy
 from steropes.studies.settings.frozen_protocol import open_protocol
+from steropes.studies.specifications.one_question_specification import MAIN, ROLES
 from steropes.studies.specifications.study_settings import StudySettings
-from steropes.studies.specifications.study_specification import MAIN, ROLES
 
 if TYPE_CHECKING:
     from steropes.studies.release.one_question_release import Published

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from steropes.studies.formatting.plain_text import without_parentheses
+from steropes.studies.formatting.text_safety import without_parentheses
 from steropes.studies.strategus_plans.comparative_plan import COHORT_METHOD
 from steropes.studies.strategus_plans.series_plan import CASE_SERIES
 from steropes.studies.strategus_plans.supported_parts import PartVerdict

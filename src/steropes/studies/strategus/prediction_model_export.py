@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from steropes.private_files import private_draft, private_folder
-from steropes.studies.formatting.plain_text import csv_text
+from steropes.studies.formatting.text_safety import csv_text
 from steropes.studies.prediction.prediction_models import PredictionResult
 
 __all__ = ["write_models"]

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.designs.evidence.profile_interpolation import spline_slopes
-from steropes.studies.formatting.plain_text import csv_text
+from steropes.studies.formatting.text_safety import csv_text
 from steropes.studies.strategus_plans.prediction_plan import PREDICTION
 from steropes.studies.strategus_plans.validation_plan import VALIDATION
 

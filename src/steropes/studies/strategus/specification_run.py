@@ -20,7 +20,7 @@ from steropes.studies.disclosure import DisclosureRules, applied_rules, site_rul
 from steropes.studies.disclosure.counts_in_text import released_text
 from steropes.studies.disclosure.release_folder import RELEASE, write_release
 from steropes.studies.disclosure.suppression_of_received_results import with_suppressed_counts
-from steropes.studies.formatting.plain_text import csv_text
+from steropes.studies.formatting.text_safety import csv_text
 from steropes.studies.release.strategus_release import (
     released_statistics,
 )

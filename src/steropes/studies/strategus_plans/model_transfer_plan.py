@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.formatting.text_safety import plain_text
 from steropes.studies.strategus_plans.prediction_model_files import ModelFiles, models_below
 from steropes.studies.strategus_plans.r_json_values import JsonPath, json_path, table_rows
 from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped

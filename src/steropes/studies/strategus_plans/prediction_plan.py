@@ -11,7 +11,7 @@ from steropes.designs.covariates.preprocessing import TidyRules
 from steropes.errors import DataError
 from steropes.studies.covariates.cohort_covariates import CohortCovariate
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.formatting.text_safety import plain_text
 from steropes.studies.strategus_plans.cyclops_settings import exempt_covariates, require_prior
 from steropes.studies.strategus_plans.prediction_covariates import prediction_covariates
 from steropes.studies.strategus_plans.prediction_settings import (

@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 
 from steropes.designs.settings.validated_types import LARGEST, LONGEST
 from steropes.errors import DataError
-from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.formatting.text_safety import plain_text
 
 __all__ = [
     "ATTRIBUTES",

@@ -11,7 +11,7 @@ from steropes.data.html_representations import FieldsInHtml
 from steropes.errors import DataError
 from steropes.studies._optional_packages import MissingExtraError
 from steropes.studies.cohort_diagnostics.definition_concepts import CohortDefinition
-from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.formatting.text_safety import plain_text
 from steropes.studies.strategus_plans.atlas_export import atlas_plan, is_atlas_export
 from steropes.studies.strategus_plans.characterization_plan import (
     CHARACTERIZATION,

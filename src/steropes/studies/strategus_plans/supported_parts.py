@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from steropes.studies.formatting.plain_text import plain_text, without_parentheses
+from steropes.studies.formatting.text_safety import plain_text, without_parentheses
 
 __all__ = ["PartVerdict", "runs", "skipped", "summary_lines", "verdicts_after"]
 

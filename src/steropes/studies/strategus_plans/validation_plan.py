@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.formatting.text_safety import plain_text
 from steropes.studies.strategus_plans.prediction_model_files import (
     ModelFiles,
     PredictionModel,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.formatting.plain_text import plain_text
+from steropes.studies.formatting.text_safety import plain_text
 from steropes.studies.viewer.view_definition import Column, View
 
 __all__ = ["encoded", "view_record"]

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from steropes.designs.case_series.series_covariates import CONTROL, Column
+from steropes.designs.case_series.series_column_descriptions import CONTROL, Column
 from steropes.errors import DataError
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.sccs.cases.era_sources import EraSources

@@ -11,7 +11,7 @@ from ...infer.response_distributions import ResponseDistribution, null_predictor
 from ...priors import Prior
 from ..checks.check_accessors import GeneralizedChecks
 from ..effects.effect_accessors import MeanEffects
-from ..fitting.accessors import accessor
+from ..fitting.accessor_base_class import accessor
 from ..fitting.fit_inputs_from_tables import outcome_of_table
 from ..fitting.setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from ..fitting.sklearn_base_types import RegressorMixin

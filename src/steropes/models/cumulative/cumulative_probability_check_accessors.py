@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..fitting.accessors import Accessor, function_of_model
+from ..fitting.accessor_base_class import Accessor, function_of_model
 from .cumulative_model_checks import parallelism, plot_alpha, residuals
 
 __all__ = ["CumulativeChecks"]

@@ -17,7 +17,7 @@ from ..curves.step_functions import StepFunction
 from ..fitting.fitted_model import FittedModel
 from ..fitting.setting_types import MatrixLike
 from ..fitting.unavailable_attributes import computed_attribute
-from .pooled_time_effects import DiscreteTime
+from .pooled_logistic_time_effects import DiscreteTime
 
 __all__ = ["PooledPredictions"]
 

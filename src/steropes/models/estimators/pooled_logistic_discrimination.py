@@ -18,7 +18,7 @@ from ..validation.survival_discrimination_measures import (
     pair_weights,
     times_of_events,
 )
-from .pooled_predictions import PooledPredictions
+from .pooled_logistic_predictions import PooledPredictions
 
 __all__ = ["concordance", "time_dependent_auc"]
 

@@ -2,7 +2,7 @@
 
 The influence of row i on a function with gradient (c, d) in (α, β) is its score times the
 inverse Hessian times that gradient. With J = T⁻¹C and β's covariance V from the factorisation
-(`steropes.infer.cumulative_variances`) it is
+(`steropes.infer.cumulative_probability_variances`) it is
 
     u_i(T⁻¹c) + B_i'(d − J'c),    u_i(t) = −(ℓ_a t_up + ℓ_b t_low),    B = (s X − u(J)) V,
 
@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from ..design_matrix.design_interfaces import PlainDesign
-from .cumulative_variances import CumulativeInformation, SubsetFit, evaluate_at_optimum
+from .cumulative_probability_variances import CumulativeInformation, SubsetFit, evaluate_at_optimum
 from .inference_constants import BLOCKS
 
 __all__ = ["RobustInformation"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..fitting.accessors import function_of_model, overloaded_function_of_model
+from ..fitting.accessor_base_class import function_of_model, overloaded_function_of_model
 from ..validation.validation_accessors import Validation
-from .pooled_discrimination import concordance, time_dependent_auc
+from .pooled_logistic_discrimination import concordance, time_dependent_auc
 
 __all__ = ["PooledValidation"]
 
