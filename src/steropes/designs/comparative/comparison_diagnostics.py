@@ -188,11 +188,11 @@ def _of_ties(
         weights = weights_of_sets(sets, target, estimand)
         found.append(first_effect(replace(adjustment, weights=weights, clusters=sets)))
     span = max(found) - min(found)
-    low, high = f"{min(found):.6g}", f"{max(found):.6g}"
+    low, high = f"{min(found):.3g}", f"{max(found):.3g}"
     note = (
         "People with equal scores are matched in an arbitrary order, which random_state "
         "determines: the first effect "
-        + (f"is {low} in all of them." if low == high else f"ranges from {low} to {high}.")
+        + (f"rounds to {low} in all." if low == high else f"ranges from {low} to {high}.")
     )
     yield f"{SENSITIVITY}{ORDERS + 1} orders of tied scores", span, np.nan, True, note
 
@@ -219,8 +219,8 @@ def _of_trimming(
         except DataError:
             parts.append(f"cannot be estimated without {out}")
         else:
-            parts.append(f"is {found[-1]:.6g} without {out}")
-    note = f"The first effect is {whole:.6g}; it {' and '.join(parts)}."
+            parts.append(f"is {found[-1]:.3g} without {out}")
+    note = f"The first effect is {whole:.3g}; it {' and '.join(parts)}."
     yield f"{SENSITIVITY}trimmed scores", max(found) - min(found), np.nan, True, note
 
 
