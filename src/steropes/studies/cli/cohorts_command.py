@@ -62,9 +62,7 @@ def cohorts(
     from steropes.studies.strategus_plans.specification_plan import specification_plan
     from steropes.studies.viewer.results_page import write_results_page
 
-    until = None
-    if observed_until is not None:
-        until = calendar_date("--observed-until", observed_until, text=True)
+    until = None if observed_until is None else calendar_date("--observed-until", observed_until)
     plan = specification_plan(
         specification_of_definitions(
             definitions, washout=washout, least_mean=least_mean, windows=characteristics

@@ -364,7 +364,7 @@ def tie_orders(
 ) -> TieOrders:
     """Repeat the main analysis under other orders of equal scores, if it has an estimate."""
     orders = 0 if found.results[MAIN].estimate.note else settings.tie_orders
-    if settings.tie_orders:  # whether or not there is an estimate, which progress does not tell
+    if settings.tie_orders:  # Also without an estimate, which progress must not disclose.
         say("trying other orders of people with equal scores")
     rule = found.results[MAIN].analysis.match
     assert rule is not None
