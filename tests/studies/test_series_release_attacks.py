@@ -286,8 +286,8 @@ def attacked_series_grids(seeds):
 
 
 def test_no_count_of_a_grid_of_case_series_has_a_single_possible_value():
-    """In this database four outcomes are those of a window less those of a part of it."""
-    for found in attacked_series_grids([2]):
+    """Four outcomes are a window's less those of a part, and seven the least of a rounded sum."""
+    for found in attacked_series_grids([2, (90, 17)]):
         assert found["suppressed"] > 5
         assert found["exact"] == 0
 
@@ -350,6 +350,18 @@ def test_counts_that_add_up_narrow_no_small_one():
     assert found[:2] == [20, 20]
     assert isinstance(found[3], Bound)
     assert not sum_splits([210, 70, 150], [20, 18, 2])
+
+
+def test_rounded_counts_at_the_limits_of_their_ranges_narrow_no_small_one():
+    """25 to 30 outcomes of which at most 18 are of the old leave the young at least 7."""
+    rules, few = DisclosureRules("opensafely", LEAST["opensafely"]), Bound(8)
+    for counts, told, wanted in (
+        ([25, 18, 7], [27, 15, few], [27, Bound(30), few]),
+        ([24, 18, 6], [21, 15, few], [21, 15, few]),
+        ([24, 20, 4], [21, 21, few], [21, 21, few]),  # Up to 5: five possible values.
+    ):
+        splits = sum_splits([210, 140, 70], counts)
+        assert unnarrowed_counts(counts, told, splits, rules) == wanted
 
 
 def test_the_outcomes_in_no_window_of_a_case_series_do_not_follow_from_the_others():

@@ -171,7 +171,10 @@ def unnarrowed_counts(
     splits: Sequence[Split],
     rules: DisclosureRules,
 ) -> list[int | Bound | None]:
-    """Replace exact counts that narrow a suppressed one by bounds; the first have precedence.
+    """Replace counts that narrow a suppressed one by bounds; the first have precedence.
+
+    A rounded count leaves a suppressed one fewer values only if they are next to the limits of
+    their ranges, so that `MANY_VALUES` possible values suffice beside rounded counts.
 
     Parameters
     ----------
@@ -190,25 +193,27 @@ def unnarrowed_counts(
     """
     found = [*told]
     hidden = np.array([isinstance(n, Bound) for n in found], dtype=bool)
-    if rules.open or rules.rounds or not splits or not hidden.any():
+    if rules.open or not splits or not hidden.any():
         return found
+    needed = MANY_VALUES if rules.rounds else rules.least - 1
     low, high = np.zeros(len(found)), np.full(len(found), np.inf)
-    for i in np.flatnonzero(hidden).tolist():
-        low[i], high[i] = _bounded(counts[i], found[i], rules)
+    for i, told_alone in enumerate(found):
+        if isinstance(told_alone, Bound):
+            low[i], high[i] = _range_of(counts[i], told_alone, rules)
     low, high = _propagated(low, high, splits)
     values = high - low + 1
     related = np.unique(np.concatenate([x for split in splits for x in split]))
     for i in related.tolist():
-        if not isinstance(found[i], int):
+        if not isinstance(own := found[i], int):
             continue
         exact = low.copy(), high.copy()
-        exact[0][i] = exact[1][i] = counts[i]
+        exact[0][i], exact[1][i] = _range_of(counts[i], own, rules)
         exact = _propagated(*exact, splits)
         further = exact[1] - exact[0] + 1
-        if (further < np.minimum(values, rules.least - 1))[hidden].any():
-            limit = int(high[i]) + 1 if np.isfinite(high[i]) else counts[i] + rules.least
-            found[i], hidden[i] = Bound(max(limit, rules.least)), True
-            ends = _bounded(counts[i], found[i], rules)
+        if (further < np.minimum(values, needed))[hidden].any():
+            limit = int(high[i]) + 1 if np.isfinite(high[i]) else own + rules.least
+            bound = found[i] = Bound(max(limit, rules.least))
+            hidden[i], ends = True, _range_of(counts[i], bound, rules)
             low[i], high[i] = max(low[i], ends[0]), min(high[i], ends[1])
             low, high = _propagated(low, high, splits)
             values = np.minimum(values, high - low + 1)
@@ -217,10 +222,11 @@ def unnarrowed_counts(
     return found
 
 
-def _bounded(n: int, told: int | Bound | None, rules: DisclosureRules) -> tuple[float, float]:
-    """Return the range of a count; a bound is as near as most bounds are."""
+def _range_of(n: int, told: int | Bound, rules: DisclosureRules) -> tuple[float, float]:
+    """Return the range of a released count; a bound is as near as most bounds are."""
     if not isinstance(told, Bound):
-        return n, n
+        low, high = count_ranges(np.array([told]), rules) if rules.rounds else ([n], [n])
+        return float(low[0]), float(high[0])
     near = told.limit - rules.least
     return (max(near, min(n, 1)) if n >= near else 0.0), told.limit - 1
 

@@ -103,6 +103,7 @@ def released_series_counts(exact: Tables, rules: DisclosureRules) -> SeriesCount
         for place in _exposures(exact, lines, outcomes):
             for name in ("subjects", "events", "observed_events"):
                 _apart(place, name, lines, told, rules)
+    if not rules.open:
         _without_narrow_ones(exact, lines, outcomes, found, rules)
     return found
 
