@@ -114,6 +114,37 @@ def test_the_reason_for_no_estimate_is_hidden_with_the_effect(bench, specified):
     assert math.isnan(answer.absolute.horizon)
 
 
+@pytest.mark.parametrize("code", [1, 2])
+def test_leaving_with_an_event_is_not_censoring(bench, specified, code):
+    """Without censoring, risks do not depend on whether events end observation."""
+    (question,), (tmle,) = specified.questions, specified.analyses
+    prepared = bench.prepared(question, tmle)
+    population = prepared.at_risk(13)
+    people = pd.DataFrame(population.people)
+    had = (people["event"] == 1) & (people["time"] < 300)
+    some = had.cumsum() % 3 == 0
+    people["event"] = np.where(had, np.where(some, code, 1), 0)
+    people["time"] = np.where(had, people["time"], 500)
+
+    def risks(days):
+        own = replace(population, people=people.assign(days_at_risk=days))
+        absolute = prepared.answer(13, own).absolute
+        return absolute.target_risk, absolute.comparator_risk, absolute.risk_se
+
+    seen, fatal = risks(500), risks(np.where(had & some, people["time"], 500))
+    np.testing.assert_allclose(fatal, seen, rtol=1e-12)
+    crude = [(people["event"] == 1)[people["treated"] == arm].mean() for arm in (1, 0)]
+    np.testing.assert_allclose(seen[:2], crude, rtol=0.15)
+
+
+def test_competing_outcomes_lower_the_risk(bench, specified):
+    (question,), (tmle,) = specified.questions, specified.analyses
+    alone = bench.run(question, 13, tmle).absolute
+    with_rival = bench.run(question, 13, replace(tmle, id=8, competing=5)).absolute
+    assert with_rival.target_risk < alone.target_risk
+    assert with_rival.comparator_risk < alone.comparator_risk
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -115,10 +115,10 @@ def test_questions_and_analyses_that_cannot_be_are_refused():
         Question(1, 2, (Outcome(3), Outcome(3, 1.0)))
     with pytest.raises(DataError, match="analysis 1: a stratified outcome model needs matching"):
         StudyAnalysis(1, outcome_model=OutcomeModel(stratified=True))
-    with pytest.raises(
-        DataError, match="a Fine-Gray model and a competing outcome belong together"
-    ):
+    with pytest.raises(DataError, match="a Fine-Gray model needs a competing outcome"):
         StudyAnalysis(1, outcome_model=OutcomeModel("fine-gray"))
+    with pytest.raises(DataError, match="belongs to Fine-Gray and doubly robust models"):
+        StudyAnalysis(1, competing=4)
     with pytest.raises(DataError, match="without a propensity model there is nothing"):
         StudyAnalysis(1, propensity=None, outcome_model=OutcomeModel(weighted=True))
 

@@ -49,6 +49,10 @@ from steropes.models.repeated_fits.cross_fitting import cross_fit
 
 __all__ = ["SharedNuisances"]
 
+# Of those who leave before the horizon, the share that may have had the outcome or a competing one
+# before, if outcomes share a model of censoring. It raises the hazard of censoring by this share.
+LEFT_AFTER = 0.01
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SharedNuisances:
@@ -164,7 +168,7 @@ class SharedNuisances:
         seen = happened | (days >= tau)
         y = (happened & (event == 1)).astype(float)
         bound, chance = truncation_bound(len(people)), np.ones(len(people))
-        censoring = self._censoring(place, days)
+        censoring = self._censoring(place, days, np.where(happened, time, np.inf))
         if censoring is not None:
             until = np.minimum(np.where(event > 0, time, days), tau)
             chance = np.maximum(censoring.uncensored(place, until), bound)
@@ -200,15 +204,24 @@ class SharedNuisances:
         )  # fmt: skip
         return estimate, absolute
 
-    def _censoring(self, place: NDArray, days: NDArray) -> Censoring | None:
-        """Return the shared model of censoring, or that of an outcome with other days at risk."""
-        if np.array_equal(days, self.days[place]):
+    def _censoring(self, place: NDArray, days: NDArray, first: NDArray) -> Censoring | None:
+        """Return the model of censoring of an outcome, given its days and those of first events.
+
+        It is the shared one unless the outcome has other days at risk, or people leave after it.
+        """
+        left = days < self.horizon
+        after = left & np.isfinite(first)
+        same = np.array_equal(days, self.days[place])
+        if same and after.sum() <= LEFT_AFTER * left.sum():
             return self.censoring
+        # Events of a day come before its censoring, so that they leave those at risk of it.
         own, present = self.days.copy(), np.zeros(len(self.days), dtype=bool)
-        own[place], present[place] = days, True
+        own[place], present[place] = np.minimum(days, first - 0.5), True
+        lost = np.zeros(len(present), dtype=bool)
+        lost[place] = left & ~after
         return fit_censoring(
             self.design, own, self.treated, self.fold[:, 0], self.horizon, _lasso(self.model),
-            present,
+            present, lost,
         )  # fmt: skip
 
     def _means(

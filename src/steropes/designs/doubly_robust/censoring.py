@@ -1,8 +1,9 @@
 """The probability to be still under observation on a day, by a cross-fitted model of each arm.
 
-The end of a person's follow-up C is known even if the person had the outcome before. A Cox model of
-censoring before a horizon in each arm gives P(C ≥ t | A, W), by which people whose outcome is known
-represent others (Robins and Rotnitzky 1992).
+A Cox model of censoring before a horizon in each arm gives P(C ≥ t | A, W), by which people whose
+outcome is known represent others (Robins and Rotnitzky 1992). The end of a person's follow-up C is
+often known although the person had the outcome before, so that outcomes can share a model. It is
+not that of people without the outcome if many leave because of it, as all do by a fatal one.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def fit_censoring(
     horizon: float,
     lasso: LassoSettings,
     present: NDArray | None = None,
+    lost: NDArray | None = None,
 ) -> Censoring | None:
     """Fit the models of censoring of both arms without each fold; None if no one is censored.
 
@@ -86,8 +88,11 @@ def fit_censoring(
         the model of an arm has no covariates.
     present : ndarray of bool, shape (n,), optional
         The people to fit to. Default: everybody.
+    lost : ndarray of bool, shape (n,), optional
+        Who is censored at the end of ``days`` if not all who are observed for less than the horizon
+        are, because days end with an outcome.
     """
-    early = days < horizon
+    early = days < horizon if lost is None else lost
     if present is not None:
         early &= present
     if not early.any():

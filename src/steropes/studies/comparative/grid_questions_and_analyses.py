@@ -216,7 +216,8 @@ class StudyAnalysis(Settings):
     outcome_model : OutcomeModel
         Model of the outcome.
     competing : int, optional
-        Cohort of a competing outcome, for Fine–Gray models.
+        Cohort of a competing outcome, for Fine–Gray models and for doubly robust risks, which are
+        then those of the outcome before the competing one (the total effect).
     unadjusted : bool, default False
         Whether a crude comparison is intended. Otherwise the estimate of an analysis that adjusts
         for nothing is not shown, because confounding alone may explain it.
@@ -285,8 +286,13 @@ class StudyAnalysis(Settings):
                 f"{where}: unadjusted asks for a crude comparison, but the analysis adjusts; leave "
                 "one of the two out"
             )
-        if model.family.competes != (self.competing is not None):
-            raise DataError(f"{where}: a Fine-Gray model and a competing outcome belong together")
+        if model.family.competes and self.competing is None:
+            raise DataError(f"{where}: a Fine-Gray model needs a competing outcome")
+        if self.competing is not None and not (model.family.competes or model.family.doubly_robust):
+            raise DataError(
+                f"{where}: a competing outcome belongs to Fine-Gray and doubly robust models, not "
+                f"to {model.family.name} ones"
+            )
 
     def _require_doubly_robust(self) -> None:
         """Refuse rules that a doubly robust effect does not have."""
