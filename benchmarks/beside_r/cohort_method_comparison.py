@@ -36,6 +36,11 @@ def _weighted(analysis: Analysis, row: Row) -> bool:
     return weighted and "truncate" not in analysis
 
 
+def _next_to(x: float, y: float) -> bool:
+    """Whether a difference has the denominator n - 1, after rounding in R, where y has n."""
+    return abs(x) <= abs(y) and abs(x - y) <= 0.001 + 0.02 * abs(y)
+
+
 def _trimmed(analysis: Analysis, row: Row) -> bool:
     """Whether the analysis trims people and does nothing else."""
     return "trim" in analysis
@@ -118,6 +123,14 @@ REASONS = (
     Reason(r"cm_(shared_covariate_balance\.rows|diagnostics_summary\.(shared_max_sdm|"
            r"\w*balance_diagnostic|generalizability\w*|unblind\w*))", CONVENTION,
            "no balance of analyses without adjustment by scores here", _without_scores),
+    Reason(r"cm_\w*covariate_balance\.std_diff_after", CONVENTION,
+           "weights that are all one are no weights here, and have the denominator n",
+           lambda a, row: a["outcome"].get("inversePtWeighting", False)
+           and _next_to(row["std_diff_after_r"], row["std_diff_after"])),
+    Reason(r"cm_diagnostics_summary\.shared_max_sdm", CONVENTION,
+           "weights that are all one are no weights here, and have the denominator n",
+           lambda a, row: a["outcome"].get("inversePtWeighting", False)
+           and _next_to(row["shared_max_sdm_r"], row["shared_max_sdm"])),
     Reason(r"cm_covariate\.rows", CONVENTION, "no covariates of crude analyses here",
            lambda a, row: "propensity" not in a),
     Reason(r"cm_(attrition|result|\w*covariate_balance|diagnostics_summary|follow_up_dist)\.",

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from tests.parity.compared_numbers import (
+    BEFORE,
     CLOSE,
     EARLY,
     ENDLESS,
+    FOLLOWS,
     LIMIT,
     NO_EVENT,
     SPLINES,
@@ -360,17 +362,24 @@ def _diagnostics(
         stats, d = intervals.statistics.loc[name], verdicts[name]
         p = d.verdicts["time stability"].p
         rows.add(table, "time_stability_p", p, line["time_stability_p"])
+        detectable, follows = r_detectable(stats), ""
         for ours, theirs in VERDICTS.items():
             why = NO_EVENT if ours in ("pre-exposure", "end of observation") else ""
-            rows.add(table, theirs, d.verdicts[ours].verdict, line[theirs], 0.0, why)
-        rows.add(table, "unblind", int(d.unblind), line["unblind"], 0.0)
+            verdict = d.verdicts[ours].verdict
+            if theirs == "mdrr_diagnostic":
+                allowed = detectable < Thresholds().detectable
+                why = BEFORE if line[theirs] == ("PASS" if allowed else "FAIL") else ""
+            rows.add(table, theirs, verdict, line[theirs], 0.0, why)
+            if why and verdict != line[theirs]:
+                follows = FOLLOWS
+        rows.add(table, "unblind", int(d.unblind), line["unblind"], 0.0, follows)
         both = "unblind_for_evidence_synthesis"
-        rows.add(table, both, int(d.unblind_for_evidence_synthesis), line[both], 0.0)
+        rows.add(table, both, int(d.unblind_for_evidence_synthesis), line[both], 0.0, follows)
         rows.add(
             table, "rare_outcome_prevalence", population.prevalence,
             line["rare_outcome_prevalence"],
         )  # fmt: skip
-        rows.add(table, "mdrr", r_detectable(stats), line["mdrr"], STEPS)  # R rounds it.
+        rows.add(table, "mdrr", detectable, line["mdrr"], STEPS)  # R rounds it.
         if probe is not None:
             limit = pd.Series({"ci_95_lb": line["event_observation_lb"], "ci_95_ub": math.nan})
             rows.add(

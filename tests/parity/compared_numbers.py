@@ -20,6 +20,8 @@ NO_EVENT = "no event in the window: the estimate is zero, R's is where its itera
 SPLINES = "expected outcomes follow the model's splines, in R relative to another point of them"
 EARLY = "R's iterations ended before the optimum, at a lower likelihood"
 ENDLESS = "the estimate is infinite, and R gives none"
+BEFORE = "time before the first day that counts is in R's detectable ratio"
+FOLLOWS = "another verdict differs"
 
 
 @dataclass(frozen=True)
