@@ -3,7 +3,8 @@
     python -m benchmarks.comparison_peers [--n 8000 --p 20 --python PYTHON --limit 300]
 
 draws one table of people and compares its groups by pairs of the score ("matching"), weights of
-the score ("weights"), both models ("aipw") and both models as lassos cross-fitted in ten folds
+the score ("weights"), both models ("aipw", "tmle"), both models by maximum likelihood cross-fitted
+in five folds ("folds"), and both models as lassos cross-fitted in ten folds
 ("lasso", beside "one_lasso", the score alone with ten folds) with steropes and every peer that is
 installed, each in a process of its own that repeats the comparison after a first one of 500 people.
 ``--python``
@@ -38,6 +39,8 @@ PROGRAMS = {
     "matching": ["steropes", "parts", "MatchIt", "psmpy", "dowhy"],
     "weights": ["steropes", "parts", "causallib", "causallib_exact", "zepid", "dowhy"],
     "aipw": ["steropes", "parts", "causallib", "causallib_exact", "zepid"],
+    "tmle": ["parts", "zepid"],
+    "folds": ["parts", "doubleml"],
     "lasso": ["one_lasso", "parts", "doubleml"],
 }
 OURS = ("steropes", "parts", "one_lasso")
@@ -75,6 +78,7 @@ def steropes(task: str, table: pd.DataFrame, names: list[str]) -> float:
 
 def parts(task: str, table: pd.DataFrame, names: list[str]) -> float:
     """The objects of steropes alone."""
+    from steropes import LinearRegression, LogisticRegression
     from steropes.designs import DoublyRobust, Matching, PropensityWeights, compare_means
 
     X, a, y = table[names], table["drug"], table["y"]
@@ -82,8 +86,12 @@ def parts(task: str, table: pd.DataFrame, names: list[str]) -> float:
         score, outcome = lassos()
         model = DoublyRobust(treatment_model=score, outcome_model=outcome, folds=10).fit(X, a, y)
         return float(model.effects_["estimate"].iloc[0])
-    if task == "aipw":
-        model = DoublyRobust(method="aipw", folds=1).fit(X, a, y)
+    if task in ("aipw", "tmle", "folds"):
+        method, folds = ("tmle", 1) if task == "tmle" else ("aipw", 5 if task == "folds" else 1)
+        model = DoublyRobust(
+            treatment_model=LogisticRegression(), outcome_model=LinearRegression(),
+            method=method, folds=folds, bound=0.01,
+        ).fit(X, a, y)  # fmt: skip
         return float(model.effects_["estimate"].iloc[0])
     if task == "matching":
         model = Matching(caliper=None).fit(X, a)
@@ -109,15 +117,25 @@ def one_lasso(task: str, table: pd.DataFrame, names: list[str]) -> float:
 
 
 def doubleml(task: str, table: pd.DataFrame, names: list[str]) -> float:
-    """The interactive regression model with lassos of scikit-learn."""
+    """The interactive regression model with models of scikit-learn."""
     from doubleml import DoubleMLData, DoubleMLIRM
-    from sklearn.linear_model import LassoCV, LogisticRegressionCV
+    from sklearn.linear_model import (
+        LassoCV,
+        LinearRegression,
+        LogisticRegression,
+        LogisticRegressionCV,
+    )
 
-    score = LogisticRegressionCV(penalty="l1", solver="saga", cv=10, max_iter=1000)
+    score: Any = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8)
+    outcome: Any = LinearRegression()
+    if task == "lasso":
+        score = LogisticRegressionCV(penalty="l1", solver="saga", cv=10, max_iter=1000)
+        outcome = LassoCV(cv=10)
     data = DoubleMLData.from_arrays(
         table[names].to_numpy(), table["y"].to_numpy(), table["drug"].to_numpy()
     )
-    model = DoubleMLIRM(data, ml_g=LassoCV(cv=10), ml_m=score, n_folds=10)
+    folds = 10 if task == "lasso" else 5
+    model = DoubleMLIRM(data, ml_g=outcome, ml_m=score, n_folds=folds)
     return float(model.fit().coef[0])
 
 
@@ -166,6 +184,14 @@ def zepid(task: str, table: pd.DataFrame, names: list[str]) -> float:
         model.marginal_structural_model("drug")
         model.fit()
         return float(model.average_treatment_effect["ATE"].iloc[-1])
+    if task == "tmle":
+        from zepid.causal.doublyrobust import TMLE
+
+        model = TMLE(table, exposure="drug", outcome="y")
+        model.exposure_model(formula, print_results=False)
+        model.outcome_model(f"drug + {formula}", print_results=False)
+        model.fit()
+        return float(model.average_treatment_effect)
     from zepid.causal.doublyrobust import AIPTW
 
     model = AIPTW(table, exposure="drug", outcome="y")
@@ -278,7 +304,11 @@ def main() -> None:
                 if isinstance(found, str):
                     print(f"| {task} | {program} | {found} | | | | |", flush=True)
                     continue
-                own = found["processor"] if program in ("steropes", "one_lasso") else own
+                own = (
+                    found["processor"]
+                    if program in ("steropes", "one_lasso") or own != own
+                    else own
+                )
                 memory = f"{found['memory']:.2f}" if "memory" in found else ""
                 print(
                     f"| {task} | {program} {found['version']} | {found['processor']:.2f} "
