@@ -217,13 +217,14 @@ def test_an_attacker_who_knows_the_rules_finds_no_exact_count_of_strata(rules, s
 
 
 @pytest.mark.parametrize(("kind", "rules", "seed"), [
-    ("pathways", 0, 31), ("pathways", 1, 34), ("calendar", 0, 2), ("calendar", 1, 2),
-    ("visits", 0, 23), ("windows", 1, 103), ("grid", 0, 20),
+    ("pathways", 0, (68, 31)), ("pathways", 1, (68, 34)), ("pathways", 0, (90, 95)),
+    ("calendar", 0, (68, 2)), ("calendar", 1, (68, 2)), ("visits", 0, (68, 23)),
+    ("windows", 1, (68, 103)), ("grid", 0, (69, 20)),
 ])  # fmt: skip
 def test_counts_that_followed_in_a_random_database_do_not_follow(kind, rules, seed):
     """Each had a single value before all that add up was searched in these tables."""
     made, release, attack, _ = ATTACKS[kind]
-    exact = made(np.random.default_rng((68 + (kind == "grid"), seed)))
+    exact = made(np.random.default_rng(seed))
     found = attack(release(exact, RULES[rules], "x"), exact, RULES[rules])
     assert found["exact"] == 0
 

@@ -104,6 +104,10 @@ def _left_out(
          people["n"].map(rules.coarse).to_numpy(float)]
     )  # fmt: skip
     splits = [(np.arange(n), whole.to_numpy()[target]), *_sums_of_events(paths, events)]
+    # Everybody has a first event, which is a single one or a combination.
+    first = events.index[(events["line"] == "1") & events[TARGET].isin(targets)]
+    for own in (first[events["kind"][first].notna()], first[events["kind"][first].isna()]):
+        splits.append((n + own.to_numpy(), whole[events[TARGET][own]].to_numpy()))
     known = pd.Series(pathways, targets)
     for (of, _), own in people.groupby([TARGET, "kind"], sort=False):
         if of in known.index and own["n"].sum() == known[of]:
