@@ -16,6 +16,7 @@ from steropes.errors import DataError
 from steropes.studies.cli.command_line import run
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.strategus_plans.definition_files import specification_of_definitions
+from steropes.studies.strategus_plans.specification_plan import specification_plan
 from steropes.studies.viewer.result_sources import read_sources
 from steropes.studies.viewer.results_page import results_views
 
@@ -65,6 +66,11 @@ def test_definitions_are_numbered_by_their_content_their_file_or_their_order(tmp
     [resource] = specification_of_definitions([tmp_path])["sharedResources"]
     found = {c["cohortId"]: c["cohortName"] for c in resource["cohortDefinitions"]}
     assert found == {1: "a", 2: "2", 3: "3 drug", 4: "b", 9: "named"}
+    # Definitions with a name around them, as objects or texts, are those without it.
+    (tmp_path / "7.json").write_text(json.dumps({"name": "text", "expression": text}))
+    values = specification_of_definitions([tmp_path])
+    assert not specification_plan(values).cohorts.faults
+    (tmp_path / "7.json").unlink()
     with pytest.raises(DataError, match="another definition has the id 9 too"):
         specification_of_definitions([tmp_path, tmp_path / "5.json"])
     (tmp_path / "empty").mkdir()

@@ -13,6 +13,7 @@ from steropes.studies.cohort_diagnostics.yearly_incidence import NOBODY
 from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
+from steropes.studies.database.sources.table_source import require_rows
 
 __all__ = ["PERIOD", "calendar_series"]
 
@@ -33,8 +34,19 @@ def calendar_series(db: OmopDatabase, work: Workspace, entries: str) -> pd.DataF
     -------
     DataFrame
         Exact counts by `PERIOD`, ``gender_id`` and ``age_group``, which are missing for all.
+
+    Raises
+    ------
+    DataError
+        There are too many cohorts; see `require_rows`.
     """
     _place_periods(db, work)
+    # Every cohort has the series T2 in every period with observation of its people.
+    [(rows,)] = work.rows(
+        f"SELECT (SELECT count(DISTINCT cohort_definition_id) FROM {entries}) * "
+        "(SELECT count(*) FROM series_periods)"
+    )
+    require_rows(rows, "periods of cohorts")
     people = distinct_people(db, f"SELECT subject_id FROM {entries}")
     sex = "gender_concept_id" if "gender_concept_id" in db.columns("person") else "NULL"
     work.run(

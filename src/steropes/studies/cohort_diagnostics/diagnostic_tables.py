@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -30,11 +30,23 @@ from steropes.studies.covariates.window_summaries import (
 )
 from steropes.studies.database.irregular_rows import leave_out_unknown_people
 from steropes.studies.database.omop import OmopDatabase, Workspace
+from steropes.studies.database.sources.table_source import require_rows
 
-__all__ = ["AskedDiagnostics", "CohortDiagnostics", "cohort_diagnostics", "cohort_overlap"]
-
+__all__ = [
+    "INCIDENCE",
+    "RELATIONSHIPS",
+    "SERIES",
+    "WINDOWS",
+    "AskedDiagnostics",
+    "CohortDiagnostics",
+    "cohort_diagnostics",
+    "cohort_overlap",
+]
 
 ENTRIES = "diagnostic_entries"
+# The names of parts that depend on the number of cohorts, as in verdicts.
+INCIDENCE, SERIES = "incidence by year, age and sex", "series by month, quarter and year"
+RELATIONSHIPS, WINDOWS = "relationships between cohorts", "characteristics by time windows"
 
 
 def cohort_overlap(work: Workspace, entries: str) -> pd.DataFrame:
@@ -51,7 +63,20 @@ def cohort_overlap(work: Workspace, entries: str) -> pd.DataFrame:
         Exact counts: ``cohort_id``, ``other_cohort_id``, ``both_subjects``, those who enter the
         first cohort before (``before_subjects``), on the day of (``same_day_subjects``) and after
         the other (``after_subjects``), and those in one cohort ``only``.
+
+    Raises
+    ------
+    DataError
+        There are more than `MOST_ROWS` pairs of cohorts.
     """
+    # Pairs are no more than all, nor than those of each person added up.
+    [(most,)] = work.rows(
+        "SELECT least(n * (n - 1) / 2, shared) FROM (SELECT sum(own) AS own, "
+        "sum(own * (own - 1) / 2) AS shared FROM (SELECT count(DISTINCT cohort_definition_id) "
+        f"AS own FROM {entries} GROUP BY subject_id)), "
+        f"(SELECT count(DISTINCT cohort_definition_id) AS n FROM {entries})"
+    )
+    require_rows(most or 0, "pairs of cohorts")
     return work.frame(f"""
     WITH firsts AS (
         SELECT cohort_definition_id AS cohort, subject_id, min(cohort_start_date) AS first
@@ -112,15 +137,15 @@ class CohortDiagnostics:
         The concept sets of the definitions.
     windows : WindowSummaries or None
         Covariates of several windows.
-    without_windows : str
-        Why there are none although they were asked for; "" otherwise.
+    left_out : dict of str to str
+        Why parts could not be computed although they were asked for.
     """
 
     counts: pd.DataFrame
     tables: dict[str, pd.DataFrame]
     sets: Sequence[DefinitionSet]
     windows: WindowSummaries | None
-    without_windows: str = ""
+    left_out: dict[str, str] = field(default_factory=dict)
 
 
 def cohort_diagnostics(
@@ -144,11 +169,12 @@ def cohort_diagnostics(
     Returns
     -------
     CohortDiagnostics
-        If the vocabulary lacks the links that groups, scores or descendants need, covariates of
-        windows are missing, and the others are there.
+        A part that the vocabulary does not allow, or with too many rows, is left out, and the
+        others are there.
     """
     chosen = cohorts.only(d.id for d in definitions)
     tables: dict[str, pd.DataFrame] = {}
+    left_out: dict[str, str] = {}
     with db.workspace() as work:
         chosen.place(work, ENTRIES)
         leave_out_unknown_people(db, work, ENTRIES)
@@ -166,26 +192,52 @@ def cohort_diagnostics(
         if asked.orphans:
             say("orphan concepts")
             tables["orphan_concept"] = orphan_concepts(db, work, sets)
+        computed: dict[str, tuple[str, Callable[[], pd.DataFrame]]] = {}
         if asked.relationships:
-            tables["cohort_overlap"] = cohort_overlap(work, ENTRIES)
+            computed[RELATIONSHIPS] = "cohort_overlap", lambda: cohort_overlap(work, ENTRIES)
         if asked.incidence:
-            say("incidence by year, age and sex")
-            tables["incidence_rate"] = yearly_incidence(db, work, ENTRIES, asked.washout)
+            computed[INCIDENCE] = (
+                "incidence_rate", lambda: yearly_incidence(db, work, ENTRIES, asked.washout)
+            )  # fmt: skip
         if asked.series:
-            say("series by month, quarter and year")
-            tables["time_series"] = calendar_series(db, work, ENTRIES)
-    windows, why = None, ""
-    if asked.windows is not None:
-        say("characteristics by time windows")
-        names = {d.id: d.name for d in definitions}
-        try:
-            windows = summarise_windows(db, chosen, asked.windows, names)
-        except DataError as error:
-            why = str(error)
-            if asked.windows.cohorts:  # Membership in other cohorts needs no vocabulary.
-                alone = replace(asked.windows, analyses=(), selection=ConceptSelection())
-                windows = summarise_windows(db, chosen, alone, names)
-    return CohortDiagnostics(_counts(chosen, definitions), tables, sets, windows, why)
+            computed[SERIES] = "time_series", lambda: calendar_series(db, work, ENTRIES)
+        for part, (name, compute) in computed.items():
+            say(part)
+            try:
+                tables[name] = compute()
+            except DataError as error:
+                left_out[part] = str(error)
+    windows = _windows(db, chosen, asked, {d.id: d.name for d in definitions}, left_out, say)
+    return CohortDiagnostics(_counts(chosen, definitions), tables, sets, windows, left_out)
+
+
+def _windows(
+    db: OmopDatabase,
+    cohorts: CohortTable,
+    asked: AskedDiagnostics,
+    names: Mapping[int, str],
+    left_out: dict[str, str],
+    say: Callable[[str], None],
+) -> WindowSummaries | None:
+    """Compute covariates of windows, or membership in other cohorts alone if that fails."""
+    rules = asked.windows
+    if rules is not None and RELATIONSHIPS in left_out:
+        rules = replace(rules, cohorts=False)
+    if rules is None or not (rules.analyses or rules.cohorts):
+        return None
+    say(WINDOWS)
+    try:
+        return summarise_windows(db, cohorts, rules, names)
+    except DataError as error:
+        left_out[WINDOWS] = str(error)
+    if not rules.cohorts:  # Membership in other cohorts needs no vocabulary.
+        return None
+    alone = replace(rules, analyses=(), selection=ConceptSelection())
+    try:
+        return summarise_windows(db, cohorts, alone, names)
+    except DataError as error:
+        left_out[RELATIONSHIPS] = str(error)
+        return None
 
 
 def _counts(cohorts: CohortTable, definitions: Sequence[CohortDefinition]) -> pd.DataFrame:

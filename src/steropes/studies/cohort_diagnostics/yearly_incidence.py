@@ -12,6 +12,7 @@ import pandas as pd
 from steropes.studies.database.irregular_rows import distinct_people
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
+from steropes.studies.database.sources.table_source import require_rows
 
 __all__ = ["NOBODY", "STRATA", "yearly_incidence"]
 
@@ -38,26 +39,39 @@ def yearly_incidence(db: OmopDatabase, work: Workspace, entries: str, washout: i
     DataFrame
         Exact counts: ``cohort_id``, the strata (missing for all), ``cases``, ``people`` and
         ``days`` at risk, and ``people_before`` and ``days_before`` their first entry ended them.
+
+    Raises
+    ------
+    DataError
+        There are too many cohorts; see `require_rows`.
     """
     _place_spans(db, work, washout)
     work.run(
         "CREATE TEMP TABLE first_entries AS SELECT cohort_definition_id AS cohort_id, "
         f"subject_id AS person, min(cohort_start_date) AS day FROM {entries} GROUP BY ALL"
     )
-    grouped = f"GROUP BY {SETS}"
-    everybody = (
-        f"SELECT {', '.join(STRATA)}, count(DISTINCT person) AS people_before, "
-        f"sum(after - first) AS days_before FROM year_spans {grouped}"
+    [(rows,)] = work.rows(
+        "SELECT (SELECT count(DISTINCT cohort_id) FROM first_entries) * (SELECT count(*) FROM "
+        f"(SELECT 1 FROM year_spans GROUP BY {SETS}))"
     )
-    # Spans of people with an entry: days that it takes away, and whether none of a stratum is left.
+    require_rows(rows, "incidence rates by year, age and sex")
+    # Each stratum of a person is counted at its first span, so that sums need no set of people.
+    of_stratum = (
+        "CASE WHEN grouping(calendar_year) = 0 THEN {of_year} "
+        "WHEN grouping(age_group) = 0 THEN {of_age} ELSE {of_person} END"
+    )
+    people = {f"of_{of}": f"count(*) FILTER (first_of_{of})" for of in ("year", "age", "person")}
+    lost = {name: f"{sql[:-1]} AND first >= day)" for name, sql in people.items()}
+    everybody = (
+        f"SELECT {', '.join(STRATA)}, {of_stratum.format(**people)} AS people_before, "
+        f"sum(after - first) AS days_before FROM year_spans GROUP BY {SETS}"
+    )
+    # What an entry takes away: the days after it, and the people of strata of which none is left.
     gone = (
-        f"SELECT cohort_id, {', '.join(STRATA)}, count(*) FILTER (begin >= day) AS people_gone, "
-        "sum(days_gone) AS days_gone, sum(is_case) AS cases FROM ("
-        f"SELECT cohort_id, person, day, {', '.join(STRATA)}, min(first) AS begin, "
-        "sum(CASE WHEN day < after THEN after - greatest(first, day) ELSE 0 END) AS days_gone, "
-        "max(CASE WHEN day >= first AND day < after THEN 1 ELSE 0 END) AS is_case "
-        "FROM first_entries JOIN year_spans USING (person) "
-        f"GROUP BY cohort_id, person, day, {SETS}) GROUP BY ALL"
+        f"SELECT cohort_id, {', '.join(STRATA)}, {of_stratum.format(**lost)} AS people_gone, "
+        "sum(after - greatest(first, day)) AS days_gone, count(*) FILTER (day >= first) AS cases "
+        "FROM first_entries JOIN year_spans USING (person) WHERE day < after "
+        f"GROUP BY cohort_id, {SETS}"
     )
     same = " AND ".join(f"g.{s} IS NOT DISTINCT FROM e.{s}" for s in STRATA)
     found = work.frame(
@@ -78,7 +92,11 @@ def _place_spans(db: OmopDatabase, work: Workspace, washout: int) -> None:
     people = distinct_people(db, f"SELECT person_id FROM {db.table('person')}")
     begin = f"(observation_period_start_date + {washout})::DATE"
     work.run(
-        "CREATE TEMP TABLE year_spans AS SELECT person, calendar_year, "
+        "CREATE TEMP TABLE year_spans AS SELECT *, "
+        "row_number() OVER (PARTITION BY person ORDER BY first) = 1 AS first_of_person, "
+        "row_number() OVER (PARTITION BY person, age_group ORDER BY first) = 1 AS first_of_age, "
+        "row_number() OVER (PARTITION BY person, calendar_year ORDER BY first) = 1 "
+        "AS first_of_year FROM (SELECT person, calendar_year, "
         f"coalesce((calendar_year - year_of_birth) // 10, {NOBODY})::BIGINT AS age_group, "
         f"coalesce(gender_concept_id, {NOBODY})::BIGINT AS gender_id, "
         "greatest(first, make_date(calendar_year, 1, 1)) AS first, "
@@ -87,5 +105,5 @@ def _place_spans(db: OmopDatabase, work: Workspace, washout: int) -> None:
         "(observation_period_end_date + 1)::DATE AS after, "
         f"unnest(range(year({begin}), year(observation_period_end_date) + 1)) AS calendar_year "
         f"FROM {observation_periods(db)} WHERE {begin} <= observation_period_end_date) "
-        f"JOIN {people} p ON p.person_id = person"
+        f"JOIN {people} p ON p.person_id = person)"
     )

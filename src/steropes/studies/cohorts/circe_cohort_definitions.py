@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -328,7 +329,7 @@ def _counted(work: Workspace) -> dict[str, pd.DataFrame]:
 def _statements(cohort: int, expression: object, statistics: bool) -> list[str]:
     """Translate a definition to DuckDB's SQL, with a placeholder for the CDM's schema."""
     from duckcdm.circe import CirceError, build_cohort_query
-    from duckcdm.sqlrender import render, split_sql, translate
+    from duckcdm.sqlrender import render, split_sql
 
     try:
         sql = build_cohort_query(
@@ -340,14 +341,21 @@ def _statements(cohort: int, expression: object, statistics: bool) -> list[str]:
             cohort_id=1,
             generate_stats=statistics,
         )
-        sql = str(translate(render(sql), "duckdb")).replace(f"{RESULTS}.", "")
-        return list(split_sql(sql))
+        return [text for each in split_sql(render(sql)) for text in _translated(str(each))]
     except CirceError as error:
         problem = f"is not one that ATLAS exports: {error}"
     except Exception as error:  # The translator may fail in any way on text that users supply.
         kind = type(error).__name__
         problem = f"cannot be translated (duckcdm: {kind}: {' '.join(str(error).split())[:200]})"
     raise DataError(f"the definition of cohort {cohort} {problem}")
+
+
+@lru_cache(maxsize=1000)
+def _translated(statement: str) -> tuple[str, ...]:
+    """Translate a statement, of which definitions have many in common."""
+    from duckcdm.sqlrender import split_sql, translate
+
+    return tuple(split_sql(str(translate(f"{statement};", "duckdb")).replace(f"{RESULTS}.", "")))
 
 
 # -- records that everybody in a cohort has --------------------------------------------------------

@@ -283,8 +283,11 @@ class CohortTable(TextInHtml):
         DataFrame
             Columns ``cohort_definition_id``, ``entries`` and ``people``.
         """
+        sizes = self._sizes()
+        ends = np.cumsum([n for _, n in sizes])
         rows = [
-            (i, n, len(pd.unique(self.subject[self.definition == i]))) for i, n in self._sizes()
+            (i, n, len(pd.unique(self.subject[end - n : end])))  # The table is sorted by cohort.
+            for (i, n), end in zip(sizes, ends, strict=True)
         ]
         return pd.DataFrame(rows, columns=[COLUMNS[0], "entries", "people"])
 

@@ -24,6 +24,7 @@ from steropes.studies.database.data_quality_notes import DataNote, distinct
 from steropes.studies.database.irregular_rows import last_day, leave_out_unknown_people
 from steropes.studies.database.observation_periods import joined_periods
 from steropes.studies.database.omop import OmopDatabase, Workspace
+from steropes.studies.database.sources.table_source import require_rows
 
 __all__ = [
     "COHORTS",
@@ -39,6 +40,8 @@ NO_WINDOW = -1  # The window of covariates that are those of the index date.
 ENTRIES = "window_entries"
 # Analyses without a window: those of the index date, and scores of all days until then.
 AT_INDEX = ("demographic", "length", "score")
+MOST_ROWS = 3_000_000  # The most rows of covariates by cohort and window.
+MEMBERSHIPS = 10_000_000  # About how many memberships are counted at a time.
 EMPTY = "CREATE OR REPLACE TEMP TABLE features (covariate_id BIGINT, row_id INTEGER, value DOUBLE)"
 SHARES = {"p_10": "0.1", "p_25": "0.25", "median": "0.5", "p_75": "0.75", "p_90": "0.9"}
 Window = tuple[int, int]
@@ -114,7 +117,8 @@ def summarise_windows(
     Raises
     ------
     DataError
-        The vocabulary lacks the links that groups, scores or descendants need.
+        The vocabulary lacks the links that groups, scores or descendants need, or there are too
+        many cohorts; see `require_rows`.
     """
     analyses = [WINDOWED[number] for number in rules.analyses]
     notes = check_vocabulary(db, analyses)
@@ -137,9 +141,9 @@ def summarise_windows(
                 if analysis.kind == "value as concept":
                     coded |= _codes(db, work, analysis)
                 _summarise(work, rules, analysis, number)
-            if rules.cohorts:
+            for among in _some_cohorts(work) if rules.cohorts else ():
                 work.run(EMPTY)
-                work.run(_memberships(first, last))
+                work.run(f"{_memberships(first, last)} AND {among}")
                 _summarise(work, rules, None, number)
         index = Statements(db, 0, bool(rules.selection.include))
         for analysis in analyses:
@@ -235,6 +239,8 @@ def _summarise(work: Workspace, rules: WindowRules, analysis: Analysis | None, t
             f"JOIN people USING (row_id) JOIN sizes USING (cohort) WHERE {some} "
             f"GROUP BY cohort, covariate_id HAVING count(*) >= {least!r} * any_value(entries)"
         )
+        [(rows,)] = work.rows("SELECT count(*) FROM window_ones")
+        require_rows(rows, "covariates of cohorts", MOST_ROWS)
         return
     # Entries without a record of a length have none; of others they have a zero, except of values.
     rest = "entries - own" if analysis.kind not in ("length", "value") else "0"
@@ -277,6 +283,16 @@ def _memberships(first: int, last: int) -> str:
         f"p.row_id, 1 FROM people p JOIN {ENTRIES} c ON c.subject_id = p.person_id "
         f"WHERE c.cohort_start_date <= p.start + {last} AND c.cohort_end_date >= p.start + {first}"
     )
+
+
+def _some_cohorts(work: Workspace) -> list[str]:
+    """Return conditions that divide the cohorts, so that few memberships are counted at a time."""
+    found = work.rows(
+        "SELECT min(cohort), max(cohort) FROM (SELECT cohort, sum(sum(own)) OVER (ORDER BY cohort) "
+        f"// {MEMBERSHIPS} AS part FROM people JOIN (SELECT person_id, count(*) AS own FROM people "
+        "GROUP BY 1) USING (person_id) GROUP BY cohort) GROUP BY part ORDER BY 1"
+    )
+    return [f"p.cohort BETWEEN {first} AND {last}" for first, last in found]
 
 
 def _codes(db: OmopDatabase, work: Workspace, a: Analysis) -> dict[int, tuple[int, int]]:

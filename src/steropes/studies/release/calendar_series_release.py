@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from steropes.studies.disclosure.complementary_suppression import limit_of_part
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.sums_over_people import released_sums
-from steropes.studies.release.strategus_release import released_count
+from steropes.studies.release.strategus_release import coarse_counts, released_counts
 
 __all__ = ["released_series"]
 
@@ -43,11 +43,10 @@ def released_series(series: pd.DataFrame, rules: DisclosureRules) -> pd.DataFram
         return series.drop(columns="subjects_in")
     exact, made = series.reset_index(drop=True), series.reset_index(drop=True).copy()
     for records, people in RECORDS.items():
-        pairs = zip(exact[records], exact[people], strict=True)
-        made[records] = [released_count(n, k, rules) for n, k in pairs]
-        made[people] = exact[people].map(rules.coarse)
+        made[records] = released_counts(exact[records], exact[people], rules)
+        made[people] = coarse_counts(exact[people], rules)
     for name in ("subjects_start_in", "subjects_end_in"):
-        made[name] = exact[name].map(rules.coarse)
+        made[name] = coarse_counts(exact[name], rules)
     few = made[[*ENTRIES, *FLOWS]].lt(0).any(axis=1).to_numpy()
     withheld = _in_years_of(exact, few)
     of_strata = exact[STRATA].notna().any(axis=1).to_numpy()
@@ -59,7 +58,7 @@ def released_series(series: pd.DataFrame, rules: DisclosureRules) -> pd.DataFram
     made["person_days"] = released_sums(
         exact["person_days"], exact["subjects"], made["subjects"], rules
     )
-    first = exact["subjects_in"].map(rules.coarse).mask(made["subjects"] < 0, -rules.least)
+    first = coarse_counts(exact["subjects_in"], rules).mask(made["subjects"] < 0, -rules.least)
     made["person_days_in"] = released_sums(
         exact["person_days_in"], exact["subjects_in"], first, rules
     )

@@ -7,7 +7,9 @@ suppressed one are withheld where groups add up to everybody.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -24,8 +26,9 @@ from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.release.calendar_series_release import released_series
 from steropes.studies.release.strategus_release import (
     beside_everybody,
+    coarse_counts,
     released_cohort_counts,
-    released_count,
+    released_counts,
     released_distributions,
     released_rates,
     released_statistics,
@@ -40,9 +43,11 @@ STATISTICS = {
     "cg_cohort_summary_stats": "cd_cohort_summary_stats",
 }
 PER = 1000  # Rates are per this number of person-years.
+AT_A_TIME = 100_000  # About how many rows of cohorts are released at a time.
 OVERLAP = ("before_subjects", "same_day_subjects", "after_subjects")
 ALONE = ("only_subjects", "other_only_subjects")
 Tables = dict[str, pd.DataFrame]
+Release = Callable[[pd.DataFrame, DisclosureRules], pd.DataFrame]
 
 
 def released_diagnostics(
@@ -87,16 +92,17 @@ def released_diagnostics(
     for name in ("included_source_concept", "orphan_concept"):
         if name in exact.tables:
             found[f"cd_{name}"] = _concepts(exact.tables[name], rules).assign(**where)
-    if "incidence_rate" in exact.tables:
-        rates = _rates(exact.tables["incidence_rate"], rules, database_id)
-        found["cd_incidence_rate"] = rates
-    if "time_series" in exact.tables:
-        series = released_series(exact.tables["time_series"], rules)
-        found["cd_time_series"] = series.assign(**where)
-    if "cohort_overlap" in exact.tables:
-        found["cohort_overlap"] = _overlap(exact.tables["cohort_overlap"], rules).assign(**where)
+    by_cohort: dict[str, Release] = {
+        "cd_incidence_rate": _rates,
+        "cd_time_series": released_series,
+        "cohort_overlap": _overlap,
+    }
+    for name, own in by_cohort.items():
+        if (table := exact.tables.get(name.removeprefix("cd_"))) is not None:
+            found[name] = _by_cohorts(table, own, rules).assign(**where)
     if exact.windows is not None:
-        ones = _ones(exact.windows.ones, exact.windows.windows, rules)
+        own = partial(_ones, windows=exact.windows.windows)
+        ones = _by_cohorts(exact.windows.ones, own, rules)
         values = _values(exact.windows.values, rules)
         # R repeats means of other covariates among those of 0/1 covariates, with the sum -1.
         means = values[["cohort_id", "time_id", "covariate_id", "mean", "sd"]].assign(sum_value=-1)
@@ -106,12 +112,14 @@ def released_diagnostics(
     return found
 
 
-def _released_counts(
-    table: pd.DataFrame, counts: str, people: str, rules: DisclosureRules
-) -> pd.Series:
-    """Return numbers of records, which are suppressed like the number of their people."""
-    pairs = zip(table[counts], table[people], strict=True)
-    return pd.Series([released_count(n, k, rules) for n, k in pairs], table.index, dtype=float)
+def _by_cohorts(table: pd.DataFrame, release: Release, rules: DisclosureRules) -> pd.DataFrame:
+    """Release a table some cohorts at a time, so that thousands of them need little memory."""
+    table = table.sort_values("cohort_id", kind="stable", ignore_index=True)
+    starts = np.flatnonzero(table["cohort_id"].diff().ne(0))
+    cuts = [0, *starts[np.diff(starts // AT_A_TIME, prepend=0) > 0], len(table)]
+    parts = [table.iloc[a:b].reset_index(drop=True) for a, b in itertools.pairwise(cuts)]
+    made = [release(part, rules) for part in parts]
+    return pd.concat([of for of in made if len(of)] or made[:1], ignore_index=True)
 
 
 def _index_events(
@@ -122,8 +130,9 @@ def _index_events(
     If all have a record of exactly one concept, counts that narrow a suppressed one are withheld.
     """
     made = table.copy()
-    made["concept_count"] = _released_counts(table, "concept_count", "subject_count", rules)
-    made["subject_count"] = table["subject_count"].map(rules.coarse).astype(float)
+    counts = released_counts(table["concept_count"], table["subject_count"], rules)
+    made["concept_count"] = counts.astype(float)
+    made["subject_count"] = coarse_counts(table["subject_count"], rules).astype(float)
     if rules.open or not len(table):
         return made
     of = table.groupby("cohort_id", sort=False).ngroup()
@@ -131,14 +140,14 @@ def _index_events(
     for name, whole in (("subject_count", "people"), ("concept_count", "entries")):
         everybody = table["cohort_id"].map(people[whole])
         gone = beside_everybody(of, [kinds], table[name], made[name], everybody, rules)
-        limits = limit_of_part(everybody.map(rules.coarse), rules)
+        limits = limit_of_part(coarse_counts(everybody, rules), rules)
         made[name] = made[name].mask(gone, pd.Series(limits, made.index))
     return made
 
 
 def _visits(table: pd.DataFrame, people: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
     """Release the people with visits around the index date."""
-    shown = table["subjects"].map(rules.coarse).astype(float)
+    shown = coarse_counts(table["subjects"], rules).astype(float)
     if rules.open or not len(table):
         return table.assign(subjects=shown)
     of = table.groupby("cohort_id", sort=False).ngroup()
@@ -148,19 +157,20 @@ def _visits(table: pd.DataFrame, people: pd.DataFrame, rules: DisclosureRules) -
     kinds = [contexts, of_index, contexts * 0]
     everybody = table["cohort_id"].map(people["people"])
     gone = beside_everybody(of, kinds, table["subjects"], shown, everybody, rules)
-    limits = limit_of_part(everybody.map(rules.coarse), rules)
+    limits = limit_of_part(coarse_counts(everybody, rules), rules)
     return table.assign(subjects=shown.mask(gone, pd.Series(limits, table.index)))
 
 
 def _concepts(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
     """Release records and people of the whole database by concept."""
+    counts = released_counts(table["concept_count"], table["concept_subjects"], rules)
     return table.assign(
-        concept_count=_released_counts(table, "concept_count", "concept_subjects", rules),
-        concept_subjects=table["concept_subjects"].map(rules.coarse).astype(float),
+        concept_count=counts.astype(float),
+        concept_subjects=coarse_counts(table["concept_subjects"], rules).astype(float),
     )
 
 
-def _rates(table: pd.DataFrame, rules: DisclosureRules, database_id: str) -> pd.DataFrame:
+def _rates(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
     """Release incidence by year, age and sex as other incidence rates are released."""
     asked = pd.DataFrame(
         {
@@ -178,7 +188,7 @@ def _rates(table: pd.DataFrame, rules: DisclosureRules, database_id: str) -> pd.
     ).assign(**dict.fromkeys(
         ("person_outcomes_pe", "person_outcomes", "outcomes_pe", "outcomes"), table["cases"]
     ))  # fmt: skip
-    made = released_rates(asked.reset_index(drop=True), rules, database_id)
+    made = released_rates(asked.reset_index(drop=True), rules, "")
     years = (made["person_days"] / DAYS_PER_YEAR).astype(float)
     cases = made["person_outcomes"].astype(float)
     return pd.DataFrame(
@@ -192,7 +202,6 @@ def _rates(table: pd.DataFrame, rules: DisclosureRules, database_id: str) -> pd.
             "incidence_rate": (PER * cases / years).where(years > 0, 0.0).mask(
                 cases.isna() | years.isna()
             ),
-            "database_id": database_id,
         }
     )  # fmt: skip
 
@@ -205,13 +214,13 @@ def _overlap(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
     names = ("both_subjects", *OVERLAP)
     made = table.drop(columns=[*ALONE]).copy()
     for name in names:
-        made[name] = table[name].map(rules.coarse).astype(float)
+        made[name] = coarse_counts(table[name], rules).astype(float)
     if rules.open or not len(table):
         return made
     sizes = [table["both_subjects"] + table[name] for name in ALONE]
     shown = np.concatenate(
         [made[[*names]].to_numpy().ravel()]
-        + [np.array([rules.coarse(n) for n in size], float) for size in sizes]
+        + [coarse_counts(size, rules).to_numpy(float) for size in sizes]
         + [np.full(len(table), np.nan)] * 2
     )
     n, row = len(table), np.arange(len(table)) * len(names)
@@ -234,7 +243,7 @@ def _overlap(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
 
 
 def _ones(
-    table: pd.DataFrame, windows: Sequence[tuple[int, int]], rules: DisclosureRules
+    table: pd.DataFrame, rules: DisclosureRules, windows: Sequence[tuple[int, int]]
 ) -> pd.DataFrame:
     """Release 0/1 covariates of windows: entries, their share and its standard deviation.
 
@@ -243,8 +252,8 @@ def _ones(
     """
     made = table[["cohort_id", "time_id", "covariate_id"]].copy()
     entries, exact = table["entries"], table["sum_value"]
-    shown = exact.map(rules.coarse).mask(table["persons"].map(rules.small), -rules.least)
-    whole = entries.map(rules.coarse)
+    shown = released_counts(exact, table["persons"], rules)
+    whole = coarse_counts(entries, rules)
     if not rules.open and len(table):
         of = table.groupby(["cohort_id", "time_id"], sort=False).ngroup()
         kinds = table["covariate_id"] % 1000

@@ -26,15 +26,18 @@ from steropes.studies.disclosure.complementary_suppression import (
 from steropes.studies.disclosure.disclosive_digit_rounding import significant
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.inclusion_statistics_suppression import withheld_statistics
+from steropes.studies.disclosure.small_cell_suppression import small_cells
 from steropes.studies.disclosure.sums_over_people import released_means, released_sums
 from steropes.studies.release.prediction_counts import ANALYSIS_IDS
 
 __all__ = [
     "beside_everybody",
+    "coarse_counts",
     "released_baseline",
     "released_challenges",
     "released_cohort_counts",
     "released_count",
+    "released_counts",
     "released_distributions",
     "released_rates",
     "released_statistics",
@@ -82,6 +85,18 @@ def released_count(n: int, people: int, rules: DisclosureRules) -> int:
     return -rules.least if rules.small(people) else rules.coarse(n)
 
 
+def coarse_counts(counts: pd.Series, rules: DisclosureRules) -> pd.Series:
+    """Round a column of counts as `DisclosureRules.coarse` does, each distinct count once."""
+    distinct, place = np.unique(counts.to_numpy(), return_inverse=True)
+    made = np.array([rules.coarse(n) for n in distinct], np.int64)
+    return pd.Series(made[place], counts.index, name=counts.name)
+
+
+def released_counts(n: pd.Series, people: pd.Series, rules: DisclosureRules) -> pd.Series:
+    """Release numbers of entries or events as `released_count` does."""
+    return coarse_counts(n, rules).mask(small_cells(people, rules.least), -rules.least)
+
+
 def released_statistics(
     counted: Mapping[str, pd.DataFrame], rules: DisclosureRules, database_id: str
 ) -> Tables:
@@ -125,16 +140,15 @@ def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str
     made = rates.assign(database_id=database_id, source_name=database_id)
     if rules.open:
         return _with_ratios(made)
-    few = made[PEOPLE[0]].map(rules.small).to_numpy(bool)
+    few = small_cells(made[PEOPLE[0]], rules.least).to_numpy(bool)
     splits, inside = nested_splits(made, RATES_OF, STRATA), np.zeros(len(made), bool)
     for parts, totals in splits:
         inside[parts] |= few[totals]
     exact, made = made, made.copy()
     for name in PEOPLE:
-        made[name] = exact[name].map(rules.coarse)
+        made[name] = coarse_counts(exact[name], rules)
     for name, people in EVENTS.items():
-        pairs = zip(exact[name], exact[people], strict=True)
-        made[name] = [released_count(n, of, rules) for n, of in pairs]
+        made[name] = released_counts(exact[name], exact[people], rules)
     without = beside(made[[*PEOPLE[:2]]].lt(0).any(axis=1).to_numpy(), splits)
     for names in (PEOPLE[:2], (*EVENTS.values(), *EVENTS)):
         gone = np.zeros(len(made), bool)
@@ -149,7 +163,7 @@ def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str
             )
         for name in names if gone.any() else ():
             made[name] = made[name].mask(gone)
-    rare = exact[[*EVENTS.values()]].map(rules.small).any(axis=1)
+    rare = exact[[*EVENTS.values()]].apply(small_cells, least=rules.least).any(axis=1)
     for suffix in ("_pe", ""):
         people, days = f"persons_at_risk{suffix}", f"person_days{suffix}"
         sums = released_sums(exact[days], exact[people], made[people], rules)
@@ -252,9 +266,9 @@ def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) 
         counts[["min_exposure_time", "max_exposure_time"]] = math.nan
     ones = found["c_covariates"]
     if len(ones):
-        few, whole = ones.pop("persons").map(rules.small), ones.pop("people")
-        people, exact = whole.map(rules.coarse), ones["sum_value"]
-        sums = exact.map(rules.coarse).mask(few, -rules.least)
+        few, whole = small_cells(ones.pop("persons"), rules.least), ones.pop("people")
+        people, exact = coarse_counts(whole, rules), ones["sum_value"]
+        sums = coarse_counts(exact, rules).mask(few, -rules.least)
         keys = ["setting_id", "cohort_type", "target_cohort_id", "outcome_cohort_id"]
         of = ones.groupby(keys, dropna=False, sort=False).ngroup()
         kinds = ones["covariate_id"] % ANALYSIS_IDS
@@ -276,10 +290,10 @@ def released_distributions(values: pd.DataFrame, rules: DisclosureRules) -> pd.D
     people with each, so that it is rounded like a mean.
     """
     values = values.copy()
-    few = values.pop("persons").map(rules.small)
+    few = small_cells(values.pop("persons"), rules.least)
     if rules.open:
         return values
-    shown = values["count_value"].map(rules.coarse).mask(few, -rules.least)
+    shown = coarse_counts(values["count_value"], rules).mask(few, -rules.least)
     small = shown < 0
     for name, share in PERCENTILES.items():
         beyond = np.minimum(share, 1 - share) * shown

@@ -23,7 +23,6 @@ from steropes.studies.disclosure.counts_in_text import released_text
 from steropes.studies.release.cohort_diagnostics_release import released_diagnostics
 from steropes.studies.strategus_plans.cohort_diagnostics_plan import (
     COHORT_DIAGNOSTICS,
-    WINDOWS,
     CohortDiagnosticsPlan,
 )
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
@@ -59,7 +58,7 @@ def diagnostics_tables(
     database : Series
         The row of the table ``database_meta_data``.
     failed : dict of str to str
-        Gets the reason if covariates of time windows could not be computed.
+        Gets the parts that could not be computed, with the reason.
 
     Raises
     ------
@@ -70,8 +69,7 @@ def diagnostics_tables(
     left = plan.without(made.refused)
     cohorts = made.table if made.table is not None else _nobody(db)
     exact = cohort_diagnostics(db, left.definitions, cohorts, left.asked, say)
-    if exact.without_windows:
-        failed[f"{COHORT_DIAGNOSTICS}, {WINDOWS}"] = exact.without_windows
+    failed |= {f"{COHORT_DIAGNOSTICS}, {part}": why for part, why in exact.left_out.items()}
     own = _own_statistics(counted, left.cohorts) if plan.inclusion else {}
     found = released_diagnostics(exact, own, rules, database_id)
     where = {"database_id": database_id}

@@ -8,7 +8,13 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.cohort_diagnostics.definition_concepts import CohortDefinition
-from steropes.studies.cohort_diagnostics.diagnostic_tables import AskedDiagnostics
+from steropes.studies.cohort_diagnostics.diagnostic_tables import (
+    INCIDENCE,
+    RELATIONSHIPS,
+    SERIES,
+    WINDOWS,
+    AskedDiagnostics,
+)
 from steropes.studies.covariates.covariate_analysis_catalogue import WINDOWED
 from steropes.studies.covariates.window_summaries import WindowRules
 from steropes.studies.strategus_plans.r_json_values import (
@@ -26,10 +32,9 @@ from steropes.studies.strategus_plans.r_window_settings import DEFAULT_WINDOWS, 
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
 
-__all__ = ["COHORT_DIAGNOSTICS", "WINDOWS", "CohortDiagnosticsPlan", "cohort_diagnostics_plan"]
+__all__ = ["COHORT_DIAGNOSTICS", "CohortDiagnosticsPlan", "cohort_diagnostics_plan"]
 
 COHORT_DIAGNOSTICS = "CohortDiagnosticsModule"
-WINDOWS = "characteristics by time windows"  # The part of covariates of several windows.
 # Analyses that CohortDiagnostics has by default: all but records of drugs, their eras on a day,
 # groups of eras that begin, values as numbers and counts.
 DEFAULT_ANALYSES = tuple(
@@ -126,12 +131,12 @@ def cohort_diagnostics_plan(
         (read.run_orphan_concepts, "orphan concepts"),
         (read.run_visit_context, "visit context"),
         (read.run_breakdown_index_events, "index events"),
-        (read.run_incidence_rate, "incidence by year, age and sex"),
-        (read.run_cohort_relationship, "relationships between cohorts"),
-        (read.run_time_series, "series by month, quarter and year"),
+        (read.run_incidence_rate, INCIDENCE),
+        (read.run_cohort_relationship, RELATIONSHIPS),
+        (read.run_time_series, SERIES),
     ):
         if on:
-            more = [RATES] if part.startswith("incidence") else []
+            more = [RATES] if part == INCIDENCE else []
             verdicts.append(runs(COHORT_DIAGNOSTICS, part, more))
     windows = _windows(read, path, verdicts)
     asked = AskedDiagnostics(

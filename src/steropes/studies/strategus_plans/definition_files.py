@@ -54,7 +54,8 @@ def specification_of_definitions(
             shared = values["sharedResources"]
             resources += shared if isinstance(shared, list) else [shared]
             continue
-        name, text = str(values.get("name") or path.stem), json.dumps(values, ensure_ascii=False)
+        name = str(values.get("name") or path.stem)
+        text = _definition(values.get("expression", values))
         number = _number(values, path)
         if number is None:
             unnumbered.append((name, text))
@@ -83,6 +84,13 @@ def specification_of_definitions(
             {"module": COHORT_DIAGNOSTICS, "settings": settings},
         ],
     }
+
+
+def _definition(expression: object) -> str:
+    """Return the JSON of a definition, which WebAPI also writes as text beside its name."""
+    if isinstance(expression, str):
+        return expression
+    return json.dumps(expression, ensure_ascii=False)
 
 
 def _files(paths: Sequence[str | Path]) -> Iterator[Path]:

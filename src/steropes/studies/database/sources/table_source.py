@@ -26,8 +26,10 @@ __all__ = [
     "Workspace",
     "confine",
     "quoted",
+    "require_rows",
 ]
 
+MOST_ROWS = 1_000_000  # The most rows of a table of results that grows with pairs or strata.
 MARK = "steropes: "  # The prefix of messages that statements raise by DuckDB's error().
 # A function that writes an SQL condition, given a function that quotes the name of a column.
 Condition = Callable[[Callable[[str], str]], str]
@@ -95,6 +97,25 @@ class Workspace:
             if batch is None:
                 return
             yield batch
+
+
+def require_rows(rows: float, of: str, most: int | None = None) -> None:
+    """Raise if a table of results has more rows than memory and its readers are meant for.
+
+    Parameters
+    ----------
+    rows : float
+        The number of rows, or a bound below it.
+    of : str
+        What the rows are, such as "pairs of cohorts".
+    most : int, optional
+        The most rows. Default: `MOST_ROWS`.
+    """
+    most = MOST_ROWS if most is None else most
+    if rows > most:
+        raise DataError(
+            f"left out, because there are more than {most:,} {of}: examine fewer cohorts at a time"
+        )
 
 
 @contextmanager
