@@ -9,6 +9,7 @@ import pytest
 import steropes
 from steropes.backends import get_backend
 from steropes.design_matrix import Design, RowMatrix, as_design
+from steropes.design_matrix.column_storage import DenseBlock
 from steropes.fit import Problem
 from steropes.likelihoods.cumulative import CumulativeLikelihood, Interval
 
@@ -81,3 +82,32 @@ def test_columns_behind_an_intercept_are_stored_by_row_once(rng):
     again = led.uncentered().by_rows(every, None, backend).dense
     np.testing.assert_allclose(again, plain.uncentered().by_rows(every, None, backend).dense)
     assert len(pickle.dumps(led)) < 1.2 * len(pickle.dumps(plain))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("counted", [None, np.arange(700) % 3 > 0])
+def test_columns_are_scaled_as_by_numpy_in_any_order_of_memory(rng, order, counted):
+    """Far from zero, near the limits of floats, constant in the rows that count, and zero."""
+    X = rng.normal(size=(700, 6)) * [1, 1e-305, 1e300, 1, 0, 1] + [0, 0, 0, 1e6, 0, 5]
+    used = np.ones(700, bool) if counted is None else counted
+    X[used, 5] = 3.1
+    X = np.asarray(X, order=order)
+    before = X.copy()
+    block = DenseBlock.standardized(X, True, counted, led=True)
+    np.testing.assert_array_equal(X, before)
+    assert (np.log2(block.scale) % 1 == 0).all()
+    np.testing.assert_allclose(block.center, X[used].mean(axis=0), rtol=1e-12, atol=1e284)
+    z = X / block.scale - block.center / block.scale
+    np.testing.assert_allclose(block.values[:, :5], z[:, :5], rtol=1e-6, atol=1e-9)
+    sizes = np.sqrt((block.values[used] ** 2).mean(axis=0))
+    assert ((sizes[:4] > 0.7) & (sizes[:4] < 1.42)).all()
+    assert not block.values[used, 4:].any()
+    np.testing.assert_array_equal(block.led[:, 0], 1)
+
+
+def test_weighted_products_of_many_columns_allow_negative_weights(rng):
+    X, v = rng.normal(size=(3000, 40)), rng.normal(size=3000)
+    rows = as_design(X).by_rows(np.arange(40), None, get_backend("cpu", 1))
+    Z = rows.between(0, 3000)
+    for w in (v, abs(v)):
+        np.testing.assert_allclose(rows.gram(w), (Z.T * w) @ Z, rtol=1e-10, atol=1e-10)

@@ -12,8 +12,9 @@ import numpy as np
 
 from ..backends.backend_interface import Array, Backend
 from ..backends.cpu import NO_DATA, Lines
+from ..backends.cpu.column_scaling import add_ends_and_sums, add_squares, scale_and_shift
 from ..errors import DataError
-from .storage_and_scaling_constants import STORAGE
+from .storage_and_scaling_constants import SCALES, STORAGE
 
 __all__ = [
     "Block",
@@ -198,15 +199,32 @@ class SparseBlock:
         return self.lines.take(local)
 
 
-def _extent(x: np.ndarray) -> np.ndarray:
-    """Compute the largest |x| of each column, (p,)."""
-    n, p = x.shape
-    if x.flags.c_contiguous and p and n > STORAGE.reduction_rows:  # NumPy is slow at short rows
-        whole = n - n % STORAGE.reduction_rows
-        long = x[:whole].reshape(-1, STORAGE.reduction_rows * p)
-        ends = np.stack([long.max(axis=0), -long.min(axis=0)])
-        return np.maximum(ends.reshape(-1, p).max(axis=0), _extent(x[whole:]))
-    return np.maximum(x.max(axis=0, initial=0.0), -x.min(axis=0, initial=0.0))
+def _moments(
+    x: np.ndarray, used: np.ndarray, center: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Compute extent, centre and size of columns, and which are constant, (p,) each.
+
+    The extent is a power of two. Centre and size are those in the rows used, (n,) bool, and refer
+    to the columns divided by the extent.
+    """
+    p, n = x.shape[1], max(int(np.count_nonzero(used)), 1)
+    share = float(1 / power_of_two(np.array(n)))  # A sum of parts cannot overflow.
+    least, most = np.zeros((2, p))
+    total, square = np.zeros((2, p))
+    if len(x):
+        first = x[int(used.argmax())]
+        least, most = first.copy(), first.copy()
+        add_ends_and_sums(x, used, share, least, most, total)
+    ends = [least, most]
+    if not used.all():
+        ends += [x.min(axis=0, initial=0.0), x.max(axis=0, initial=0.0)]
+    largest = power_of_two(np.abs(ends).max(axis=0))
+    middle = total / largest / (share * n) if center else np.zeros(p)
+    add_squares(x, used, largest, middle, square)
+    # Rounding leaves a constant column slightly off zero after centring; it is zero.
+    spread = np.maximum(most / largest - middle, middle - least / largest)
+    nothing = spread < SCALES.constant_share * np.maximum(np.abs(middle), 1e-300)
+    return largest, middle, np.sqrt(np.where(nothing, 0.0, square) / n), nothing
 
 
 @dataclass(frozen=True)
@@ -242,27 +260,21 @@ class DenseBlock:
         ``led`` a column of ones is stored in front, in memory of its own.
         """
         x = np.asarray(x, dtype=np.float64)
-        whole = x if reuse and not led else np.empty((len(x), x.shape[1] + led))
+        if not x.flags.c_contiguous:
+            x, reuse = np.ascontiguousarray(x), True
+        n, p = x.shape
+        used = np.ones(n, bool) if counted is None or not counted.any() else counted
+        largest, middle, size, nothing = _moments(x, used, center)
+        rest = power_of_two(size)
+        scale = largest * rest
+        whole = x if reuse and not led else np.empty((n, p + led))
+        values = whole[:, 1:] if led else whole
+        scale_and_shift(x, scale, middle / rest, values)
         if led:
             whole[:, 0] = 1.0
-        z = whole[:, 1:] if led else whole
-        largest = power_of_two(_extent(x))
-        np.divide(x, largest, out=z)
-        some = slice(None) if counted is None or not counted.any() else np.flatnonzero(counted)
-        middle = z[some].mean(axis=0) if center and len(z) else np.zeros(z.shape[1])
-        if middle.any():
-            z -= middle
-        own = z if isinstance(some, slice) else z[some]
-        # Rounding leaves a constant column slightly off zero after centring; it is zero.
-        nothing = _extent(own) < 1e-13 * np.maximum(np.abs(middle), 1e-300)
         if nothing.any():
-            own[:, nothing] = 0.0
-            z[some] = own
-        square = np.einsum("ij,ij->j", own, own) / max(len(own), 1)
-        rest = power_of_two(np.sqrt(square) if len(z) else np.ones(z.shape[1]))
-        if (rest != 1.0).any():
-            z /= rest
-        return cls(z, middle * largest, largest * rest, whole if led else None)
+            values[np.ix_(used, nothing)] = 0.0
+        return cls(values, middle * largest, scale, whole if led else None)
 
     def __getstate__(self) -> dict[str, object]:
         """Store the values once."""

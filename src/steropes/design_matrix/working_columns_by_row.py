@@ -179,14 +179,17 @@ class RowMatrix:
 
     def _dense_gram(self, dense: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Compute Z' diag(v) Z of dense columns, on the host in pieces that stay in the cache."""
-        n = len(dense)
-        size = STORAGE.squared_rows if self.backend.on_host else n
-        if n <= size:
+        if not self.backend.on_host:
             return dense.T @ (dense * v[:, None])
-        G = np.zeros((dense.shape[1],) * 2)
-        for a in range(0, n, size):
-            Z = dense[a : a + size]
-            G += Z.T @ (Z * v[a : a + size, None])
+        n, k = dense.shape
+        # BLAS computes half of the product of an array with itself.
+        halves = k >= STORAGE.halved_columns and bool((v >= 0).all())
+        w = np.sqrt(v) if halves else v
+        G = np.zeros((k, k))
+        for a in range(0, n, STORAGE.squared_rows):
+            Z = dense[a : a + STORAGE.squared_rows]
+            weighted = Z * w[a : a + STORAGE.squared_rows, None]
+            G += (weighted if halves else Z).T @ weighted
         return G
 
     def _mirror(self, G: np.ndarray, first: int) -> None:

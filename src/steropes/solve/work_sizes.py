@@ -109,7 +109,7 @@ class WorkSizes:
     cached_gram_columns: int = 256
     gram_entries: int = 1 << 19
     curvature_columns: int = 1024
-    curvature_entries: int = 1 << 22
+    curvature_entries: int = 1 << 23
     determinant_columns: int = 32
 
 
