@@ -9,7 +9,7 @@ from scipy.stats import ks_2samp
 
 import steropes
 from steropes import DataError
-from steropes.designs import balance_table, covariate_balance
+from steropes.designs import EntropyBalancing, Matching, balance_table, covariate_balance
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +192,13 @@ def test_what_cannot_be_compared_is_refused(change, message):
     arguments = {"X": np.eye(4), "treatment": [1, 0, 1, 0], "weights": None} | change
     with pytest.raises(DataError, match=message):
         balance_table(**arguments)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_group_without_people_is_named_with_the_remedy(code):
+    X, treatment = pd.DataFrame({"x": [1.0, 2.0, 3.0]}), np.full(3, 1 - code)
+    for call in (balance_table, Matching().fit, EntropyBalancing().fit):
+        with pytest.raises(DataError, match=f"treatment is never {code}.* add its people"):
+            call(X, treatment)
+    with pytest.raises(DataError, match="not 2; select the rows of two groups"):
+        Matching().fit(X, [0, 1, 2])

@@ -175,9 +175,14 @@ def shares_of_groups(
     total = shares.sum(axis=0)
     if not total.all():
         name, code = ("target", 1) if total[0] == 0 else ("comparator", 0)
+        if weights is None:
+            raise DataError(
+                f"treatment is never {code}: the {name} group has nobody; add its people, or check "
+                "how treatment is coded (1 for the target group, 0 for the comparator)."
+            )
         raise DataError(
-            f"The {name} group (treatment {code}) has nobody with a positive weight, so that "
-            "there is nothing to compare."
+            f"{label}: the {name} group (treatment {code}) has nobody with a positive weight, so "
+            "that there is nothing to compare; weigh some of its people."
         )
     return np.asarray(shares / total)
 

@@ -96,7 +96,10 @@ def require_arms(treated: ArrayLike, label: str = "treated") -> NDArray[np.int8]
     wrong = ~np.isin(found, CODES["treated"])
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise DataError(f"{label}: row {row} (counted from 0) must be 0 or 1, not {found[row]:g}")
+        raise DataError(
+            f"{label}: row {row} (counted from 0) must be 0 or 1, not {found[row]:g}; "
+            "select the rows of two groups, with 1 for the target and 0 for the comparator"
+        )
     return found.astype(np.int8)
 
 
