@@ -175,7 +175,7 @@ def shares_of_groups(
     total = shares.sum(axis=0)
     if not total.all():
         name, code = ("target", 1) if total[0] == 0 else ("comparator", 0)
-        if weights is None:
+        if code not in np.asarray(target, dtype=int):
             raise DataError(
                 f"treatment is never {code}: the {name} group has nobody; add its people, or check "
                 "how treatment is coded (1 for the target group, 0 for the comparator)."
