@@ -196,6 +196,13 @@ NOTHING = (
     "^no case (of|has)|^nobody's exposure changes|all of everybody's time that counts|"
     "the quantiles at which knots are placed coincide|^event-dependent observation: "
 )
+
+
+def _looks_ahead(analysis: Analysis) -> bool:
+    """Whether a window or the control interval begins before exposure."""
+    return "control" in analysis or any(window["start"] < 0 for window in analysis["windows"])
+
+
 LATER = "R does not read exposures that begin after the study period, with windows before them"
 LOST = "cases whose weights for event-dependent observation R cannot compute are left out"
 
@@ -290,7 +297,7 @@ REASONS = (
            "R's profile is lower, where its iterations of the other coefficients ended",
            lambda a, row: row["log_likelihood"] > row["log_likelihood_r"]),
     Reason(r"sccs_attrition\.outcome_subjects", CONVENTION, LATER,
-           lambda a, row: bool(a["data"].get("studyEndDates")) and "control" in a
+           lambda a, row: bool(a["data"].get("studyEndDates")) and _looks_ahead(a)
            and row["outcome_subjects"] > row["outcome_subjects_r"]),
 )  # fmt: skip
 
@@ -339,7 +346,8 @@ def _why(analysis: Analysis, row: Row) -> tuple[str, str]:
         return R_ERROR, "observed days count once for each outcome"
     if item.endswith("outcome_observation_periods"):
         return CONVENTION, "an observation period in two study periods counts twice here"
-    if item.endswith("covariate: outcome_subjects") and "studyEndDates" in analysis["data"]:
+    late = "studyEndDates" in analysis["data"] and _looks_ahead(analysis)
+    if late and item.endswith("outcome_subjects"):
         return CONVENTION, LATER
     if item.startswith(("time_stability", "unblind")) and (
         "seasonKnots" in analysis or "calendarKnots" in analysis
