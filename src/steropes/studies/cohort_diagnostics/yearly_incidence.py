@@ -93,10 +93,10 @@ def _place_spans(db: OmopDatabase, work: Workspace, washout: int) -> None:
     begin = f"(observation_period_start_date + {washout})::DATE"
     work.run(
         "CREATE TEMP TABLE year_spans AS SELECT *, "
-        "row_number() OVER (PARTITION BY person ORDER BY first) = 1 AS first_of_person, "
-        "row_number() OVER (PARTITION BY person, age_group ORDER BY first) = 1 AS first_of_age, "
-        "row_number() OVER (PARTITION BY person, calendar_year ORDER BY first) = 1 "
-        "AS first_of_year FROM (SELECT person, calendar_year, "
+        "lag(person) OVER spans IS NULL AS first_of_person, "
+        "age_group IS DISTINCT FROM lag(age_group) OVER spans AS first_of_age, "
+        "calendar_year IS DISTINCT FROM lag(calendar_year) OVER spans AS first_of_year "
+        "FROM (SELECT person, calendar_year, "
         f"coalesce((calendar_year - year_of_birth) // 10, {NOBODY})::BIGINT AS age_group, "
         f"coalesce(gender_concept_id, {NOBODY})::BIGINT AS gender_id, "
         "greatest(first, make_date(calendar_year, 1, 1)) AS first, "
@@ -105,5 +105,6 @@ def _place_spans(db: OmopDatabase, work: Workspace, washout: int) -> None:
         "(observation_period_end_date + 1)::DATE AS after, "
         f"unnest(range(year({begin}), year(observation_period_end_date) + 1)) AS calendar_year "
         f"FROM {observation_periods(db)} WHERE {begin} <= observation_period_end_date) "
-        f"JOIN {people} p ON p.person_id = person)"
+        f"JOIN {people} p ON p.person_id = person) "
+        "WINDOW spans AS (PARTITION BY person ORDER BY first)"
     )
