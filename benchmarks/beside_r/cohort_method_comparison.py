@@ -82,7 +82,7 @@ REASONS = (
     Reason(r"cm_\w*covariate_balance\.mean_after", CONVENTION,
            "means of both arms weight strata and sets by their people in R",
            lambda a, row: "stratify" in a or "match" in a),
-    Reason(r"cm_covariate_balance\.mean_after", CONVENTION,
+    Reason(r"cm_\w*covariate_balance\.mean_after", CONVENTION,
            "weights have the arms' shares of the people left for the outcome",
            lambda a, row: a["outcome"].get("inversePtWeighting", False)),
     Reason(r"cm_\w*covariate_balance\.mean_after", R_ERROR, "a mean of zero is empty",
