@@ -8,7 +8,7 @@ import pytest
 
 import steropes
 from steropes import DataError
-from steropes.data.paper_tables import Interval
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.plottable_result_tables import present
 
 

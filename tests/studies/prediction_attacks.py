@@ -17,11 +17,11 @@ from tests.studies.strategus.small_modules import PREDICTION_DESIGN
 
 from steropes.designs.prediction_measures.prediction_calibration import recalibrated
 from steropes.designs.prediction_measures.prediction_performance import GENDERS, age_group
-from steropes.studies.prediction.evaluated_predictions import performance_tables
 from steropes.studies.prediction.model_validation import ValidationResult
 from steropes.studies.prediction.prediction_models import PredictionResult
 from steropes.studies.prediction.prediction_population import TEST as TESTED
 from steropes.studies.prediction.prediction_population import Population, divided
+from steropes.studies.prediction.unsuppressed_prediction_performance import performance_tables
 from steropes.studies.release.prediction_people import rules_of_entries
 from steropes.studies.release.prediction_release import released_result
 from steropes.studies.strategus_plans.prediction_plan import prediction_plan

@@ -19,7 +19,7 @@ from tests.studies.strategus.small_specification import (
 from steropes.errors import DataError
 from steropes.studies import OmopDatabase, demo_database
 from steropes.studies.cohort_diagnostics.cohort_findings import cohort_findings
-from steropes.studies.cohort_diagnostics.definition_concepts import (
+from steropes.studies.cohort_diagnostics.concept_sets_of_definitions import (
     MEMBERS,
     CohortDefinition,
     place_concept_sets,
@@ -45,7 +45,7 @@ from steropes.studies.database.sources import table_source
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.release import cohort_diagnostics_release
 from steropes.studies.release.cohort_diagnostics_release import released_diagnostics
-from steropes.studies.strategus_plans.r_window_settings import window_rules
+from steropes.studies.strategus_plans.r_temporal_covariate_settings import window_rules
 
 WINDOWS = ((-365, -1), (0, 0), (1, 30), (-9999, 9999))
 A, B, C = 101, 102, 103  # Conditions.

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 import steropes
-from steropes.data.paper_tables import latex_document, word_document
+from steropes.data.formatted_tables_for_papers import latex_document, word_document
 from steropes.studies import DEMO, StudySettings, synthetic_database
 from steropes.studies.report.record_pe import AUTHORS, ITEMS, checklist, checklist_text
 from steropes.studies.report.study_report import methods_text

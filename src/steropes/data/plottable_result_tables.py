@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pandas.plotting import PlotAccessor
 
-from .paper_tables import Interval, PaperTable, format_table
+from .formatted_tables_for_papers import Interval, PaperTable, format_table
 
 __all__ = [
     "Curves",

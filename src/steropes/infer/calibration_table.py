@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from ..data import check_level, check_weights, refuse_other_order
+from ..data.formatted_tables_for_papers import Interval
 from ..data.input_types import VectorLike
-from ..data.paper_tables import Interval
 from ..data.plottable_result_tables import ResultTable, present
 from ..data.vector_checks import check_vector
 from ..errors import DataError

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from ..data import check_level
+from ..data.formatted_tables_for_papers import Interval
 from ..data.group_checks_and_counts import check_groups, count_people
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.kaplan_meier import kaplan_meier
-from ..data.paper_tables import Interval
 from ..data.plottable_result_tables import ResultTable, present
 from ..data.row_label_checks import refuse_other_order
 from ..data.vector_checks import label_strata

@@ -1,4 +1,4 @@
-"""Sizes and tolerances of the computation of likelihoods."""
+"""Tuning parameters of likelihoods: event-time bins, nuisance parameters, dispersion and chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The likelihood of several outcomes of a row, each with a linear predictor of its own.
+"""The likelihood of several outcomes per row, independent given η: the sum of their losses.
 
 The η of the model stacks the linear predictors of the outcomes in blocks of n rows, as those of the
 classes of a multinomial model. Outcomes are independent given η, so that the loss is the sum of

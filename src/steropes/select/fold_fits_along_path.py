@@ -17,9 +17,9 @@ from ..priors import Prior
 from ..solve import Batch
 from .cyclops_search import CyclopsSearch, unpublished
 from .first_variance_of_problem import beginning, smooth_curvature
+from .fold_columns_from_expected_gradients import FoldScreening, Start
 from .fold_errors import ShortFits, refuse_loose_folds
 from .fold_score_comparison import readable, standard_error
-from .fold_screening import FoldScreening, Start
 from .folds import TrainingRows, WithAllRows, cut
 from .path_extrapolation import Course
 from .uninformative_folds import refuse_silent_folds

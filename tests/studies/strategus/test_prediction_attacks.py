@@ -11,9 +11,9 @@ from tests.studies.strategus.small_modules import PREDICTION_DESIGN
 
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.disclosive_digit_rounding import log_unit
-from steropes.studies.prediction.evaluated_predictions import performance_tables
 from steropes.studies.prediction.prediction_models import PredictionResult
 from steropes.studies.prediction.prediction_population import TEST, Population, divided
+from steropes.studies.prediction.unsuppressed_prediction_performance import performance_tables
 from steropes.studies.release.prediction_release import released_result
 from steropes.studies.release.prediction_thresholds import Strata, thresholds_beside_strata
 from steropes.studies.strategus.prediction_result_tables import prediction_tables

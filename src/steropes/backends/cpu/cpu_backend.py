@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..reductions_of_tall_arrays import reduce_rows
 from ..shape_checks import require_rows, require_square, require_weights
 from ..thread_pool import ThreadPool, balanced_chunks, number_of_chunks
-from .compilation.numba_startup import load_compiler
+from .compilation.faster_numba_loading import load_compiler
 from .lexicographic_sort import lexsort
 from .likelihoods import segment_softmax
 from .likelihoods.logistic_kernels import logistic_rows

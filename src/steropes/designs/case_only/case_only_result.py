@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.html_representations import TextInHtml
-from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.values.html_page import call_text, figures, page, table_html
 

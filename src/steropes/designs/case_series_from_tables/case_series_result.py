@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.html_representations import TextInHtml
-from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.case_series.event_dependent_exposure import EventDependentExposure
 from steropes.designs.case_series.interval_rows import PROBE, Intervals

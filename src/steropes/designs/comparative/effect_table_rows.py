@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from steropes.data.paper_tables import Interval
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 
 __all__ = ["EffectRow", "Values", "contrasts", "effects_table", "is_ratio"]

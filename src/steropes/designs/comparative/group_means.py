@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from steropes.data.paper_tables import Interval
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
 from steropes.designs.comparative.effect_table_rows import contrasts, is_ratio

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.html_representations import FieldsInHtml
-from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.values.plottable_log_ratios import DrawnEffect
 from steropes.errors import DataError

@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.input_types import TableLike
-from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
 from steropes.designs.controls.systematic_error_posterior import expected_absolute

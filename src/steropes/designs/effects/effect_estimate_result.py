@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.html_representations import TextInHtml
-from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.effects.e_values import e_value, e_value_of_limit
 from steropes.designs.effects.outcome_families import Kind, outcome_family

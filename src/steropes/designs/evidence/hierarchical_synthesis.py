@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.diagnostic_limits import LEAST_CONTROLS
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.html_representations import FieldsInHtml
 from steropes.data.input_types import TableLike
-from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import check_level
 from steropes.designs.evidence.quadrature import mixture_quantiles

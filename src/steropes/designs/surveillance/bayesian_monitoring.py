@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from steropes.data.diagnostic_limits import LEAST_CONTROLS
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.input_types import TableLike
-from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.evidence.profile_interpolation import NormalProfile, Profile
 from steropes.designs.surveillance.bayesian_bias_correction import (

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.input_types import TableLike
-from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.surveillance.group_sequential_bounds import check_count
 from steropes.designs.surveillance.spontaneous_reports import (

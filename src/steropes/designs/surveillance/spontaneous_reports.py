@@ -9,8 +9,8 @@ import pandas as pd
 from scipy import sparse
 from scipy.stats import gamma, norm
 
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.input_types import TableLike
-from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.data.vector_checks import sort_labels
 from steropes.designs.surveillance.reporting_ratio_prior import GammaMixture

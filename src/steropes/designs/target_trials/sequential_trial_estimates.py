@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.data import Surv
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.interval_weights import IntervalWeights
-from steropes.data.paper_tables import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.target_trials.columns_on_demand import row_blocks
 from steropes.designs.target_trials.m_estimation_errors import (

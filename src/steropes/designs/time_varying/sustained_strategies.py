@@ -1,4 +1,4 @@
-"""Sustained strategies: planned treatments, probabilities of following, targeted means."""
+"""Parts of g-computation for sustained strategies: plans, their probabilities, targeted means."""
 
 from __future__ import annotations
 

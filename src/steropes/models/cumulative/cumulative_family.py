@@ -1,4 +1,4 @@
-"""The family of cumulative probability models."""
+"""What the family of cumulative models declares: link, ratio, performance measures and outcome."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from ...data.formatted_tables_for_papers import Interval
 from ...data.input_types import LabelsLike
-from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.cumulative_probability_robust_variances import RobustInformation

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from ...data.formatted_tables_for_papers import Interval
 from ...data.html_representations import SHOWN_ROWS
-from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
 from ...infer.baseline_hazard_variance import HazardWithVariance
 from ...infer.standardized_curves import Averages, JointCovariance, standardized_averages

@@ -11,8 +11,8 @@ from scipy import sparse, stats
 
 from ...backends import host_backend
 from ...data import check_level, check_weights
+from ...data.formatted_tables_for_papers import Interval
 from ...data.input_types import LabelsLike, VectorLike
-from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
 from ...design_matrix import Design, has_names
 from ...errors import DataError, listed

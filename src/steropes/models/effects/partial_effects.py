@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from ...data.formatted_tables_for_papers import Interval
 from ...data.input_types import LabelsLike
-from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
 from ...design_matrix import Design
 from ...design_matrix.multinomial_design import ClassDesign

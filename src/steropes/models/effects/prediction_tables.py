@@ -9,8 +9,8 @@ import pandas as pd
 
 from ...backends import host_backend
 from ...data import check_level
+from ...data.formatted_tables_for_papers import Interval
 from ...data.input_types import LabelsLike, VectorLike
-from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
 from ...errors import DataError
 from ...infer.inference_constants import BLOCKS

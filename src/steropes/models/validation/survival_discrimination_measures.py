@@ -11,9 +11,9 @@ from scipy.special import expit, logit
 
 from ...data import check_level, check_survival, check_weights, refuse_other_order
 from ...data.array_conversion import as_numbers
+from ...data.formatted_tables_for_papers import Interval
 from ...data.group_checks_and_counts import count_people
 from ...data.input_types import LabelsLike, VectorLike
-from ...data.paper_tables import Interval
 from ...data.plottable_result_tables import ResultTable, present
 from ...data.survival_outcome import SurvivalOutcome
 from ...data.vector_checks import check_vector

@@ -1,8 +1,9 @@
 """A batch of replicates under a penalty of groups of coefficients, or with limits.
 
 Proximal Newton steps: minimise each replicate's quadratic model with the penalty
-(`group_penalty_model`), search along the line, and check all columns, until the optimality
-conditions hold (Lee, Sun and Saunders 2014, SIAM Journal on Optimization 24:1420–1443).
+(`group_penalty_model_minimization`), search along the line, and check all columns, until the
+optimality conditions hold (Lee, Sun and Saunders 2014, SIAM Journal on Optimization
+24:1420–1443).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..proximal_newton.newton_batch import Batch, Callback
 from ..quasi_newton.absolute_eigenvalue_hessian import make_positive_definite
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..solver_constants import DEFAULT, GroupPenaltyPolicy
-from .group_penalty_model import damped_step, minimise_group_model
+from .group_penalty_model_minimization import damped_step, minimise_group_model
 
 __all__ = ["GroupPenaltyBatch"]
 

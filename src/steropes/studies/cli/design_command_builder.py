@@ -107,7 +107,7 @@ def design_command(
         freeze: Freeze = False,
         quiet: Quiet = False,
     ) -> None:
-        from steropes.studies.cohorts.design_settings import read_design
+        from steropes.studies.cohorts.design_settings_reader import read_design
         from steropes.studies.settings.frozen_protocol import open_protocol
 
         sources = cohort_sources(cohort_table, definition)

@@ -161,7 +161,7 @@ def _check(plan: SpecificationPlan, database: str | None, schema: str, quiet: bo
     """Print which parts of a specification run, and exit."""
     lines = plan.lines()
     if database is not None:
-        from steropes.studies.strategus.concept_checks import database_lines
+        from steropes.studies.strategus.concept_and_cohort_checks import database_lines
 
         lines += database_lines(database, schema, plan)
     if not quiet:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohort_diagnostics.calendar_series import calendar_series
-from steropes.studies.cohort_diagnostics.definition_concepts import (
+from steropes.studies.cohort_diagnostics.concept_sets_of_definitions import (
     CohortDefinition,
     DefinitionSet,
     place_concept_sets,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from steropes.studies.cohort_diagnostics.definition_concepts import MEMBERS, DefinitionSet
+from steropes.studies.cohort_diagnostics.concept_sets_of_definitions import MEMBERS, DefinitionSet
 from steropes.studies.cohort_diagnostics.event_table_columns import recorded_events
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from steropes.studies.cohort_diagnostics.definition_concepts import (
+from steropes.studies.cohort_diagnostics.concept_sets_of_definitions import (
     MEMBERS,
     CohortDefinition,
     DefinitionSet,

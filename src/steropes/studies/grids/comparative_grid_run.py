@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from steropes.data.paper_tables import Interval
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.settings.validated_types import Whole
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
@@ -20,7 +20,7 @@ from steropes.studies.diagnostics.failing_diagnostics import (
 )
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, blinded
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.execution.study_run import DesignResults, run_design
+from steropes.studies.execution.common_run_of_designs import DesignResults, run_design
 from steropes.studies.grids.grid_steps import ComparativeDesign
 from steropes.studies.settings.frozen_protocol import ProtocolStatement, open_protocol
 from steropes.studies.specifications.grid_specification import GridSpec

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.data.paper_tables import Interval
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.settings.validated_types import Whole
 from steropes.studies.cohorts.cohort_table import CohortTable
@@ -29,6 +29,7 @@ from steropes.studies.diagnostics.failing_diagnostics import (
 )
 from steropes.studies.diagnostics.result_blinding import without_effects
 from steropes.studies.disclosure import DisclosureRules, applied_rules
+from steropes.studies.execution.common_run_of_designs import DesignResults, run_design
 from steropes.studies.execution.result_store import ResultStore
 from steropes.studies.execution.resumable_steps import (
     REFUSED,
@@ -37,7 +38,6 @@ from steropes.studies.execution.resumable_steps import (
     Tables,
     run_in_processes,
 )
-from steropes.studies.execution.study_run import DesignResults, run_design
 from steropes.studies.grids.sccs_grid_controls import (
     calibrate_series,
     calibrated_series,

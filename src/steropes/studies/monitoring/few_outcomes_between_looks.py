@@ -1,4 +1,4 @@
-"""Estimates of looks between which few outcomes came, whose number would follow from both."""
+"""Withholding of estimates that would reveal the few outcomes since an earlier look."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.data.paper_tables import Interval
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.plottable_result_tables import Curves, ResultTable, present
 from steropes.designs.effects.events_and_curves_by_arm import arm_curves
 from steropes.designs.propensity.fitted_propensity_model import Propensity

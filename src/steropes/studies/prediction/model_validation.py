@@ -16,12 +16,12 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.feature_extraction import Features, extract_features
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.resumable_steps import REFUSED
-from steropes.studies.prediction.evaluated_predictions import (
+from steropes.studies.prediction.prediction_population import FEWEST_OUTCOMES, population
+from steropes.studies.prediction.unsuppressed_prediction_performance import (
     EvaluatedPredictions,
     covariate_summary,
     performance_tables,
 )
-from steropes.studies.prediction.prediction_population import FEWEST_OUTCOMES, population
 from steropes.studies.strategus_plans.prediction_model_files import PredictionModel
 from steropes.studies.strategus_plans.validation_plan import (
     IN_THE_LARGE,

@@ -15,7 +15,9 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.feature_extraction import Features, extract_features
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.resumable_steps import REFUSED
-from steropes.studies.prediction.evaluated_predictions import (
+from steropes.studies.prediction.prediction_population import TEST as TESTED
+from steropes.studies.prediction.prediction_population import divided, population
+from steropes.studies.prediction.unsuppressed_prediction_performance import (
     CV,
     TEST,
     TRAIN,
@@ -23,8 +25,6 @@ from steropes.studies.prediction.evaluated_predictions import (
     covariate_summary,
     performance_tables,
 )
-from steropes.studies.prediction.prediction_population import TEST as TESTED
-from steropes.studies.prediction.prediction_population import divided, population
 from steropes.studies.strategus_plans.prediction_plan import (
     PREDICTION,
     PredictionDesign,

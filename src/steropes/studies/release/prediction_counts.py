@@ -17,7 +17,10 @@ from steropes.studies.disclosure.complementary_suppression import (
     withheld_counts,
 )
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.prediction.evaluated_predictions import TEST, EvaluatedPredictions
+from steropes.studies.prediction.unsuppressed_prediction_performance import (
+    TEST,
+    EvaluatedPredictions,
+)
 from steropes.studies.release.prediction_people import EvaluatedPeople, first_evaluation
 
 __all__ = ["ANALYSIS_IDS", "CASES", "GROUPS", "PEOPLE", "PredictionCounts", "prediction_counts"]

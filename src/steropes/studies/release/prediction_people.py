@@ -12,8 +12,11 @@ from scipy.special import expit
 
 from steropes.studies.disclosure.complementary_suppression import count_ranges
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-from steropes.studies.prediction.evaluated_predictions import TEST, EvaluatedPredictions
 from steropes.studies.prediction.prediction_population import outside_training
+from steropes.studies.prediction.unsuppressed_prediction_performance import (
+    TEST,
+    EvaluatedPredictions,
+)
 
 __all__ = [
     "COUNTED",

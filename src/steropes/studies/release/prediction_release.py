@@ -14,12 +14,12 @@ from steropes.designs.prediction_measures.prediction_thresholds import classific
 from steropes.studies.disclosure.disclosive_digit_rounding import significant, to_unit
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.sums_over_people import released_means
-from steropes.studies.prediction.evaluated_predictions import (
+from steropes.studies.prediction.prediction_models import PredictionResult
+from steropes.studies.prediction.unsuppressed_prediction_performance import (
     TRAIN,
     EvaluatedPredictions,
     standardized,
 )
-from steropes.studies.prediction.prediction_models import PredictionResult
 from steropes.studies.release.prediction_counts import (
     CASES,
     GROUPS,

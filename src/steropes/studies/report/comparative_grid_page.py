@@ -26,7 +26,7 @@ from steropes.studies.report.page_parts import (
 )
 from steropes.studies.report.subgroups_section import subgroup_table
 from steropes.studies.report.template_rendering import render
-from steropes.studies.report.unusable_values import unusable_words
+from steropes.studies.report.unusable_covariate_records import unusable_words
 
 __all__ = ["grid_page", "write_grid_report"]
 

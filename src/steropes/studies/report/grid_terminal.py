@@ -21,7 +21,7 @@ from steropes.studies.report.terminal_tables import (
     table_of,
     wide_console,
 )
-from steropes.studies.report.unusable_values import unusable_words
+from steropes.studies.report.unusable_covariate_records import unusable_words
 
 if TYPE_CHECKING:
     import pandas as pd

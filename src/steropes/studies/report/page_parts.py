@@ -18,7 +18,7 @@ from steropes.data.number_formatting import (
 from steropes.studies.database.data_quality_notes import table_sentences
 
 if TYPE_CHECKING:
-    from steropes.studies.execution.study_run import DesignResults
+    from steropes.studies.execution.common_run_of_designs import DesignResults
 
 __all__ = [
     "MOST_OPEN",

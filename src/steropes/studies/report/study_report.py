@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steropes.data.formatted_tables_for_papers import latex_document, word_document
 from steropes.data.number_formatting import deciding_p
-from steropes.data.paper_tables import latex_document, word_document
 from steropes.designs.values.estimands import estimand_name
 from steropes.studies._optional_packages import need
 from steropes.studies.diagnostics.failing_diagnostics import with_names

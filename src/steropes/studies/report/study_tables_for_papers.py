@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from steropes.data.paper_tables import CaptionedTable, PaperTable
+from steropes.data.formatted_tables_for_papers import CaptionedTable, PaperTable
 from steropes.studies.formatting.released_numbers import decimals, percent, title_case
 from steropes.studies.release.one_question_release import Published
 from steropes.studies.report.page_parts import Cell, Rows

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from steropes.studies.disclosure.disclosure_rules import DisclosureRules
-    from steropes.studies.execution.study_run import DesignResults
+    from steropes.studies.execution.common_run_of_designs import DesignResults
     from steropes.studies.settings.frozen_protocol import ProtocolStatement
 
 __all__ = [

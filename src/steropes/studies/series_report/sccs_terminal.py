@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from steropes.data.number_formatting import deciding_p
 from steropes.studies.database.data_quality_notes import table_sentences
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, is_not_shown
-from steropes.studies.execution.study_run import ARCHIVE
+from steropes.studies.execution.common_run_of_designs import ARCHIVE
 from steropes.studies.formatting.released_numbers import count, title_case
 from steropes.studies.release.series_result_blinding import blinding_text, public_estimates
 from steropes.studies.report.missing_estimates import missing_sentences

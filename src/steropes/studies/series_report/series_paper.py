@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steropes.data.formatted_tables_for_papers import CaptionedTable, latex_document, word_document
 from steropes.data.number_formatting import deciding_p
-from steropes.data.paper_tables import CaptionedTable, latex_document, word_document
 from steropes.studies._optional_packages import need
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.formatting.released_numbers import count, title_case

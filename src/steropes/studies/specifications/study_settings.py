@@ -27,7 +27,7 @@ from steropes.designs.settings.validated_types import (
 )
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import CohortSources
-from steropes.studies.cohorts.design_settings import read_settings
+from steropes.studies.cohorts.design_settings_reader import read_settings
 from steropes.studies.cohorts.time_at_risk import TimeAtRisk
 from steropes.studies.cohorts.two_cohort_entry import ComparisonRules
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds

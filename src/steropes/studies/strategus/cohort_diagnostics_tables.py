@@ -9,7 +9,10 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.cohort_diagnostics.cohort_findings import cohort_findings
-from steropes.studies.cohort_diagnostics.definition_concepts import CohortDefinition, DefinitionSet
+from steropes.studies.cohort_diagnostics.concept_sets_of_definitions import (
+    CohortDefinition,
+    DefinitionSet,
+)
 from steropes.studies.cohort_diagnostics.diagnostic_tables import cohort_diagnostics
 from steropes.studies.cohort_diagnostics.vocabulary_tables import vocabulary_tables
 from steropes.studies.cohorts.cohort_sources import MadeCohorts

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.cohort_diagnostics.definition_concepts import CohortDefinition
+from steropes.studies.cohort_diagnostics.concept_sets_of_definitions import CohortDefinition
 from steropes.studies.cohort_diagnostics.diagnostic_tables import (
     INCIDENCE,
     RELATIONSHIPS,
@@ -28,7 +28,10 @@ from steropes.studies.strategus_plans.r_json_values import (
     json_path,
     parsed,
 )
-from steropes.studies.strategus_plans.r_window_settings import DEFAULT_WINDOWS, window_rules
+from steropes.studies.strategus_plans.r_temporal_covariate_settings import (
+    DEFAULT_WINDOWS,
+    window_rules,
+)
 from steropes.studies.strategus_plans.shared_cohorts import SharedCohorts
 from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
 

@@ -10,7 +10,7 @@ from typing import Any
 from steropes.data.html_representations import FieldsInHtml
 from steropes.errors import DataError
 from steropes.studies._optional_packages import MissingExtraError
-from steropes.studies.cohort_diagnostics.definition_concepts import CohortDefinition
+from steropes.studies.cohort_diagnostics.concept_sets_of_definitions import CohortDefinition
 from steropes.studies.formatting.text_safety import plain_text
 from steropes.studies.strategus_plans.atlas_export import atlas_plan, is_atlas_export
 from steropes.studies.strategus_plans.characterization_plan import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from steropes.studies.formatting.released_numbers import family_name, title_case
-from steropes.studies.viewer.display_tables import NamedTables, gathered
+from steropes.studies.viewer.redacted_tables_with_names import NamedTables, gathered
 from steropes.studies.viewer.view_columns import COMPARISON, GROUP, QUESTION, RESULT_IDS, SHARED_IDS
 from steropes.studies.viewer.view_definition import Column, View, column, ids, texts
 

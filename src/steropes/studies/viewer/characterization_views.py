@@ -10,7 +10,7 @@ import pandas as pd
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.viewer.display_tables import NamedTables, gathered, stacked
+from steropes.studies.viewer.redacted_tables_with_names import NamedTables, gathered, stacked
 from steropes.studies.viewer.view_definition import View, column, ids, texts
 
 __all__ = ["characterization_views"]

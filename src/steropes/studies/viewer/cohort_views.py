@@ -13,7 +13,7 @@ from steropes.studies.cohort_diagnostics.cohort_findings import PEOPLE
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.viewer.display_tables import NamedTables, gathered, stacked
+from steropes.studies.viewer.redacted_tables_with_names import NamedTables, gathered, stacked
 from steropes.studies.viewer.view_definition import Column, View, column, ids, important, texts
 
 __all__ = ["cohort_views"]

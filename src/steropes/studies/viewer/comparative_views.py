@@ -11,7 +11,7 @@ from steropes.studies.diagnostics.diagnostic_catalogue import COMPARATIVE, SHY
 from steropes.studies.diagnostics.failing_diagnostics import comparative_names, with_failing
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.adjustment_views import adjustment_views, with_covariates
-from steropes.studies.viewer.display_tables import NamedTables, gathered
+from steropes.studies.viewer.redacted_tables_with_names import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kinds
 from steropes.studies.viewer.view_columns import (
     CALIBRATED,

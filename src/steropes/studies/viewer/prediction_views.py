@@ -11,7 +11,7 @@ import pandas as pd
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.viewer.display_tables import NamedTables, stacked
+from steropes.studies.viewer.redacted_tables_with_names import NamedTables, stacked
 from steropes.studies.viewer.view_definition import Column, View, column, ids, texts
 
 __all__ = ["prediction_views"]

@@ -20,9 +20,9 @@ from steropes.studies.viewer.characterization_views import characterization_view
 from steropes.studies.viewer.cohort_views import cohort_views
 from steropes.studies.viewer.comparative_views import comparative_views
 from steropes.studies.viewer.database_views import PARTS, database_views, incidence_views
-from steropes.studies.viewer.display_tables import named_tables
 from steropes.studies.viewer.page_data import encoded, view_record
 from steropes.studies.viewer.prediction_views import prediction_views
+from steropes.studies.viewer.redacted_tables_with_names import named_tables
 from steropes.studies.viewer.result_sources import ResultSource, read_sources
 from steropes.studies.viewer.series_views import series_views
 from steropes.studies.viewer.synthesis_views import synthesis_views

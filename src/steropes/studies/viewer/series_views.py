@@ -10,7 +10,7 @@ import pandas as pd
 from steropes.studies.diagnostics.diagnostic_catalogue import SERIES
 from steropes.studies.diagnostics.failing_diagnostics import series_names, with_failing
 from steropes.studies.formatting.released_numbers import title_case
-from steropes.studies.viewer.display_tables import NamedTables, gathered
+from steropes.studies.viewer.redacted_tables_with_names import NamedTables, gathered
 from steropes.studies.viewer.view_columns import (
     CALIBRATED,
     EFFECT,

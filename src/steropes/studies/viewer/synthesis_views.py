@@ -23,7 +23,7 @@ from steropes.studies.diagnostics.archive_blinding import (
 from steropes.studies.diagnostics.failing_diagnostics import FAILED, failing
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.strategus.synthesis_run import SYNTHESIS_KEY
-from steropes.studies.viewer.display_tables import NamedTables, gathered
+from steropes.studies.viewer.redacted_tables_with_names import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kinds
 from steropes.studies.viewer.view_columns import (
     CALIBRATED,

@@ -8,7 +8,7 @@ from functools import cached_property
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.data.paper_tables import Interval
+from steropes.data.formatted_tables_for_papers import Interval
 from steropes.data.plottable_result_tables import ResultTable, present
 from steropes.designs.case_series.calendar_time_splines import TimeEffect, TimeEffects
 from steropes.designs.case_series.event_dependent_observation import CensorModel

@@ -10,13 +10,13 @@ from contextlib import suppress
 
 import pytest
 
-from steropes.backends.cpu.compilation import numba_startup
+from steropes.backends.cpu.compilation import faster_numba_loading
 
 PROGRAM = """
 import gc
 from numba.core.registry import cpu_target
 from steropes.backends.cpu import CpuBackend
-from steropes.backends.cpu.compilation import numba_startup
+from steropes.backends.cpu.compilation import faster_numba_loading
 
 count = []
 refresh = cpu_target.target_context.refresh
@@ -47,7 +47,7 @@ def test_a_first_backend_loads_it_without_collections_and_a_second_does_not(
 def test_collections_are_back_after_an_error() -> None:
     assert gc.isenabled()
     meanwhile = []
-    with suppress(RuntimeError), numba_startup.without_collection():
+    with suppress(RuntimeError), faster_numba_loading.without_collection():
         meanwhile.append(gc.isenabled())
         raise RuntimeError
     assert meanwhile == [False]
@@ -107,8 +107,8 @@ def test_kernels_of_this_library_are_compiled_without_collections() -> None:
 def test_a_child_of_a_process_that_has_stopped_them_collects() -> None:
     program = (
         "import gc, os\n"
-        "from steropes.backends.cpu.compilation import numba_startup\n"
-        "with numba_startup.without_collection():\n"
+        "from steropes.backends.cpu.compilation import faster_numba_loading\n"
+        "with faster_numba_loading.without_collection():\n"
         "    if os.fork() == 0:\n"
         "        os._exit(gc.isenabled())\n"
         "    status = os.waitstatus_to_exitcode(os.wait()[1])\n"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from steropes.studies.cohort_diagnostics.definition_concepts import (
+from steropes.studies.cohort_diagnostics.concept_sets_of_definitions import (
     MEMBERS,
     CohortDefinition,
     place_concept_sets,
