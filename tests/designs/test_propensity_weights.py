@@ -319,6 +319,7 @@ class Single(LogisticModel):
         ({}, {"treatment": np.zeros(6)}, "one value only"),
         ({}, {"treatment": ["a", "b"] * 3}, "treatment"),
         ({}, {"treatment": [1, 2] * 3}, "1 for the target"),
+        ({}, {"treatment": pd.Series([0, 1, 0, 1, None, 1])}, "treatment is missing in row 4"),
         ({}, {"treatment": [0, 1]}, "2 rows and X 6"),
         ({}, {"score": np.full(6, 1.5)}, "row 0"),
         ({}, {"score": np.full((6, 3), 1 / 3)}, "shape"),

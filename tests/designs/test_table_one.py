@@ -152,6 +152,11 @@ def test_every_column_has_a_row_as_asked():
     assert table.loc["label", "missing"] == 4
 
 
+def test_people_without_a_group_are_named_by_the_column():
+    with pytest.raises(DataError, match="Column 't' is missing in row 1"):
+        table_one(pd.DataFrame({"t": ["a", None, "b"], "x": [1.0, 2.0, 3.0]}), "t")
+
+
 def test_groups_with_names_of_columns_of_the_table_are_refused():
     with pytest.raises(DataError, match="group 'overall'"):
         table_one(pd.DataFrame({"t": ["overall", "b"], "x": [1, 2]}), "t")

@@ -323,8 +323,8 @@ def native_byte_order(x: np.ndarray) -> np.ndarray:
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
-def check_classes(y: object, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Read an outcome of classes.
+def check_classes(y: object, n: int, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
+    """Read an outcome of classes, or another variable of that name.
 
     Returns
     -------
@@ -341,7 +341,7 @@ def check_classes(y: object, n: int) -> tuple[np.ndarray, np.ndarray]:
     """
     categories = categories_in_order(y)
     if categories is not None:
-        return _classes_in_order(categories, n)
+        return _classes_in_order(categories, n, name)
     frame = nw.from_native(y, eager_only=True, pass_through=True)
     series = as_series(y)
     if isinstance(frame, nw.DataFrame):
@@ -349,26 +349,28 @@ def check_classes(y: object, n: int) -> tuple[np.ndarray, np.ndarray]:
     elif series is not None:
         missing = series.is_null().to_numpy().astype(bool)
         if missing.any():
-            raise DataError(f"y is missing in row {int(missing.argmax())}; drop the row.")
+            raise DataError(f"{name} is missing in row {int(missing.argmax())}; drop the row.")
         if series.dtype.is_temporal():
-            raise DataError(f"y holds {series.dtype}; two classes are needed, such as 0 and 1.")
+            raise DataError(
+                f"{name} holds {series.dtype}; two classes are needed, such as 0 and 1."
+            )
         y = series.to_numpy()
     elif isinstance(y, list | tuple) and 0 < sum(isinstance(v, str) for v in y) < len(y):
-        _refuse_mixed(y)  # NumPy would convert all of them to text
-    y = squeeze_column(plain_array(y, "y"), "y")
+        _refuse_mixed(y, name)  # NumPy would convert all of them to text
+    y = squeeze_column(plain_array(y, name), name)
     if y.shape != (n,):
-        raise DataError(f"y has shape {y.shape}, but X has {n} rows.")
+        raise DataError(f"{name} has shape {y.shape}, but X has {n} rows.")
     if y.dtype.kind not in "biufOUS":
-        as_numbers(y, "y")  # refuses complex numbers, dates and structured arrays
-        raise DataError(f"y must be labels of two classes, not {y.dtype}.")
+        as_numbers(y, name)  # refuses complex numbers, dates and structured arrays
+        raise DataError(f"{name} must be labels of two classes, not {y.dtype}.")
     if y.dtype.kind == "f":
-        y = check_vector(y, n, "y")
+        y = check_vector(y, n, name)
     if y.dtype.kind == "O":
         missing = pd.isna(y)
         if missing.any():
             i = int(missing.argmax())
             raise DataError(
-                f"y contains NaN or infinity, or nothing: row {i} is {y[i]}. Drop the row."
+                f"{name} contains NaN or infinity, or nothing: row {i} is {y[i]}. Drop the row."
             )
     if y.dtype.kind in "biuf" and len(y):  # two distinct numbers need no sorting
         ends = np.array([y.min(), y.max()])
@@ -378,41 +380,41 @@ def check_classes(y: object, n: int) -> tuple[np.ndarray, np.ndarray]:
     try:
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError:
-        _refuse_mixed(y)
-    _refuse_blank(classes, codes)
+        _refuse_mixed(y, name)
+    _refuse_blank(classes, codes, name)
     return classes, codes
 
 
-def _refuse_blank(classes: np.ndarray, codes: np.ndarray) -> None:
+def _refuse_blank(classes: np.ndarray, codes: np.ndarray, name: str) -> None:
     """Refuse a class whose label is text without a visible character."""
     labels = classes if classes.dtype.kind in "OUS" else ()
     blank = next((k for k, label in enumerate(labels) if is_blank(label)), None)
     if blank is not None:
         row = int((codes == blank).argmax())
-        raise DataError(f"y is blank in row {row}; name this class, or drop the row.")
+        raise DataError(f"{name} is blank in row {row}; name this class, or drop the row.")
 
 
-def _classes_in_order(y: Categories, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _classes_in_order(y: Categories, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Read classes from categories in their order, without unused ones."""
     if len(y.codes) != n:
-        raise DataError(f"y has shape ({len(y.codes)},), but X has {n} rows.")
-    y.refuse_missing("y")
+        raise DataError(f"{name} has shape ({len(y.codes)},), but X has {n} rows.")
+    y.refuse_missing(name)
     present, codes = np.unique(y.codes, return_inverse=True)
     labels = [y.labels[k] for k in present]
     if 0 < sum(isinstance(label, str) for label in labels) < len(labels):
-        _refuse_mixed([labels[k] for k in codes])  # NumPy would convert all of them to text
+        _refuse_mixed([labels[k] for k in codes], name)  # NumPy would convert all of them to text
     classes = np.array(labels)
-    _refuse_blank(classes, codes)
+    _refuse_blank(classes, codes, name)
     return classes, codes
 
 
-def _refuse_mixed(y: Iterable) -> NoReturn:
+def _refuse_mixed(y: Iterable, name: str) -> NoReturn:
     """Refuse labels of different types; the message names a row of each type."""
     kinds: dict[str, int] = {}
     for i, value in enumerate(y):
         kinds.setdefault(type(value).__name__, i)
     words = ", ".join(f"{kind} in row {i}" for kind, i in kinds.items())
     raise DataError(
-        f"y mixes labels of different types, or has none ({words}); make all of them numbers or "
-        "all text."
+        f"{name} mixes labels of different types, or has none ({words}); make all of them numbers "
+        "or all text."
     )

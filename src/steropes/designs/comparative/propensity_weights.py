@@ -363,7 +363,7 @@ def _groups(treatment: ArrayLike, n: int) -> tuple[NDArray, NDArray]:
         raise DataError(
             f"treatment has {len(np.asarray(treatment))} rows and X {n}; they must agree."
         )
-    classes, arm = check_classes(treatment, n)
+    classes, arm = check_classes(treatment, n, "treatment")
     if len(classes) < 2:
         raise DataError("treatment has one value only; two or more groups are needed.")
     if len(classes) == 2 and not np.array_equal(require_numbers("treatment", classes), [0, 1]):

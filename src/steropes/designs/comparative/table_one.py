@@ -119,7 +119,7 @@ def table_one(
     if unknown:
         raise DataError(f"The table has no column {listed(unknown)}.")
     _refuse_contradictions(by, wanted, median, categorical)
-    labels, group = check_classes(frame[by].to_native(), len(frame))
+    labels, group = check_classes(frame[by].to_native(), len(frame), f"Column {by!r}")
     if len(labels) < 2:
         raise DataError(f"Column {by!r} has one value only; two groups or more are needed.")
     reserved = [str(x) for x in labels if str(x) in COLUMNS]
