@@ -341,10 +341,8 @@ def _profiles(model: CaseSeriesModel, rows: Rows) -> None:
         near = int(np.abs(ours["log_rr"] - line["log_rr"]).argmin())
         if abs(ours["log_rr"].iloc[near] - line["log_rr"]) > 1e-9:
             continue  # R adds points that our grid lacks
-        value = float(ours["log_likelihood"].iloc[near])
-        rows.add(
-            "sccs_likelihood_profile", f"at {line['log_rr']:.4f}", value, line["log_likelihood"]
-        )
+        value, item = float(ours["log_likelihood"].iloc[near]), f"at {line['log_rr']:.4f}"
+        rows.add("sccs_likelihood_profile", item, value, line["log_likelihood"])
 
 
 def _diagnostics(
@@ -367,14 +365,12 @@ def _diagnostics(
             why = NO_EVENT if ours in ("pre-exposure", "end of observation") else ""
             verdict = d.verdicts[ours].verdict
             if theirs == "mdrr_diagnostic":
-                allowed = detectable < Thresholds().detectable
-                why = BEFORE if line[theirs] == ("PASS" if allowed else "FAIL") else ""
+                by_r = "PASS" if detectable < Thresholds().detectable else "FAIL"
+                why = BEFORE * (line[theirs] == by_r)
             rows.add(table, theirs, verdict, line[theirs], 0.0, why)
-            if why and verdict != line[theirs]:
-                follows = FOLLOWS
-        rows.add(table, "unblind", int(d.unblind), line["unblind"], 0.0, follows)
-        both = "unblind_for_evidence_synthesis"
-        rows.add(table, both, int(d.unblind_for_evidence_synthesis), line[both], 0.0, follows)
+            follows = FOLLOWS if why and verdict != line[theirs] else follows
+        for shown in ("unblind", "unblind_for_evidence_synthesis"):
+            rows.add(table, shown, int(getattr(d, shown)), line[shown], 0.0, follows)
         rows.add(
             table, "rare_outcome_prevalence", population.prevalence,
             line["rare_outcome_prevalence"],

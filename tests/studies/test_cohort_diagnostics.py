@@ -25,14 +25,10 @@ from steropes.studies.cohort_diagnostics.concept_sets_of_definitions import (
     place_concept_sets,
 )
 from steropes.studies.cohort_diagnostics.diagnostic_tables import (
-    INCIDENCE,
-    RELATIONSHIPS,
-    SERIES,
     AskedDiagnostics,
     cohort_diagnostics,
     cohort_overlap,
 )
-from steropes.studies.cohort_diagnostics.diagnostic_tables import WINDOWS as WINDOWS_PART
 from steropes.studies.cohort_diagnostics.included_and_orphan_concepts import orphan_concepts
 from steropes.studies.cohort_diagnostics.vocabulary_tables import vocabulary_tables
 from steropes.studies.cohort_diagnostics.yearly_incidence import yearly_incidence
@@ -41,7 +37,6 @@ from steropes.studies.covariates import window_summaries
 from steropes.studies.covariates.concept_selection import ConceptSelection
 from steropes.studies.covariates.window_summaries import WindowRules, summarise_windows
 from steropes.studies.database.concept_names_and_descendants import sex_labels
-from steropes.studies.database.sources import table_source
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.release import cohort_diagnostics_release
 from steropes.studies.release.cohort_diagnostics_release import released_diagnostics
@@ -230,26 +225,6 @@ def test_concept_sets_include_descendants_and_leave_out_excluded_ones(omop):
     assert by_cohort == {1: {A, B}, 2: {A}, 3: {A}}
     of = orphans.groupby("cohort_id")["concept_id"].agg(set).to_dict()
     assert of == {1: {C}, 2: {B, C}, 3: {B, C}}
-
-
-def test_tables_with_too_many_rows_are_left_out_by_name(omop, monkeypatch):
-    people = [omop.person() for _ in range(2)]
-    omop.concept(A, "asthma")
-    ids, start = [1, 2, 1, 2], [np.datetime64(START)] * 4
-    asked = [definition(i, [item(A)]) for i in (1, 2)]
-    rules = AskedDiagnostics(windows=WindowRules((1,), ((0, 0),), cohorts=True), series=True)
-    monkeypatch.setattr(table_source, "MOST_ROWS", 0)
-    monkeypatch.setattr(window_summaries, "MOST_ROWS", 1)
-    with OmopDatabase(omop.write()) as db:
-        cohorts = CohortTable(ids, np.repeat(people, 2), start, start)
-        found = cohort_diagnostics(db, asked, cohorts, rules, lambda _: None)
-    assert {*found.left_out} == {INCIDENCE, RELATIONSHIPS, SERIES, WINDOWS_PART}
-    assert found.left_out[RELATIONSHIPS] == (
-        "left out, because there are more than 0 pairs of cohorts: examine fewer cohorts at a time"
-    )
-    assert found.windows is None
-    assert found.counts["people"].tolist() == [2, 2]
-    assert "index_event_breakdown" in found.tables
 
 
 def test_many_cohorts_are_released_and_counted_in_parts_with_the_same_numbers(
