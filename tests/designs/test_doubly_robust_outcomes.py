@@ -115,7 +115,8 @@ def test_an_outcome_with_a_time_at_risk_of_its_own_has_a_model_of_its_own_censor
     later["time"] = np.minimum(later["time"], later["days_at_risk"])
     place = later.index.to_numpy()
     estimate, _ = found.effect(later.reset_index(drop=True), place, "ate")
-    own = found._censoring(place, later["days_at_risk"].to_numpy())
+    days = later["days_at_risk"].to_numpy()
+    own = found._censoring(place, days, np.full(len(days), np.inf))
     assert own is not found.censoring
     assert np.isfinite(estimate.log_rr)
 

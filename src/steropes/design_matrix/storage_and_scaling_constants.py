@@ -40,9 +40,6 @@ class StoragePolicy:
     squared_rows : int
         Number of rows of dense columns that are squared or weighted together, so that they stay
         in the cache.
-    halved_columns : int
-        Number of dense columns from which their weighted products are those of one array with
-        itself.
     thin_columns : int
         Number of dense columns (such as an intercept) up to which a product is added in
         place.
@@ -62,7 +59,6 @@ class StoragePolicy:
     packed_at_once: int = 1 << 20
     mirrored_rows: int = 256
     squared_rows: int = 2048
-    halved_columns: int = 32
     thin_columns: int = 4
     max_single_precision: float = 1e30
 

@@ -182,14 +182,10 @@ class RowMatrix:
         if not self.backend.on_host:
             return dense.T @ (dense * v[:, None])
         n, k = dense.shape
-        # BLAS computes half of the product of an array with itself.
-        halves = k >= STORAGE.halved_columns and bool((v >= 0).all())
-        w = np.sqrt(v) if halves else v
         G = np.zeros((k, k))
         for a in range(0, n, STORAGE.squared_rows):
             Z = dense[a : a + STORAGE.squared_rows]
-            weighted = Z * w[a : a + STORAGE.squared_rows, None]
-            G += (weighted if halves else Z).T @ weighted
+            G += Z.T @ (Z * v[a : a + STORAGE.squared_rows, None])
         return G
 
     def _mirror(self, G: np.ndarray, first: int) -> None:
