@@ -166,6 +166,10 @@ class StudySettings(Settings):
             )
         if [*self.risk_times] != sorted({*self.risk_times}):
             raise DataError(f"risk_times must increase, not {list(self.risk_times)}")
+        if self.risk_model != "tmle" and not self.risk_times:
+            raise DataError(
+                f"risk_model={self.risk_model!r} estimates risks by days; give risk_times too"
+            )
         ids = [*self.roles]
         twice = next((i for i in ids if ids.count(i) > 1), None)
         if twice is not None:
