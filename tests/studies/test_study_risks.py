@@ -128,5 +128,5 @@ def test_outcomes_are_counted_by_arm_and_day():
 def test_times_must_increase():
     with pytest.raises(DataError, match="risk_times must increase"):
         StudySettings(1, 2, 3, risk_times=(60, 30))
-    with pytest.raises(DataError, match="risk_model='aipw' .* give risk_times"):
+    with pytest.raises(DataError, match=r"risk_model='aipw' .* give risk_times"):
         StudySettings(1, 2, 3, risk_model="aipw")
