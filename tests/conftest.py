@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import zlib
-from collections import Counter
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -20,9 +21,9 @@ settings.register_profile("steropes", derandomize=True, deadline=None)
 settings.load_profile("steropes")
 
 
-# The default run of a test marked as `sampled` has each value of each parameter at least so often.
-# Twice took a minute of processor time more.
-OCCURRENCES = 1
+# The default run of a test marked as `sampled` has this part of a list of cases, at least two.
+# All cases took a third of the processor time of all tests.
+PART = 1 / 4
 # The modules that create the backend of a fit.
 WITH_DEVICES = (
     "models.fitting.fit_steps",
@@ -103,19 +104,28 @@ def pytest_collection():
     return collected
 
 
+def _mark_cases_as_slow(items):
+    """Leave each value of crossed parameters, and a part of a list of cases, in the default run."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
+            cases[item.nodeid.split("[")[0]].append(item)
+    for of_test in cases.values():
+        # In an order that depends on the names alone, so that the cases are scattered.
+        of_test.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
+        crossed = sum(1 for _ in of_test[0].iter_markers("parametrize")) > 1
+        kept, seen = max(2, math.ceil(PART * len(of_test))), set()
+        for number, item in enumerate(of_test):
+            values = {(name, id(value)) for name, value in item.callspec.params.items()}
+            if values <= seen if crossed else number >= kept:
+                item.add_marker("slow")
+            seen |= values
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark combinations as slow, and leave out those that another device does not concern."""
-    occurrences = Counter()
-    # In an order that depends on the names alone, so that combinations are scattered.
-    for item in sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode())):
-        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
-            test = item.nodeid.split("[")[0]
-            values = [(test, name, id(v)) for name, v in item.callspec.params.items()]
-            if all(occurrences[v] >= OCCURRENCES for v in values):
-                item.add_marker("slow")
-            else:
-                occurrences.update(values)
+    """Mark cases as slow, and leave out those that another device does not concern."""
+    _mark_cases_as_slow(items)
     device = config.getoption("--device")
     if device == "cpu":
         return

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 def test_kernels_as_plain_python():
     """Runs them in a process of its own: the compiler must be off before the import."""
     files = [str(HERE / name) for name in ("interpreted.py", "test_coordinate_descent.py")]

@@ -91,6 +91,7 @@ for module, argument in (
 """
 
 
+@pytest.mark.slow
 def test_kernels_of_this_library_are_compiled_without_collections() -> None:
     answer = subprocess.run(
         [sys.executable, "-c", COMPILED], capture_output=True, text=True, check=True,

@@ -71,6 +71,7 @@ def test_a_resumed_benchmark_does_what_is_missing_and_then_what_failed(tmp_path)
     assert [record["stage"] for record in records] == ["a", "b", "c", "b"]
 
 
+@pytest.mark.slow
 def test_a_family_that_failed_is_not_measured(tmp_path):
     stages = {
         "families": fake("one_family_differs", parts=2),

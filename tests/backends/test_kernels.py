@@ -78,6 +78,7 @@ def test_sums_of_lines_refuse_arrays_of_other_shapes(device):
     refuses_wrong_shapes(get_backend(device, 1), random_case(0, 30, 10, 0.4, True, False))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("B", [1, 8, 12, 16])
 def test_few_entries_in_one_chunk_give_the_digits_of_many_chunks(B, monkeypatch):
     rng = np.random.default_rng(B)
@@ -106,6 +107,7 @@ def test_few_entries_in_one_chunk_give_the_digits_of_many_chunks(B, monkeypatch)
 
 
 @pytest.mark.usefixtures("eager_threads")
+@pytest.mark.sampled
 @pytest.mark.parametrize("B", [1, 4, 8, 12, 16])
 def test_two_threads_give_the_digits_of_one(B):
     """Large enough for many chunks of every kind."""
@@ -158,6 +160,7 @@ def test_a_long_product_goes_by_bands_of_its_rows(valued, n_jobs, B):
     assert not product[np.diff(X.tocsr().indptr) == 0].any()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("B", [12, 16, 20])
 def test_many_replicates_have_the_numbers_of_each_alone(B, dtype, rng):

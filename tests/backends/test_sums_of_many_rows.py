@@ -50,6 +50,7 @@ def test_products_with_a_long_column_keep_their_digits(x, B):
         assert roundings(got[0, -1], R[:, -1]) < BLOCKS
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("B", [1, 4, 64])
 @pytest.mark.parametrize("x", ALIKE)
 def test_sums_of_rows_keep_their_digits(x, B):
@@ -62,6 +63,7 @@ def _itself(x):
     return (x,)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("B", [1, 4, 12])
 @pytest.mark.parametrize("x", ALIKE)
 def test_running_sums_keep_their_digits(x, B):

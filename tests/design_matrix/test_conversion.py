@@ -81,6 +81,7 @@ def parts(X):
     return [X]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "form", ["array", "fortran", "csr_matrix", "csc_array", "coo_array", "int64"]
 )

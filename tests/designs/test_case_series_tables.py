@@ -50,6 +50,7 @@ PERIODS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(8))
 def test_intervals_are_those_of_a_loop_over_days(seed):
     rng = np.random.default_rng(seed)

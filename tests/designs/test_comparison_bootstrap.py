@@ -60,6 +60,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("step", STEPS, ids=str)
 @pytest.mark.parametrize("outcome", ["number", "time"])
 def test_draws_as_replicates_of_one_problem_are_those_of_single_fits(lalonde, step, outcome):

@@ -40,6 +40,7 @@ def shared(people, features, kind, rules=None, **settings):
     return SharedNuisances.of(features, people, scores, rules, model)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["aipw", "tmle"])
 @pytest.mark.parametrize("estimand", ["ate", "att"])
 def test_without_censoring_the_effect_is_that_of_the_object_for_one_outcome(kind, estimand):

@@ -76,6 +76,7 @@ def test_errors_shared_by_databases_do_not_vanish_with_more_of_them():
     assert found["se"] < width == pytest.approx(np.hypot(found["se"], rest), rel=0.03)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_effect():
     rng = np.random.default_rng(2)
     inside = plain = 0

@@ -23,6 +23,7 @@ def only(found, method, measure, scale="marginal"):
 
 
 # R: WeightIt 2.0.0, glm_weightit (stacked equations).
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("estimand", "adjust", "estimate", "error"),
     [

@@ -31,6 +31,7 @@ from steropes.designs.surveillance.no_signal_probabilities import CountsWithoutS
 ERROR = SystematicError(mean=0.2, sd=0.2, controls=50)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("settings", "bound"),
     [

@@ -19,6 +19,7 @@ def drawn():
     return X, treatment, {"count": count, "any": (count > 0) * 1.0, "number": count + X[:, 0]}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("method", ["aipw", "ipwra"])
 @pytest.mark.parametrize(
     ("outcome", "estimand", "model"),

@@ -230,6 +230,7 @@ def test_one_look_is_a_scan_and_later_looks_change_nothing():
         pd.testing.assert_series_equal(second.sort_index(), both["statistic"].sort_index())
 
 
+@pytest.mark.slow
 def test_sequential_scans_keep_their_error():
     rng = np.random.default_rng(8)
     means = COUNTS["expected"].to_numpy() / 100

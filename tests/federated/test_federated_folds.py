@@ -69,6 +69,7 @@ def assert_same(found, whole):
     assert found.converged
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("model", list(ROLES))
 def test_the_choice_is_that_of_the_same_folds_on_one_machine(model):
     tables = tables_of(model)
@@ -226,6 +227,7 @@ def _one_set_that_says_something(model, prior):
     raise AssertionError("no such seed")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("prior", ["laplace", "normal"])
 @pytest.mark.parametrize("model", ["conditional", "sccs"])
 def test_a_fold_whose_training_rows_say_nothing_is_refused_as_on_one_machine(model, prior):

@@ -82,6 +82,7 @@ def assert_same_folds(plan, tables):
 LATER = ([[0, 1, 2], [0, 2]], [[0, 1, 2], [0, 2], [0]], [[0, 1], [0, 1, 2], [2], [0, 2, 3]])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("times", [(), tuple(np.arange(0.5, 20.0, 0.5))])
 @pytest.mark.parametrize("codes", LATER)
 def test_later_spells_without_events_of_interest_do_not_matter(codes, times, rng):
@@ -110,6 +111,7 @@ def test_what_competing_events_weigh_in_a_later_spell_is_unknown_in_both(rng):
         pooled(plan, tables)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "more",
     [{}, {"repeats": 2}, {"times": tuple(np.arange(0.5, 20.0, 0.5))}, {"baseline": "site"},
@@ -123,6 +125,7 @@ def test_the_spells_of_a_fold_are_those_of_its_rows(more, rng):
     assert_same_folds(plan, tables)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(6))
 def test_folds_of_random_spells(seed):
     rng = np.random.default_rng(seed)

@@ -114,6 +114,7 @@ def test_a_profile_that_rises_until_exp_cannot_tell_takes_part():
     assert west["log_likelihood"].iloc[0] < west["log_likelihood"].iloc[-1] == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("unit", [1.0, 1e-4])
 @pytest.mark.parametrize("events", [(30, 0), (0, 12), (5, 1)])
 def test_one_site_has_the_interval_of_its_own_profile_in_any_unit(events, unit):

@@ -48,6 +48,7 @@ def visits_of(rng, n=4000, sites=SITES):
     return out
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "more",
     [
@@ -181,6 +182,7 @@ def four(rng, n=2000):
     return out
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "second",
     [

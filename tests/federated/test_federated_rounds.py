@@ -18,6 +18,7 @@ CASES = [(m, b) for m in BOTH for b in ("site", "common")]
 CASES += [("conditional", "site"), ("sccs", "site")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("model", "baseline"), CASES)
 def test_rounds_are_the_fit_of_all_rows(model, baseline):
     tables = site_tables(model)
@@ -62,6 +63,7 @@ def test_interrupted_observation_is_refused_without_numbers(baseline):
     assert not any(character.isdigit() for character in text)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "ties"),
     [("cox", "efron"), ("cox", "breslow"), ("fine_gray", None), ("fine_gray", "late")],

@@ -47,6 +47,7 @@ def run(sites, **more):
     return federate(plan, {s: FederatedSite(s, t, OPEN) for s, t in tables.items()})
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("method", "baseline", "lead", "order", "ties"),
     [

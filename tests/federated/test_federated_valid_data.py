@@ -64,6 +64,7 @@ def test_risk_sets_of_all_sites_with_any_number_of_sparse_columns(model, rng):
     assert found.coef == pytest.approx(whole.coef_, abs=1e-7)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("baseline", ["site", "common"])
 @pytest.mark.parametrize("model", ["cox", "fine_gray"])
 def test_a_site_without_events_takes_part_in_survival_models(model, baseline):

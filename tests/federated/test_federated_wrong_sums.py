@@ -14,6 +14,7 @@ from steropes.studies.federation import federate
 SITES = ("north", "south", "west")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("field", "factor"),
     [("people", 9), ("events", 90), ("filled", 9), ("filled", -9),
@@ -38,6 +39,7 @@ def test_a_total_that_no_rows_have_is_refused_by_name(field, factor, rng, monkey
     assert np.isfinite(federate(plan, {s: FederatedSite(s, t) for s, t in tables.items()}).coef[0])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "baseline", "field", "factor"),
     [

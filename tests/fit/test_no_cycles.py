@@ -59,6 +59,7 @@ EVERY_FAMILY = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", EVERY_FAMILY)
 @pytest.mark.parametrize(
     "options",
@@ -69,6 +70,7 @@ def test_of_a_fit(family: str, options: dict[str, Any]) -> None:
     assert left_behind(lambda: _fit(family, **options)) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", EVERY_FAMILY)
 @pytest.mark.parametrize(
     "after",
@@ -104,6 +106,7 @@ def test_of_many_outcomes() -> None:
     assert left_behind(lambda: steropes.fit_many(model, X, outcomes)) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("formula", ["y ~ zz", "zz ~ x", "y ~ x + offset(zz)", "y ~ np.log(none)"])
 def test_of_a_formula_that_is_refused(formula: str) -> None:
     gc.collect()

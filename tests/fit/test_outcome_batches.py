@@ -41,6 +41,7 @@ def drawn(rng, family):
     return X, given
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csc_array])
 @pytest.mark.parametrize("family", [LogisticRegression, PoissonRegression, CoxRegression])
 def test_certificates_of_outcomes_together_are_those_of_each(family, storage, monkeypatch, rng):

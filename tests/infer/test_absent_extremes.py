@@ -31,6 +31,7 @@ def _after(model, name):
     yield model.inference.linear_hypothesis([name], value=0.1, test="score").to_numpy()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", EVERY)
 def test_rows_without_weight_that_are_far_out_change_nothing(name, rng):
     c = case(name, rng, n=150)
@@ -70,6 +71,7 @@ def test_the_row_without_a_logarithm_is_named_by_its_number_among_all(rng):
         model.checks.proportionality("log")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [s for s in EVERY if s not in ("linear", "cox by step")])
 def test_a_sparse_column_may_be_tiny_but_for_a_row_without_weight(name, rng):
     """Stored by its largest entry it needs a coefficient that is thousands of reaches away."""

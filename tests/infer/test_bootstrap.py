@@ -38,6 +38,7 @@ def weights_of(model, n, seed, cluster=None):
     return Draws(model._problem.weights, unit, n, rng)(list(range(n)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", range(len(FAMILIES)))
 def test_a_draw_is_the_fit_with_its_weights(number, rng):
     name, prior = FAMILIES[number], PRIORS[number % 3]
@@ -124,6 +125,7 @@ def test_draws_without_a_finite_optimum_are_infinite_and_counted(rng):
         assert f"{no_case.sum()} without a finite optimum" in repr(drawn)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("link", ["logit", "probit", "loglog", "cloglog"])
 def test_draws_that_separate_a_cumulative_model_are_told_as_a_linear_program_tells_them(link):
     found = 0
@@ -265,6 +267,7 @@ def test_settings_that_make_no_sense_are_refused(rng):
         model.inference.bootstrap(5, random_state="x")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", range(len(EVERY)))
 def test_one_hessian_of_all_columns_finds_the_same_draws(number, rng, monkeypatch):
     c = case(EVERY[number], rng, n=150)

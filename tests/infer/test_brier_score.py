@@ -88,6 +88,7 @@ def test_weights_are_repeats_and_rows_without_weight_are_absent():
     np.testing.assert_allclose(ours.drop(columns="se"), theirs.drop(columns="se"), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_standard_error_is_that_of_the_jackknife():
     def score(w):
         return brier_score(RISK, Y, TIMES, sample_weight=w)["brier"].to_numpy()

@@ -53,6 +53,7 @@ def test_agrees_with_sandwiches_in_r():
     np.testing.assert_allclose(m.summary(kind="robust", cluster=lung.cl).se, expected, rtol=1e-9)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", range(len(FAMILIES)))
 def test_robust_errors_are_how_estimates_move_with_clusters_weights(number, rng):
     name = FAMILIES[number]
@@ -136,6 +137,7 @@ def test_an_information_without_an_inverse_is_refused(rng):
         information.vcov()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("prior", [Laplace(0.1, exclude=["x0"]), ElasticNet(0.1, 0.1)])
 @pytest.mark.parametrize("family", ["logistic", "cox", "case series", "pooled"])
 def test_under_a_laplace_prior_walds_intervals_are_refused_with_what_to_use(family, prior, rng):

@@ -25,6 +25,7 @@ POOLED = ("pooled", "pooled change")
 FAMILIES = [name for name in EVERY if name not in (*POOLED, "cumulative")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FAMILIES)
 def test_unpenalised_fits_and_regressions_are_wald_inference(name, rng):
     c = case(name, rng)

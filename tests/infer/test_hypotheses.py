@@ -74,6 +74,7 @@ def test_agrees_with_r_on_glm_and_lm(lung):
     np.testing.assert_allclose([m.aic_, m.bic_], [2903.29778336, 2920.12766344])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", range(len(FAMILIES)))
 def test_a_coefficient_at_a_value_by_name_and_by_matrix(number, rng):
     c = case(FAMILIES[number], rng)

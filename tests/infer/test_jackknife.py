@@ -49,6 +49,7 @@ def test_jackknife_is_a_fit_without_each_row_or_stratum(name, rng):
     np.testing.assert_allclose(whole.summary(kind="jackknife")["se"], np.sqrt(np.diag(found)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["cox", "cox strata", "logistic", "fine gray", "cumulative"])
 def test_jackknife_by_cluster_leaves_out_clusters(name, rng):
     c = case(name, rng, n=80, p=2)

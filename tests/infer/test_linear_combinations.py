@@ -28,6 +28,7 @@ FAMILIES = EVERY
 PRIORS = [None, Laplace(0.05, exclude=[0, 2, 4]), Normal(0.2, exclude=[0, 2, 4])]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", range(len(FAMILIES)))
 def test_profile_of_a_difference_is_that_of_a_coefficient(number, rng):
     """β_0 x_0 + β_2 x_2 = (β_0 − β_2) x_0 + β_2 (x_0 + x_2)."""

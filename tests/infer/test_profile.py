@@ -114,6 +114,7 @@ def crude_comparison():
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", range(len(FAMILIES)))
 def test_points_are_refits_with_the_coefficient_as_an_offset(number, rng):
     name = FAMILIES[number]
@@ -228,6 +229,7 @@ def test_the_reach_is_reached_whatever_the_rounding(rng):
         assert answered(find_limit(top, -1, 1.92, 0.7, 160 / 3), 1e-9).value == -np.inf
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", ["logistic", "poisson", "cox", "case series"])
 def test_a_side_on_which_the_likelihood_rises_for_ever_is_infinite(family, rng):
     n = 120
@@ -341,6 +343,7 @@ def test_intervals_are_in_the_units_of_the_columns(name, rng):
     np.testing.assert_allclose(two * units[:, None], one, rtol=1e-4)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("far", [-30.0, -1e3, -1e5])
 @pytest.mark.parametrize("family", ["logistic", "cox", "conditional"])
 def test_one_row_that_is_far_out_ends_no_profile(family, far, rng):

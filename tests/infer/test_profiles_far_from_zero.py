@@ -179,6 +179,7 @@ def test_points_whose_fits_stopped_early_are_missing_and_named(stopping, rng):
     pd.testing.assert_frame_equal(table.iloc[[0, 2]], expected.iloc[[0, 2]])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", ["poisson", "logistic", "cox", "pooled", "cumulative"])
 def test_hypotheses_that_exp_cannot_hold_are_refused(family, rng):
     X = rng.normal(size=(100, 2))

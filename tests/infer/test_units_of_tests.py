@@ -65,6 +65,7 @@ def test_parallelism_is_refused_where_too_few_rows_tell_its_equations_apart(rng)
         m.checks.parallelism(X, y, quantiles=np.arange(3, 18) / 20)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shift", [0.0, 1.0])
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("transform", ["km", "identity", "log", "rank"])
@@ -76,6 +77,7 @@ def test_proportionality_does_not_depend_on_units(transform, units, shift, data,
     pd.testing.assert_frame_equal(far.checks.proportionality(transform), near, rtol=1e-5)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("family", MODELS)
 def test_equations_and_model_tests_do_not_depend_on_units(family, units, data, rng):

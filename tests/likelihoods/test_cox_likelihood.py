@@ -28,6 +28,7 @@ def _data(seed, n=40, tied=True, late=True, stratified=True, weighted=True):
     return time, event, entry, strata, weight, rng.normal(size=n)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("ties", "tied", "late", "stratified", "weighted"), OPTIONS)
 def test_loss_gradient_and_curvature_by_their_definitions(ties, tied, late, stratified, weighted):
     time, event, entry, strata, w, eta = _data(3, 24, tied, late, stratified, weighted)

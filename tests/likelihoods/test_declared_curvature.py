@@ -42,6 +42,7 @@ def asks_for_a_class(node):
     return of_type and "np.ndarray" not in ast.unparse(node)  # a subclass may be masked
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("room", ROOMS)
 def test_capabilities_are_declared_and_not_sniffed(room):
     for path, tree in modules(room):

@@ -35,6 +35,7 @@ def _model(time, code, entry, strata=None, cause=1):
     return FineGrayLikelihood(time, code, get_backend("cpu"), cause, strata, entry)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("tied", "stratified", "weighted"), list(product([False, True], repeat=3)))
 def test_loss_gradient_and_curvature_by_their_definitions(tied, stratified, weighted):
     cause = 3 if tied == weighted else 1

@@ -72,6 +72,7 @@ def test_a_cox_model_predicts_the_risks_of_its_own_curve():
     assert np.abs(table["apparent"] - table["predicted"]).max() < 0.1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("link", ["logit", "probit", "loglog", "cloglog", "cauchit"])
 def test_a_cumulative_model_predicts_that_a_value_is_exceeded(link):
     y = np.round(X[:, 0] + RNG.logistic(size=N), 1)

@@ -115,6 +115,7 @@ def test_balanced_classes_have_the_same_total_weight(kind, rng):
     assert MODELS[kind](prior=Normal(1.0)).fit(X, y).class_weight_.tolist() == [1.0] * len(totals)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize(
     "cv", [CrossValidation(4, random_state=1), InformationCriterion("bic")], ids=["folds", "bic"]
@@ -254,6 +255,7 @@ def test_models_of_sets_and_times_have_no_weights_of_classes():
             model(class_weight="balanced")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "storage", "prior"),
     [

@@ -21,6 +21,7 @@ from steropes import (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", EVERY)
 def test_a_path_is_separate_fits_in_every_family(name, rng):
     c = case(name, rng)
@@ -59,6 +60,7 @@ def test_an_automatic_path_begins_where_the_first_coefficient_leaves_zero(linear
     assert (path.iloc[-1, :3] != 0).all()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", EVERY)
 def test_the_first_variance_is_the_threshold_in_every_family(name, rng):
     """A little below it all penalised coefficients are zero, and a little above one is not."""

@@ -93,6 +93,7 @@ def error_of_last(function, found, coef):
     return found["se"].iloc[-1] if same else None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [*FAMILIES, "multinomial"])
 def test_all_functions_name_errors_and_use_those_of_the_summary(name, rng):
     c = case(name, rng, n=120, p=4)

@@ -75,6 +75,7 @@ def certificate(m, problem) -> float:
     return float(violations(g, m._beta, *problem.penalties(m.prior_)).max())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("penalty", ["ridge", "lasso"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_fit_equals_that_of_the_cpu(name, penalty):
@@ -88,6 +89,7 @@ def test_a_fit_equals_that_of_the_cpu(name, penalty):
     assert certificate(other, cpu._problem) < 1e-6
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FAMILIES)
 def test_folds_choose_the_variance_of_the_cpu(name):
     own = family_case(name)
@@ -101,6 +103,7 @@ def test_folds_choose_the_variance_of_the_cpu(name):
     close(other.coef_, cpu.coef_)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FAMILIES)
 def test_bootstrap_draws_equal_those_of_the_cpu(name):
     cpu, other = (m.inference.bootstrap(3, random_state=1) for m in pair(name, "ridge"))
@@ -129,6 +132,7 @@ def test_draws_of_a_lasso_with_hundreds_of_columns_share_one_minimisation(monkey
     assert max(calls) == 4
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FAMILIES)
 def test_profile_intervals_equal_those_of_the_cpu(name):
     cpu, other = pair(name, "none")
@@ -193,6 +197,7 @@ BLOCKS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_of_rows_multiply_on_the_device(name):
     own, cuts = family_case(name), (0, 25, 60)
@@ -206,6 +211,7 @@ def test_blocks_of_rows_multiply_on_the_device(name):
     close(other.vcov(), cpu.vcov())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("prior", [None, Laplace(0.05)], ids=str)
 @pytest.mark.parametrize("name", ["linear", "logistic", "poisson", "cox", "conditional breslow"])
 def test_many_outcomes_equal_those_of_the_cpu(name, prior):

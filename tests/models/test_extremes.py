@@ -36,6 +36,7 @@ def data(family, rng, n=80, p=4):
     return X, Surv(*y) if family == "cox" else y
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("size", [1e-150, 1e150])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csc_array])
@@ -69,6 +70,7 @@ def test_a_column_of_one_nonzero_is_fitted(family, rng):
     np.testing.assert_allclose(m.coef_, dense.coef_, atol=1e-9)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("prior", [Laplace(0.5), Normal(0.5)])
 def test_more_columns_than_rows(family, prior, rng):

@@ -33,6 +33,7 @@ def with_offset(c, j, value):
     return c.make, np.delete(c.X, j, axis=1), extras
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_coefficient_that_is_given_is_an_offset(name, rng):
     storage = ("dense", "sparse", "frame")[PLAIN.index(name) % 3]
@@ -56,6 +57,7 @@ def test_a_coefficient_that_is_given_is_an_offset(name, rng):
         np.testing.assert_allclose(new, old, atol=1e-6)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PLAIN)
 def test_tables_and_intervals_are_of_the_others(name, rng):
     c = case(name, rng)
@@ -134,6 +136,7 @@ def test_a_second_fit_forgets_what_was_given(rng):
     assert len(m.fit(c.X, c.y).summary()) == 6
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [n for n in PLAIN if n != "linear"])
 def test_a_fit_that_starts_at_its_end_is_there(name, rng):
     c = case(name, rng)

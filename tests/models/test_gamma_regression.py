@@ -131,6 +131,7 @@ def test_any_unit_of_the_outcome_gives_the_same_ratios(unit, drawn):
     np.testing.assert_allclose(first, second, atol=1e-6)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("unit", [1e-100, 1e-20, 1e10, 1e40, 1e120])
 def test_without_an_intercept_any_unit_has_its_optimum(unit, rng):
     """Zero coefficients were once within rounding of the optimum for y of 1e30."""

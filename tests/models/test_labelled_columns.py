@@ -62,6 +62,7 @@ def coded(people):
     return table[NAMES].astype(float)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", EVERY)
 def test_every_family_codes_labels_as_dummies(family, rng):
     made = case(family, rng)

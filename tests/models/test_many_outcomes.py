@@ -243,6 +243,7 @@ def test_labels_of_any_type_may_be_missing_in_a_list(rng):
         np.testing.assert_allclose(table.loc[name, "coef"], alone["coef"], rtol=1e-6)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [1, 2, 7, 21])
 def test_separation_names_the_columns_that_the_fit_alone_names(seed):
     """Two columns run away, each by itself: where a fit ends says which comes first."""

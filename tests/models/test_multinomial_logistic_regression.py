@@ -426,6 +426,7 @@ def test_a_changed_setting_does_not_change_the_fit(drawn):
 
 
 # The checks compare two fits to seven digits, under a prior of variance two million.
+@pytest.mark.sampled
 @parametrize_with_checks([MultinomialLogisticRegression(prior=Normal(1.0), tol=1e-10)])
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_check(estimator, check):

@@ -26,6 +26,7 @@ def shares_memory_with(model, X):
     return False
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", EVERY)
 @pytest.mark.parametrize("mixed", [False, True])
 def test_a_fit_keeps_no_array_of_the_users(family, mixed, rng):

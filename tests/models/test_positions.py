@@ -28,6 +28,7 @@ def in_storage(X, kind):
     return sparse.csc_array(X) if kind == "sparse" else X
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", PLAIN)
 def test_positions_of_coefficients_do_not_depend_on_which_are_fixed(family, rng):
     c = case(family, rng)

@@ -22,11 +22,13 @@ def _failures(seeds, family):
     return out
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 def test_fits_are_what_dense_numpy_says(family):
     assert not _failures(range(4), family)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("use", USES)
 def test_uses_of_fitted_models_are_what_numpy_says(use):
     if use == "dask_blocks":

@@ -43,6 +43,7 @@ def same(before, model):
     assert all(after[k] is before[k] for k in before)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", EVERY)
 def test_a_refused_or_interrupted_refit_leaves_the_last_fit(family, rng, monkeypatch):
     c = case(family, rng)
@@ -74,6 +75,7 @@ def test_a_refused_or_interrupted_refit_leaves_the_last_fit(family, rng, monkeyp
     refuse((DataError, SeparationError), X.assign(twice=X["z0"]))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", EVERY)
 def test_a_first_fit_that_is_interrupted_leaves_none(family, rng, monkeypatch):
     c = case(family, rng)
@@ -125,6 +127,7 @@ def test_a_fit_that_fell_short_is_kept_though_the_warning_is_an_error(rng):
 # -- settings changed after the fit ----------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", EVERY)
 def test_settings_changed_after_a_fit_change_nothing_of_it(family, rng):
     c = case(family, rng)
@@ -155,6 +158,7 @@ def test_a_link_changed_after_a_fit_changes_no_prediction(rng):
 # -- what the caller goes on using -----------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", [np.array, sparse.csr_array, sparse.csc_array])
 @pytest.mark.parametrize("family", EVERY)
 def test_standard_errors_do_not_follow_the_buffers_that_were_passed(family, form, rng):
@@ -244,6 +248,7 @@ def test_whole_numbers_of_numpy_are_settings(rng):
     assert m.fit(rng.normal(size=(30, 1)), y).converged_
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy])
 @pytest.mark.parametrize("family", EVERY)
 def test_a_copy_of_a_fit_can_do_what_the_fit_can(family, how, rng):

@@ -83,6 +83,7 @@ def refusal(estimator, check):
     return None
 
 
+@pytest.mark.sampled
 @parametrize_with_checks(
     [
         LogisticRegression(prior=Laplace(1.0)),
@@ -127,6 +128,7 @@ def data(family, rng, n=100, p=4):
     return X, Surv(*y) if family == "cox" else y
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(
     "prior",

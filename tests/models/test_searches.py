@@ -24,6 +24,7 @@ SURVIVAL = ["cox", "cox by step", "fine gray", "pooled", "pooled change"]
 PRIORS = [Laplace(0.5, ["a"]), Normal(np.arange(1.0, 4.0)), ElasticNet(1.0, 2.0)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", SURVIVAL)
 def test_a_survival_model_is_searched_by_its_concordance(family, rng):
     c = case(family, rng)

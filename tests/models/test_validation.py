@@ -138,6 +138,7 @@ def test_whole_clusters_are_drawn_and_fixed_coefficients_stay():
     np.testing.assert_allclose(table["apparent"], list(apparent.values()), rtol=1e-6)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_group_is_predicted_by_the_others(family):
     model, y = FAMILIES[family]

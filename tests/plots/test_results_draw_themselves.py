@@ -249,6 +249,7 @@ def test_every_function_with_a_result_is_drawn_here():
     assert set(public_functions()) - NUMBERS <= set(RESULTS)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_result_draws_itself(fits, name):
     for result in RESULTS[name]:

@@ -69,6 +69,7 @@ def test_reweighted_dense_ridges_end_at_the_same_point(as_x):
 FAMILIES = [name for name in EVERY if name != "cumulative"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_ends_where_the_slope_is_the_price_over_the_coefficient(name):
     own = case(name, np.random.default_rng(6))

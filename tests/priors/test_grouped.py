@@ -231,6 +231,7 @@ def test_the_influence_of_a_row_is_what_a_little_weight_changes(prior, rng):
 SINGLE = [name for name in EVERY if name not in ("cox by step", "pooled change")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", SINGLE)
 def test_a_chain_is_the_lasso_of_its_steps(name, rng):
     c = case(name, rng)

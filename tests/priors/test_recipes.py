@@ -132,6 +132,7 @@ def fitted(make, X, y, **given):
     return m
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", PLAIN)
 @pytest.mark.parametrize("prior", [SumToZero(1.0, 1e-3), Difference()])
 def test_with_fixed_coefficients_the_objective_is_that_of_all_columns(prior, family, rng):

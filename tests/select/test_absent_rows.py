@@ -13,6 +13,7 @@ def scores(model):
     return model.cv_results_.filter(like="fold").to_numpy()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("name", EVERY)
 def test_a_row_without_weight_is_an_absent_row(name, grouped, rng):

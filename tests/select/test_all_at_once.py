@@ -85,6 +85,7 @@ def test_a_model_that_is_fitted_again_does_the_same(rng, at_once):
     np.testing.assert_array_equal(*coefficients)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", ["logistic", "cox strata", "poisson", "pooled"])
 @pytest.mark.parametrize("scoring", ["held_out", "difference"])
 def test_with_weights_and_both_ways_of_scoring(rng, at_once, monkeypatch, family, scoring):

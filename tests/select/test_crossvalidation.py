@@ -196,6 +196,7 @@ def test_the_default_tolerance_of_the_folds_is_far_below_the_noise_of_the_score(
 
 
 @pytest.mark.usefixtures("eager_threads")
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 def test_threads_change_no_bit_of_a_cross_validation(family):
     """DESIGN: results that depend on the number of threads."""

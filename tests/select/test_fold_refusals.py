@@ -55,6 +55,7 @@ def _outcome(family, event, x, rng):
 FAMILIES = ["logistic", "poisson", "cox", "fine_gray", "pooled", "conditional", "cumulative"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csc_array])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_fold_whose_training_rows_are_separated_is_refused_by_name(family, storage):

@@ -58,6 +58,7 @@ def test_a_group_of_several_classes_counts_as_the_rarest():
     assert sorted(fold[::50]) == [0, 1, 2, 3]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", EVERY)
 def test_every_family_is_cut_by_groups(name, rng):
     c = case(name, rng)

@@ -92,6 +92,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scoring", CASES)
 def test_scores_are_those_of_refits(scoring):
     model, y, score = CASES[scoring]
@@ -129,6 +130,7 @@ def test_the_concordance_is_that_of_scikit_survival():
     np.testing.assert_allclose(table(CoxRegression, y, as_callable)["mean"], expected.mean(1))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", [CoxRegression, FineGrayRegression])
 @pytest.mark.parametrize("stratified", [False, True])
 def test_the_brier_score_of_a_survival_model_is_that_of_its_predictions(family, stratified):
@@ -282,6 +284,7 @@ def test_held_out_rows_of_one_class_are_refused_by_name():
         published.fit(X, Y)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("time", [{"baseline": 1}, {"baseline": 2, "time_varying": {0: 1}}])
 @pytest.mark.parametrize("scoring", ["auc", "brier"])
 def test_scores_of_pooled_models_are_over_intervals_at_risk(scoring, time):

@@ -36,6 +36,7 @@ def _as_r(model, X, y, t, sets, out, series):
     return total
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("blocks", [False, True])
 @pytest.mark.parametrize("family", ["poisson", "conditional", "series"])
 def test_the_variance_is_that_of_scores_without_constants(family, blocks, rng):

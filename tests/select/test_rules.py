@@ -107,6 +107,7 @@ def test_one_fold_has_no_standard_error(rng):
         LogisticRegression(prior=Laplace(), cv=cv).fit(X, y)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", ["linear", "logistic", "poisson", "cox", "cumulative"])
 def test_a_search_on_one_fold_ends_beyond_its_best(rng, monkeypatch, family):
     c = case(family, rng, n=300, p=9)
@@ -280,6 +281,7 @@ def test_effects_by_step_need_a_start(rng):
 # -- information criteria --------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", EVERY)
 def test_the_criterion_of_the_choice_is_that_of_the_fit(name, rng):
     c = case(name, rng)

@@ -30,6 +30,7 @@ def rare(rng, n=250, p=6, share=0.05):
 FEW = ("logistic", "cox strata", "pooled change", "cumulative")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("family", "prior"),
     [

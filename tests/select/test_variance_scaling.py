@@ -52,6 +52,7 @@ def penalty_of(model):
     return (found.l1 + found.l2)[0]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("chooser", CHOOSERS)
 @pytest.mark.parametrize("power", [1.5, 2.0])
 def test_lambda_may_fall_faster_than_the_root_of_the_variance(data, power, chooser):

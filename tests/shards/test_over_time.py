@@ -42,6 +42,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("estimator", "settings"), CASES)
 @pytest.mark.parametrize("prior", [None, Laplace(0.2)])
 def test_a_fit_in_blocks_is_the_fit(estimator, settings, prior, data):

@@ -33,6 +33,7 @@ def both(model, X, y, **given):
     return one, blocks
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("entry", [False, True])
@@ -49,6 +50,7 @@ def test_cox_across_blocks_is_cox(ties, tied, entry, strata, data):
     )  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("strata", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("late", [False, True])
@@ -91,6 +93,7 @@ def test_many_event_times_are_merged_for_steps_only(data):
         assert blocks.optimality_ <= blocks.tol
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scoring", ["difference", "held_out"])
 @pytest.mark.parametrize("name", ["CoxRegression", "FineGrayRegression"])
 def test_cross_validation_across_blocks_chooses_the_same(scoring, name, data):

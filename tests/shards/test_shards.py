@@ -63,6 +63,7 @@ FAMILIES = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "settings", "given", "summed"), FAMILIES)
 @pytest.mark.parametrize("prior", [None, Laplace(0.2)])
 def test_a_fit_in_blocks_is_the_fit(name, settings, given, summed, prior, X, eta):

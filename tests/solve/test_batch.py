@@ -100,6 +100,7 @@ def test_replicates_of_a_batch_do_not_touch_each_other(family, rng):
     np.testing.assert_allclose(betas[0], betas[1], atol=1e-9)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("lasso", [True, False])
 def test_every_newton_step_descends(family, lasso, rng):
@@ -178,6 +179,7 @@ def test_batches_may_share_a_working_set(rng):
 
 
 @pytest.mark.usefixtures("eager_threads")
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 def test_thread_counts_change_no_bit_of_a_large_batch(family):
     """Large enough that every kernel is cut into chunks."""

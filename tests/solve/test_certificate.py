@@ -104,6 +104,7 @@ def test_the_certificate_knows_no_unit_of_columns_and_weights(rng):
     assert values[1] == pytest.approx(values[0], rel=1e-6)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", ["cox by step", "cox strata", "fine gray", *MATCHED])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csc_array], ids=["dense", "sparse"])
 def test_columns_without_information_are_at_their_optimum_under_a_ridge(family, form):

@@ -32,6 +32,7 @@ PRIORS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("prior", PRIORS, ids=["ridge", "lasso", "excluded", "elastic net"])
 @pytest.mark.parametrize(
     "family", ["logistic", "poisson", "cox", "fine-gray", "sccs", "conditional", "cumulative"]

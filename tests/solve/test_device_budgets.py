@@ -135,6 +135,7 @@ BUDGETS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("B", [1, 10])
 @pytest.mark.parametrize("name", BUDGETS)
 def test_costs_are_within_their_budgets(name, B):

@@ -84,6 +84,7 @@ def violation(shared, m, step):
     return np.where(h > 0, v, 0.0).max(axis=0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", EVERY)
 def test_recorded_models_have_the_minima_of_the_host(monkeypatch, name):
     models = recorded(monkeypatch, name)
@@ -242,6 +243,7 @@ def test_a_hessian_in_bfloat16_has_the_minimum_of_the_rounded_matrix(rng):
     assert (violation(own, m, step) <= m.tolerance + 1e-3).all()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["logistic", "cox"])
 @pytest.mark.parametrize("prior", [Laplace(), Normal()])
 def test_fits_whose_models_are_minimised_on_the_device_are_those_of_the_cpu(

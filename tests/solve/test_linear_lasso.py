@@ -7,6 +7,7 @@ import steropes
 from reference import kkt
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1e5])
 def test_more_columns_than_rows_and_a_weak_penalty_take_few_steps(size, seed):

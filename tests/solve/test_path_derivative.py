@@ -23,6 +23,7 @@ def fitted(family, rng, B=3):
     return batch, at
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("change", [0.9995, 1.0005])
 def test_the_response_is_the_difference_of_nearby_fits(family, change, rng):

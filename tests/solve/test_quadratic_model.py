@@ -39,6 +39,7 @@ def model(rng, k, B, correlated=0.5):
     return G, sigma, g, beta, l1, l2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(("k", "B", "free"), [(7, 1, 1), (30, 3, 0), (150, 4, 2), (20, 1, 20)])
 def test_each_replicate_ends_at_its_own_minimum(k, B, free, dtype, rng):

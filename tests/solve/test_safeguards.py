@@ -17,6 +17,7 @@ def rare_columns(rng, n, p, highest):
     return (rng.random((n, p)) < np.exp(rng.uniform(np.log(2 / n), np.log(highest), p))) * 1.0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [0, 1, 7, 9, 10])
 @pytest.mark.parametrize("family", ["logistic", "poisson"])
 def test_a_weak_lasso_on_rare_columns_reaches_its_optimum(family, seed):

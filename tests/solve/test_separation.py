@@ -39,6 +39,7 @@ def fitted(family, kind, prior, seed=0, **fit):
     return caught.value.columns, k
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "seed", "prior"),
     [
@@ -55,6 +56,7 @@ def test_columns_that_separate_are_named_with_and_without_a_prior_on_the_others(
     assert set(columns) == {f"x{j}" for j in range(k)}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("prior", [None, steropes.Laplace])
 @pytest.mark.parametrize("shift", [-40.0, -15.0, -10.0, 10.0, 15.0, 40.0])
 @pytest.mark.parametrize("family", WITH_OFFSET)
@@ -63,6 +65,7 @@ def test_an_offset_that_the_intercept_absorbs_hides_no_separation(family, shift,
     assert columns == ["x0"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [1e-5, 1e5])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_unit_of_the_weights_hides_no_separation(family, size):
@@ -70,6 +73,7 @@ def test_the_unit_of_the_weights_hides_no_separation(family, size):
     assert columns == ["x0"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_estimate_far_out_is_no_separation(family):
     """One row against the rest of a column keeps the estimate finite, in whatever unit."""
@@ -195,6 +199,7 @@ RARE = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("storage", "wide"), [(np.asarray, False), (sparse.csc_array, False), (sparse.csc_array, True)]
 )

@@ -33,6 +33,7 @@ def best_by_all_pairs(X, low, up):
     return -found.fun
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("censored", [False, True])
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csc_array])
 def test_a_direction_is_found_exactly_where_all_pairs_of_rows_allow_one(storage, censored):

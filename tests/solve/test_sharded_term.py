@@ -51,6 +51,7 @@ def penalty():
     return l1, l2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("B", "offset"), [(1, True), (5, False)])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_shards_end_where_one_machine_does(name, B, offset, rng):

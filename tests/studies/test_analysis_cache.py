@@ -50,6 +50,7 @@ def bench(database):
         yield Workbench(db, cohorts)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("settings", "estimand"),
     [

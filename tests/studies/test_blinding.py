@@ -137,6 +137,7 @@ def test_a_threshold_that_the_study_meets_shows_it(hidden):
     assert by_p.visible
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("change", "failing"),
     [

@@ -117,6 +117,7 @@ def test_results_are_those_of_the_design_on_the_tables(db):
     pd.testing.assert_frame_equal(pd.DataFrame(study.result.estimates), pd.DataFrame(table))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("design", DESIGNS)
 def test_released_tables_have_no_small_counts(db, design, tmp_path):
     study = case_only_study(db, question(design), disclosure="ohdsi")

@@ -44,6 +44,7 @@ def db():
         yield found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["Death", "DeviceExposure", "VisitDetail", "Specimen", "DoseEra"])
 def test_a_table_without_header_has_no_records(db, kind):
     everybody = circe_cohorts(db, {1: users()})

@@ -209,6 +209,7 @@ def test_an_output_folder_that_cannot_be_written(capsys, small, tmp_path):
     assert "cannot write to the folder" in line
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

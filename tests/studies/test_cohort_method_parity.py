@@ -33,6 +33,7 @@ def ours(result):
     return table("cm_result", analysis_id=result, target_comparator_id=PAIR, outcome_id=3).iloc[0]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("analysis", [1, 2, 3, 4])
 def test_attrition_is_exact(results, analysis):
     wanted = table("cm_attrition", analysis_id=analysis, target_comparator_id=PAIR, outcome_id=3)

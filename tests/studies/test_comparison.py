@@ -208,6 +208,7 @@ def test_by_default_people_are_at_risk_from_the_day_after_to_the_end_of_observat
     assert people[["time", "event"]].to_numpy().tolist() == [[40, 1], [1, 1]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("at_risk", "risk"),
     [

@@ -125,6 +125,7 @@ def test_covariates_to_exclude_or_include_need_the_links(people, broken):
             assert found.columns["concept_id"].tolist() == left
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("broken", DEAR)
 @pytest.mark.parametrize("kind", ["controls", "conditions", "drugs"])
 def test_a_grid_is_refused_or_says_which_cohorts_are_left_out(

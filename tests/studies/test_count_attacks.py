@@ -104,6 +104,7 @@ def attacked(kind, databases, rules):
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rules", RULES, ids=str)
 @pytest.mark.parametrize("kind", [kind for kind, (*_, fast) in ATTACKS.items() if fast])
 def test_no_suppressed_count_has_a_single_possible_value(kind, rules):
@@ -196,6 +197,7 @@ def test_an_attacker_who_knows_that_all_strata_are_withheld_finds_no_count(strat
     assert min(map(len, possible.values())) > 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rules", RULES, ids=str)
 @pytest.mark.parametrize("strata", [2, 3])
 def test_an_attacker_who_knows_the_rules_finds_no_exact_count_of_strata(rules, strata):
@@ -216,6 +218,7 @@ def test_an_attacker_who_knows_the_rules_finds_no_exact_count_of_strata(rules, s
     assert suppressed
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("kind", "rules", "seed"), [
     ("pathways", 0, (68, 31)), ("pathways", 1, (68, 34)), ("pathways", 0, (90, 95)),
     ("calendar", 0, (68, 2)), ("calendar", 1, (68, 2)), ("visits", 0, (68, 23)),

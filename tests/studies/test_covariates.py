@@ -26,6 +26,7 @@ def four(omop):
     return omop
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("table", "domain"),
     [

@@ -49,6 +49,7 @@ def test_counts_and_ratios_beside_few_sets_with_the_same_exposures_are_rounded()
     assert attack_crossover(result, windows, DisclosureRules())["exact"] == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("kind", ATTACKS)
 def test_no_small_count_has_a_single_possible_value(kind, rules):

@@ -92,6 +92,7 @@ def test_errors_are_those_of_stacked_estimating_equations(drawn, estimand, stabi
     np.testing.assert_allclose(m.vcov("robust", group, weights), V, rtol=1e-5)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 def test_influences_are_the_change_of_refits_with_other_weights(drawn, family):
     X, treated, eta, rng = drawn

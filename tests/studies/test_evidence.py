@@ -129,6 +129,7 @@ def given_tau(y, s):
     return np.array([mean, spread, *ends, *taus, *new])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("y", "s"),
     [

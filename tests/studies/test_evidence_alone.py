@@ -70,6 +70,7 @@ def truncated(estimate, low, high):
     return replace(estimate, profile=estimate.profile[inside])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arms", ARMS.values(), ids=ARMS)
 def test_an_archive_combined_alone_gives_its_own_numbers(arms, tmp_path):
     own = estimate_effect(people(*arms))

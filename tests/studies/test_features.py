@@ -133,6 +133,7 @@ def test_measurements_by_range_value_and_concept(omop):
     assert code == about * 4194304000 + value * 1000 + 714
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("analysis", [705, 706, 707, 708, 809, 810, 811, 812])
 def test_values_have_a_column_and_a_name_for_each_unit(omop, analysis):
     for _ in range(6):

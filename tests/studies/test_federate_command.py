@@ -195,6 +195,7 @@ def test_a_site_withdraws(sites, capsys):
     assert "fewer than 3 sites remain" in capsys.readouterr().err
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("change", "said"),
     [

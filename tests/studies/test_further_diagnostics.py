@@ -174,6 +174,7 @@ def test_one_that_guards_nothing_hides_nothing(people):
     assert study.diagnostics.unblind == without.diagnostics.unblind
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("adjustment", ["matching", "strata", "weights", "none"])
 def test_it_gets_the_people_of_the_result_with_scores_sets_and_weights(adjustment):
     db = synthetic_database(400)

@@ -205,6 +205,7 @@ def test_a_grid_of_one_case_series_that_did_not_converge(database, tmp_path, cap
     )  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("command", "reason"),
     [

@@ -225,6 +225,7 @@ def test_a_folder_of_releases_has_the_looks_in_the_order_of_their_names(tmp_path
         monitor_releases(folder, planned=4)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("change", ["look", "order", "removed", "plan", "hash", "cut"])
 def test_a_record_that_is_rewritten_is_refused(tmp_path, change):
     looks = [comparative_release(tmp_path / f"look{k}", k)[0] for k in (1, 2)]

@@ -15,6 +15,7 @@ from steropes.studies import (
 from steropes.studies.cohorts import CohortTable, ComparisonRules, compare_cohorts
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "VARCHAR"])
 @pytest.mark.parametrize(("end", "date"), [("start", "-infinity"), ("end", "infinity")])
 def test_infinite_dates_are_refused_by_column_and_count(omop, end, date, kind):

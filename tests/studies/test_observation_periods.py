@@ -71,6 +71,7 @@ def holding(periods, on):
     return next(((a, b) for a, b in union(periods) if a <= on <= b), None)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("hours", [False, True])
 @pytest.mark.parametrize("name", PERIODS)
 def test_a_new_user_is_followed_through_the_union_of_the_periods(omop, name, hours):
@@ -92,6 +93,7 @@ def test_a_new_user_is_followed_through_the_union_of_the_periods(omop, name, hou
     assert [(n.topic, n.count) for n in cohort.notes] == [("joined_periods", 2)] * joined
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PERIODS)
 def test_entries_of_a_comparison_are_at_risk_through_the_union(omop, name):
     periods, path = PERIODS[name], None
@@ -121,6 +123,7 @@ def test_entries_of_a_comparison_are_at_risk_through_the_union(omop, name):
     assert comparison.entries["observed_before"].tolist() == [-run[0]] * 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("hours", [False, True])
 @pytest.mark.parametrize("name", PERIODS)
 def test_a_case_is_an_unbroken_run_of_observed_days(omop, name, hours):

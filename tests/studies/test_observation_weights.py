@@ -110,6 +110,7 @@ def test_short_times_after_the_event_are_seen_as_such():
     assert np.exp(model.parameters[0]) * 365.25 == pytest.approx(20, rel=0.35)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_fit_of_each_model_is_above_the_truth(kind):
     """Of what it is fitted to: a search that ends early takes the wrong model by AIC."""

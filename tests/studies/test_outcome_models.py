@@ -126,6 +126,7 @@ def test_outcomes_of_one_arm_alone_are_infinite_with_weights_whose_sums_are_roun
             assert TwoGroupCox.of(time, event, arm, weights, None, ties).maximum() == best
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["logistic", "poisson"])
 @pytest.mark.parametrize("arm", ["target", "comparator"])
 def test_the_limit_of_an_arm_without_outcomes_is_where_the_likelihood_has_fallen(kind, arm):
@@ -150,6 +151,7 @@ def test_the_limit_of_an_arm_without_outcomes_is_where_the_likelihood_has_fallen
     np.testing.assert_allclose(profile[of], wanted, atol=1e-5)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "model",
     [

@@ -13,6 +13,7 @@ from benchmarks.random_databases.check import judge
 from tests.studies import postgres_server
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("seed", "engine"), [(3, "duckdb"), (13, "parquet"), (24, "duckdb"), (31, "parquet")]
 )

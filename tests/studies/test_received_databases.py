@@ -51,6 +51,7 @@ def test_a_view_cannot_read_a_local_file(tmp_path, demo_file, secret):
     assert "12345" not in str(error.value)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "sql",
     [

@@ -325,6 +325,7 @@ FINDINGS = {  # what a finding begins with, by the diagnostic that it is about
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "thresholds",
     [
@@ -360,6 +361,7 @@ def test_a_diagnostic_has_one_verdict_on_page_and_in_the_terminal(study, thresho
         assert f"{signs[c.mark]} {c.finding[:30]}" in out
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rules", ["none", "ohdsi"])
 @pytest.mark.parametrize("limit", [0.10296, 0.10297, 0.1029606, 0.1])
 def test_a_value_and_its_limit_are_shown_with_the_digits_that_decide(study, limit, rules):

@@ -103,6 +103,7 @@ def expected(settings, cases, control=None):
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", SETTINGS)
 @pytest.mark.parametrize("probe", [0, 7])
 def test_intervals_are_the_days_counted_one_by_one(omop, kind, probe):
@@ -123,6 +124,7 @@ def test_a_risk_interval_keeps_the_window_and_the_control_interval_only(omop, st
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("step", "part"), [(4, 100), (4, 7), (100, 9)])
 @pytest.mark.parametrize("least", [0, 22])
 def test_the_number_of_cases_at_a_time_changes_nothing(omop, step, part, least):
@@ -152,6 +154,7 @@ def test_statistics_count_the_spans(omop):
     assert len(cases) == len(population)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rule", ["study period", "age", "spell", "exposure seen"])
 def test_a_window_before_an_exposure_is_there_where_the_exposure_itself_does_not_count(omop, rule):
     """Wherever time is cut, before or after an era: what is known of the period is used."""

@@ -98,6 +98,7 @@ def test_profiles_have_their_slopes(series):
     assert ends.mean() == pytest.approx(value, abs=1e-6)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("inside", [0, 1, 6, 12])
 @pytest.mark.parametrize("prior", ["none", "normal"])
 def test_a_stored_profile_has_the_interval_however_wide_it_is(omop, inside, prior):

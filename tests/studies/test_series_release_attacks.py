@@ -285,6 +285,7 @@ def attacked_series_grids(seeds):
     return found
 
 
+@pytest.mark.slow
 def test_no_count_of_a_grid_of_case_series_has_a_single_possible_value():
     """Four outcomes are a window's less those of a part, and seven the least of a rounded sum."""
     for found in attacked_series_grids([2, (90, 17)]):

@@ -38,6 +38,7 @@ def test_the_fit_is_the_maximum_and_near_the_truth():
     np.testing.assert_allclose(at, [0.1, 0.9, 0.1, 0.15], atol=0.12)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_no_pair_of_spreads_is_better_than_those_that_are_found(seed):
     """The likelihood may have several maxima, and is flat where a spread is zero."""

@@ -132,6 +132,7 @@ STORED = {
 OF_EACH_TYPE = ("late in New York", "without a zone", "nanoseconds", "text with a zone")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("stored", "elsewhere"),
     [*((s, ZONES[0]) for s in STORED), *(("midnight in UTC", z) for z in ZONES[1:])],

@@ -32,6 +32,7 @@ def url(request, omop, tmp_path, monkeypatch):
         yield f"{kind.schemes[0]}://host/cdm?schema=cdm"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
 def test_tables_are_copied_unchanged(url, tmp_path, zone):
     # DuckDB has no type that keeps its own offset, as SQL Server's DATETIMEOFFSET does.
@@ -39,14 +40,17 @@ def test_tables_are_copied_unchanged(url, tmp_path, zone):
     assert_same_tables(url, tmp_path / "site.duckdb", zone, without=own_zone)
 
 
+@pytest.mark.sampled
 def test_rows_of_some_people_words_and_concepts_are_the_same(url, tmp_path):
     assert_same_choices(url, tmp_path / "site.duckdb")
 
 
+@pytest.mark.sampled
 def test_last_days_are_the_same(url, tmp_path):
     assert_same_last_days(url, tmp_path / "site.duckdb")
 
 
+@pytest.mark.sampled
 def test_a_schema_without_tables_is_an_error(url):
     with pytest.raises(DataError, match="no tables in schema 'elsewhere'"):
         OmopDatabase(url.replace("schema=cdm", "schema=elsewhere"))

@@ -47,6 +47,7 @@ def lines(path):
     return [list(t.itertuples(index=False, name=None)) for t in (one, grid, series)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("period", LOST.values(), ids=LOST)
 def test_a_person_whose_period_lacks_a_date_is_lost_in_a_line_of_its_own(omop, period):
     one, grid, series = lines(filled(omop, period))

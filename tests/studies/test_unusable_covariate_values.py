@@ -32,6 +32,7 @@ def measured(path, kind, *values):
     return path
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("value", UNUSABLE)
 def test_a_value_that_is_not_finite_is_no_covariate_and_is_counted(omop, value):
     omop.person()

@@ -67,6 +67,7 @@ def test_weights_of_all_sizes_are_no_separation(seed):
     assert_maximum(model, 0.2 * X, y, w, np.full(4, np.inf))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("offset", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_separation_is_still_told(offset, weighted):

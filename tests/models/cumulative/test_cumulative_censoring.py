@@ -81,6 +81,7 @@ def test_right_censoring_at_random_without_effect_is_kaplan_meier():
     np.testing.assert_allclose(m.predict_exceedance([[0.0]], at)[0], km.at(at), rtol=1e-8)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
 @pytest.mark.parametrize("seed", range(2))
 def test_interval_censoring_reaches_the_constrained_maximum(link, seed):

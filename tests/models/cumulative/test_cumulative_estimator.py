@@ -18,6 +18,7 @@ from steropes.models.cumulative import Censored, CumulativeProbabilityModel, com
 Model = CumulativeProbabilityModel
 
 
+@pytest.mark.sampled
 @parametrize_with_checks([Model(prior=Normal())])
 def test_scikit_learn(estimator, check):
     check(estimator)

@@ -39,6 +39,7 @@ def gradient(m, X, y):
     return -lik.to_thresholds(ev.la, ev.lb), X.T @ ev.s
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("link", CODES)
 @pytest.mark.parametrize("prior", [Laplace(0.02), ElasticNet(0.05, 0.5), Normal(0.3)])
 def test_kkt_conditions_hold_for_every_column(link, prior, wide):
@@ -171,6 +172,7 @@ def test_priors_that_join_coefficients_have_errors_or_a_refusal_that_says_what_t
         m.inference.linear_hypothesis(["x0"])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [32, 78, 141])
 @pytest.mark.parametrize("blocks", [False, True])
 def test_a_step_does_not_end_where_no_curvature_is_left(seed, blocks):

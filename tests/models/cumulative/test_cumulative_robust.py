@@ -99,6 +99,7 @@ def check_predictions(m, X, sandwich, **kind):
     assert (cdf.estimate <= cdf.upper).all()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", [None, "limits", "intervals"])
 @pytest.mark.parametrize("link", CODES)
 def test_predictions_have_the_errors_of_the_dense_sandwich(link, kind, data):

@@ -17,6 +17,7 @@ from steropes import (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "kind",
     ["int8", "uint8", "int16", "uint64", "float16", "float32", "Int8", "UInt64", "Float32",
@@ -40,6 +41,7 @@ def test_small_numbers_are_computed_with_as_large_ones_are(data, kind):
     np.testing.assert_allclose(*logs, rtol=1e-12)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["int64", "uint64", "int32", "Int64", "int64[pyarrow]"])
 def test_powers_and_products_of_large_integers_do_not_overflow(data, kind):
     steps = np.random.default_rng(3).integers(1_000, 90_000, len(data))
@@ -53,6 +55,7 @@ def test_powers_and_products_of_large_integers_do_not_overflow(data, kind):
         np.testing.assert_allclose(m.predict(exact), expected.predict(exact), rtol=1e-12)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["bool", "boolean", "bool[pyarrow]", pd.SparseDtype(bool)])
 def test_booleans_count_as_zero_and_one(data, kind):
     """As in R, where TRUE + TRUE is 2; NumPy's sum of booleans is "or"."""

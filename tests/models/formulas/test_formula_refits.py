@@ -66,6 +66,7 @@ def problem(family, rng, n=240):
     return c.model, settings, f"{left} ~ {right}", table, fit
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_formula_is_a_setting_of_every_estimator(family, rng):
     model, settings, formula, table, fit = problem(family, rng)
@@ -90,6 +91,7 @@ def test_a_formula_is_a_setting_of_every_estimator(family, rng):
     assert not any("y" in name or "x3" in name for name in names)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scores_of_held_out_rows_are_those_of_separate_fits(family, rng):
     model, settings, formula, table, fit = problem(family, rng)
@@ -120,6 +122,7 @@ GROUPED = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", GROUPED)
 def test_validation_by_group_fits_the_formula_to_the_other_groups(family, rng):
     model, settings, formula, table, _ = problem(family, rng)
@@ -161,6 +164,7 @@ def test_noise_has_no_concordance_in_groups_left_out(rng):
     assert (abs(found["concordance"] - 0.5) < 0.08).all()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "pooled change"])
 def test_paths_of_coefficients_are_those_of_the_columns(family, rng):
     model, settings, formula, table, fit = problem(family, rng)
@@ -179,6 +183,7 @@ def test_links_are_compared_on_the_columns_of_the_formula(rng):
     assert found.loc["probit", "log_likelihood"] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "family", ["linear", "logistic", "poisson", "cox", "cox strata", "fine gray", "gamma"]
 )

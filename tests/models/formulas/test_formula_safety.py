@@ -97,6 +97,7 @@ def test_a_formula_that_would_exhaust_memory_is_refused(table, formula, match):
 FACTORS = [f"v{i}" for i in range(30)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("right", "match"),
     [

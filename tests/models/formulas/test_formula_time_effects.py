@@ -86,6 +86,7 @@ def test_steps_are_the_interactions_with_periods_of_split_data(outcome, ties, pe
     assert model.converged_
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 @pytest.mark.parametrize("outcome", [OUTCOME, LATE])
 def test_effects_linear_in_log_time_are_those_of_data_split_at_each_event(outcome, ties, people):

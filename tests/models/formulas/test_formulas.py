@@ -250,6 +250,7 @@ def test_splines_keep_their_knots_for_new_people(data):
     pd.testing.assert_frame_equal(again.design_matrix(few), m.design_matrix(few))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("table", [lambda d: d, pl.from_pandas], ids=["pandas", "polars"])
 @pytest.mark.parametrize("by", ["drug", "site"])
 def test_standardising_a_table_gives_everyone_the_value_in_all_terms(data, table, by):

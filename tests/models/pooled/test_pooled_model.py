@@ -41,6 +41,7 @@ KINDS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_kind_of_matrix_gives_the_same_fit_and_stays_as_it_was(kind):
     X, y = simulate(200)

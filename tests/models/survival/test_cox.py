@@ -164,6 +164,7 @@ def test_concordance_by_its_definition(late):
     assert got == pytest.approx(good / total, rel=1e-12)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scoring", ["held_out", "difference"])
 @pytest.mark.parametrize("late", [False, True])
 def test_cross_validation_is_naive_refits(scoring, late):

@@ -219,6 +219,7 @@ def test_incidences_and_survival_add_up_to_one_and_weights_are_repeats(rng):
     pd.testing.assert_frame_equal(one.standard_error(times), many.standard_error(times), atol=1e-10)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("weights", ["ones", "whole", "fractions"])
 @pytest.mark.parametrize("late", [False, True])
 def test_standard_error_is_the_infinitesimal_jackknife_s(rng, late, weights):

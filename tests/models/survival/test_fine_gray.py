@@ -153,6 +153,7 @@ def test_codes_of_competing_events_do_not_matter():
     np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-12)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scoring", ["held_out", "difference"])
 @pytest.mark.parametrize("stratified", [False, True])
 def test_cross_validation_is_naive_refits(scoring, stratified):

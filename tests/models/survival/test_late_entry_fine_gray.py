@@ -185,6 +185,7 @@ def test_robust_covariance_knows_that_both_distributions_are_estimated(stratifie
     np.testing.assert_allclose(by_cluster, V @ sums.T @ sums @ V, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_errors_of_effects_and_curves_are_near_the_jackknife_s():
     X, time, code, entry = people(6, 30)
     y = steropes.Surv(time, code, entry)

@@ -414,6 +414,7 @@ def test_groups_of_several_columns_are_not_those_of_the_first(by, rng):
         m.curves.standardized_survival(X, [0.5], by=by)
 
 
+@pytest.mark.slow
 def test_errors_of_a_sample_are_squares_of_derivatives_in_the_weights_of_people():
     """Of the fit and of the average, which has the people of one group."""
     rng = np.random.default_rng(4)

@@ -219,7 +219,7 @@ def test_the_commands(database, tmp_path, capsys):
     assert command(["grid", str(path)]) == 2
 
 
-@pytest.mark.parametrize("centuries", [-4, 4])
+@pytest.mark.parametrize("centuries", [-4, pytest.param(4, marks=pytest.mark.slow)])
 def test_dates_beyond_nanoseconds_give_the_same_grid(database, spec, results, tmp_path, centuries):
     """The calendar repeats after 400 years, and NumPy's nanoseconds end in 1678 and 2262."""
     days = centuries // 4 * 146_097

@@ -90,6 +90,7 @@ def test_instants_are_read_in_the_stated_time_zone_whatever_the_session_has(smal
         assert eras_and_outcomes(c, schema="small") == expected
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [
@@ -135,6 +136,7 @@ def test_infinite_dates_are_refused(small):
         eras_and_outcomes(url)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("value", "condition"),
     [

@@ -99,6 +99,7 @@ def expected_cases(people):
     return cases, excluded
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("version", [2, 3])
 def test_cases_are_described_at_the_target_and_around_the_outcome(random_case, version):
     db, people, cohorts = random_case

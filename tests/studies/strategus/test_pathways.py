@@ -185,6 +185,7 @@ def test_pathways_of_two_people(db):
     assert people.to_dict() == {"age": 2, "sex": 2, "index_year": 2}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

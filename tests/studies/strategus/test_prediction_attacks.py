@@ -105,6 +105,7 @@ def statistics(tables):
     return tables["plp_evaluation_statistics"].set_index(["evaluation", "metric"])["value"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("cases", [38, 42])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_risks_of_strata_sum_to_the_rounded_number_of_outcomes_and_not_to_the_exact_one(

@@ -149,6 +149,7 @@ def inverse_variance():
     return sum(EFFECTS[d] * w for d, w in weight.items()) / total, total**-0.5
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("approximation", ["normal", "adaptive grid", "grid with gradients"])
 @pytest.mark.parametrize("source", ["CohortMethod", "SelfControlledCaseSeries"])
 def test_fixed_effects_weight_by_the_inverse_variance(folders, approximation, source):

@@ -43,6 +43,7 @@ def changed(texts, table, column, value):
     return {**texts, f"{table}.csv": file.getvalue()}.items()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "gone",
     ["cm_target_comparator", "cm_analysis", "cohort", "cm_diagnostics_summary", "cm_result",
@@ -55,6 +56,7 @@ def test_a_table_can_be_missing(tmp_path, texts, gone):
         assert "curves" not in found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("table", "column", "value"),
     [

@@ -229,6 +229,7 @@ def test_outcomes_of_interest_come_before_controls_in_cohort_studies(tmp_path):
         assert table["outcome_id"].drop_duplicates().tolist() == [4, 3], name
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name", ["NA", "null", "None", "nan", "N/A", "NULL", '"NA"', ',"NA",', "n/a"]
 )
@@ -276,6 +277,7 @@ def test_the_kind_of_ratio_is_named_as_on_the_page_of_a_grid(tmp_path, kind):
         assert set(views[name]["kind"]) == {outcome_family(kind).ratio}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("definition", "stated"),
     [
