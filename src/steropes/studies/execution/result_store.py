@@ -78,9 +78,10 @@ class ResultStore:
             said = str(error).strip().splitlines()[0]
             raise DataError(f"cannot open {self.path}: {said}") from error
         if new:
-            self._prepare_log()
+            self._begin()
             self._make(self._db)
             self._db.execute("INSERT INTO progress VALUES ('signature', $1)", [signature])
+            self._db.execute("COMMIT")
         else:
             self._recognise()
 
@@ -176,6 +177,7 @@ class ResultStore:
         tables = {name: self.table(name) for name in self.tables}
         self._db.close()
         with private_draft(self.path) as part, duckdb.connect(str(part)) as db:
+            db.execute("BEGIN")  # With a transaction for each statement it took half as long again.
             self._make(db)
             db.execute("INSERT INTO progress VALUES ('signature', $1)", [self.signature])
             db.execute("INSERT INTO progress VALUES ('done', 'all')")
@@ -184,6 +186,7 @@ class ResultStore:
                 columns = ", ".join(f"{c}::{kind} AS {c}" for c, kind in self.tables[name].items())
                 db.execute(f"INSERT INTO {name} SELECT {columns} FROM rows")
                 db.unregister("rows")
+            db.execute("COMMIT")
         self._db = duckdb.connect(str(self.path), read_only=True)
 
     # -- parts -----------------------------------------------------------------------------------
