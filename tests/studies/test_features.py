@@ -118,6 +118,19 @@ def test_drugs_stand_for_ingredients_and_classes_of_some_lengths(omop):
     assert set(values(extract(vocabulary_tables(omop), 1, 410))) == {503410, 21600001410}
 
 
+def test_descendants_of_a_concept_that_the_vocabulary_does_not_describe_are_excluded(omop):
+    """As in R, which looks up links alone; the demonstration database lacks drug classes."""
+    omop.drug(omop.person(), 503, -5)
+    path = vocabulary_tables(omop)
+    with duckdb.connect(path) as database:
+        database.execute("INSERT INTO concept_ancestor VALUES (21699999, 503, 4)")
+    absent = {"unknown": "note"}
+    assert set(values(extract(path, 1, 410, exclude=(21699999,), **absent))) == set()
+    assert set(values(extract(path, 1, 410, include=(21699999,), **absent))) == {503410}
+    alone = extract(path, 1, 410, exclude=(21699999,), descendants=False, **absent)
+    assert set(values(alone)) == {503410, 21600001410}
+
+
 def test_measurements_by_range_value_and_concept(omop):
     omop.person()
     rows = [

@@ -26,7 +26,8 @@ class ConceptSelection:
     below_excluded, below_included : bool
         Whether descendants follow their concepts.
     unknown : {"refuse", "note"}
-        Whether a concept that the vocabulary lacks is an error or noted.
+        Whether a concept that the vocabulary lacks is an error or noted. The descendants that it
+        has in spite of that are excluded or included, as in R.
     """
 
     exclude: tuple[int, ...] = ()
@@ -62,12 +63,14 @@ def place_selection(
         gone = [c for c in listed if c not in known]
         if gone and selection.unknown == "refuse":
             db.concept_name(gone[0])  # Raises an error that names the concept.
+        if below:  # A partial vocabulary has links of concepts that it does not describe.
+            gone = family.without_links(gone)
         if gone:
             notes.append(_absent(name[:-1], gone, len(listed)))
-        listed = tuple(c for c in listed if c in known)
         members = [*listed]
-        if below and listed:
-            members = family.members(listed, tables, f"the concepts to {name[:-1]}", ALONE)
+        if below and len(gone) < len(listed):
+            linked = [c for c in listed if c not in gone]
+            members += family.members(linked, tables, f"the concepts to {name[:-1]}", ALONE)
         work.run(
             f"CREATE TEMP TABLE {name} AS SELECT unnest($1::BIGINT[]) AS concept_id", [members]
         )

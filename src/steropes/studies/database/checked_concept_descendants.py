@@ -105,6 +105,11 @@ class Descendants:
             self._note_children(ids, members, tables, purpose)
         return members
 
+    def without_links(self, concepts: Sequence[int]) -> list[int]:
+        """Return the concepts that have no row in ``concept_ancestor``."""
+        linked = {above for above, _ in self._links(concepts)}
+        return [c for c in concepts if c not in linked]
+
     def _links(self, ids: Sequence[int]) -> list[tuple[int, int]]:
         """Return the rows of ``concept_ancestor`` below some concepts."""
         if "concept_ancestor" not in self.db.tables or not ids:
