@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["DataError", "MonotoneLikelihoodWarning", "SeparationError", "listed"]
+__all__ = [
+    "DataError", "MonotoneLikelihoodWarning", "SeparationError", "listed", "separation_of",
+]  # fmt: skip
 
 
 class DataError(ValueError):
@@ -80,3 +82,8 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     """Format names for a message: the first of them, and the number of the others."""
     text = ", ".join(map(repr, names[:most]))
     return text + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def separation_of(what: str, error: SeparationError) -> str:
+    """Return the message of an error with the name of the variable that columns separate."""
+    return str(error).replace("the outcome is separated", f"{what} is separated")

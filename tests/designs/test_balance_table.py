@@ -202,3 +202,18 @@ def test_a_group_without_people_is_named_with_the_remedy(code):
             call(X, treatment)
     with pytest.raises(DataError, match="not 2; select the rows of two groups"):
         Matching().fit(X, [0, 1, 2])
+
+
+def test_a_column_that_is_constant_among_those_with_weight_has_no_difference(score, treated):
+    inside = score < np.median(score)
+    constant = {"zero": np.where(inside, 0.0, 1.0), "large": np.where(inside, 1e9 + 0.1, score)}
+    table = balance_table(pd.DataFrame(constant), treated, score * inside, before=1.0 * inside)
+    assert (table[["smd_before", "smd_after"]] == 0).all(axis=None)
+
+
+@pytest.mark.parametrize("column", [lambda t: t, lambda t: ~t, lambda t: sp.csc_array(t[:, None])])
+def test_the_treatment_is_no_covariate(treated, column):
+    X = column(treated)
+    X = X if sp.issparse(X) else pd.DataFrame({"drug": X, "one": 1.0})
+    with pytest.raises(DataError, match=r"is the treatment itself; leave it out"):
+        balance_table(X, treated)

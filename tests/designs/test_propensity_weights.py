@@ -14,9 +14,12 @@ from steropes import (
     CumulativeProbabilityModel,
     DataError,
     LinearRegression,
+    SeparationError,
     Surv,
 )
 from steropes.designs import (
+    DoublyRobust,
+    Matching,
     PropensityWeights,
     Trim,
     balance_table,
@@ -377,3 +380,14 @@ def test_other_names_of_estimands_are_refused():
     ):
         with pytest.raises(DataError, match=r"must be one of .*atc.*, not 'atx'"):
             refused()
+
+
+def test_a_column_that_separates_the_treatment_is_named_with_it():
+    treated = np.arange(40) % 2
+    X = pd.DataFrame({"age": np.arange(40) % 7, "rare": (np.arange(40) == 1) * 1})
+    message = r"of the treatment.*'rare'.*\(the treatment is separated by them\)"
+    for step in (PropensityWeights(), Matching()):
+        with pytest.raises(SeparationError, match=message):
+            step.fit(X, treated)
+    with pytest.raises(DataError, match=message):
+        DoublyRobust().fit(X, treated, X["age"] % 2)

@@ -105,7 +105,8 @@ def balance_table(
     Raises
     ------
     DataError
-        Shapes disagree, a weight is negative or missing, or a group has no one.
+        Shapes disagree, a weight is negative or missing, a group has no one, or a column is the
+        treatment itself.
 
     See Also
     --------
@@ -146,6 +147,8 @@ def balance_table(
             f"denominator must be one of {', '.join(get_args(Denominator))}, not {whose!r}."
         )
     table = _table_of(columns.chunks(), columns.names, columns.binary, together, list(given), whose)
+    if columns is not X:  # Otherwise these are the columns of a fitted object.
+        _refuse_treatment(table, columns, target)
     tables = [_with_factors(table, columns, list(given))]
     for chunks, names, binary in _derived(columns, squares, products):
         tables.append(_table_of(iter(chunks), names, binary, together, list(given), whose))
@@ -185,6 +188,17 @@ def shares_of_groups(
             "that there is nothing to compare; weigh some of its people."
         )
     return np.asarray(shares / total)
+
+
+def _refuse_treatment(table: pd.DataFrame, columns: CovariateColumns, target: NDArray) -> None:
+    """Refuse a column of 0 and 1 that is the treatment, or its complement."""
+    levels = {int(j) for own in columns.factors.values() for j in own}
+    for j in map(int, np.flatnonzero(columns.binary & (table["ks_before"] > 1 - RANK))):
+        x = columns.column(j) == 1  # People of zero weight may have other values.
+        if j not in levels and (np.array_equal(x, target) or np.array_equal(x, ~target)):
+            raise DataError(
+                f"The column {columns.names[j]!r} of X is the treatment itself; leave it out of X."
+            )
 
 
 def standard_deviations(columns: CovariateColumns, shares: NDArray, whose: Denominator) -> NDArray:

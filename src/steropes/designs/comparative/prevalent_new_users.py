@@ -18,7 +18,7 @@ from steropes.designs.comparative.balance_table import balance_table
 from steropes.designs.propensity.score_matching import Match, match_scores, matched_weights
 from steropes.designs.values.argument_checks import check_names, check_real, check_whole
 from steropes.designs.values.table_reading import read_columns
-from steropes.errors import DataError, SeparationError
+from steropes.errors import DataError, SeparationError, separation_of
 from steropes.models.estimators.conditional_regression import ConditionalLogisticRegression
 
 __all__ = ["PrevalentNewUsers", "prevalent_new_users"]
@@ -258,7 +258,8 @@ def _scores(
     except SeparationError as error:
         raise DataError(
             "The time-conditional score has no finite maximum: give the model a prior, such as "
-            f"ConditionalLogisticRegression(prior=Laplace()), or leave columns out. {error}"
+            f"ConditionalLogisticRegression(prior=Laplace()), or leave columns out. "
+            f"{separation_of('the start', error)}"
         ) from error
     return own, own.linear_predictor(X)
 

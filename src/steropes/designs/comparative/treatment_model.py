@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from steropes.designs.comparative.covariate_columns import CovariateColumns
 from steropes.designs.values.input_checks import require_numbers
-from steropes.errors import DataError, SeparationError, listed
+from steropes.errors import DataError, SeparationError, listed, separation_of
 from steropes.models.cumulative.cumulative_probability_model import CumulativeProbabilityModel
 from steropes.models.estimators.penalized_model import PenalizedModel
 
@@ -65,7 +65,11 @@ def fit_treatment_model(
     try:
         model.fit(data, treatment, **weights)
         score = np.asarray(model.predict_proba(data), dtype=float)
-    except (DataError, SeparationError):
+    except SeparationError as error:
+        raise SeparationError(
+            f"The model of the treatment: {separation_of('the treatment', error)}", error.columns
+        ) from None
+    except DataError:
         raise
     except (AttributeError, TypeError, ValueError) as error:
         raise DataError(f"The model {kind} cannot be used: {_reason(columns, weights)}") from error

@@ -84,7 +84,9 @@ def moments_of(x: Any, shares: NDArray) -> tuple[NDArray, NDArray]:
         variance = of_squares - mean**2
         rounding = 1e-14 * mean**2
     else:  # Deviations from the plain mean keep digits that large values would lose.
-        middle = x.mean(axis=0)
+        # Others than people with a share would leave a rounding error in a column that is constant.
+        used = shares.any(axis=1).astype(float)
+        middle = used @ x / used.sum()
         shift, variance = np.empty((2, x.shape[1], shares.shape[1]))
         step = max(1, VALUES_AT_ONCE // max(len(x), 1))
         for a in range(0, x.shape[1], step):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from steropes.data import Surv
-from steropes.errors import DataError, SeparationError
+from steropes.errors import DataError, SeparationError, separation_of
 from steropes.models.estimators.cox_regression import CoxRegression
 
 __all__ = [
@@ -99,8 +99,9 @@ class Clones:
                 model = CoxRegression().fit(X.loc[used, columns], y, sample_weight=people[used])
             except SeparationError as error:
                 raise SeparationError(
-                    f"The model of deviation has no finite maximum: {error} Some people are "
-                    "certain to deviate, or not to; leave out or merge the columns.",
+                    "The model of deviation has no finite maximum: "
+                    f"{separation_of('deviation', error)} Some people are certain to deviate, or "
+                    "not to; leave out or merge the columns.",
                     error.columns,
                 ) from None
             # Centred, so that the exponential does not overflow.

@@ -21,7 +21,7 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from steropes.designs.target_trials.columns_on_demand import columns_on_demand, rows_of
-from steropes.errors import SeparationError
+from steropes.errors import SeparationError, separation_of
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.repeated_fits.draws_of_people import refit_to_draws
 
@@ -252,9 +252,9 @@ class ProbabilityModel:
         except SeparationError as error:
             raise SeparationError(
                 f"The model of {self.what} in the {part} of the weights{where} has no finite "
-                f"maximum: {error} Some people's {self.what} is certain, so that the strategies "
-                "cannot be compared in them; leave out or merge the columns, or give weight_model "
-                "a prior.",
+                f"maximum: {separation_of(self.what, error)} Some people's {self.what} is "
+                "certain, so that the strategies cannot be compared in them; leave out or "
+                "merge the columns, or give weight_model a prior.",
                 error.columns,
             ) from None
         p = np.asarray(model.predict_proba(Z)[:, 1])

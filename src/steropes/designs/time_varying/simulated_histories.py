@@ -14,7 +14,7 @@ from sklearn.base import clone, is_classifier
 
 from steropes.design_matrix import null_design
 from steropes.designs.target_trials.person_time import PersonTime
-from steropes.errors import SeparationError
+from steropes.errors import SeparationError, separation_of
 from steropes.models.estimators.linear_regression import LinearRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.multinomial.multinomial_logistic_regression import (
@@ -305,8 +305,8 @@ class PeriodModels:
                 model.fit(own[names] if names else null_design(len(y)), y, **weigh)
         except SeparationError as error:
             raise SeparationError(
-                f"The model of {key!r} has no finite maximum: {error} Leave out or merge the "
-                f"columns, or give models={{{key!r}: ...}} with a prior.",
+                f"The model of {key!r} has no finite maximum: {separation_of(repr(key), error)} "
+                f"Leave out or merge the columns, or give models={{{key!r}: ...}} with a prior.",
                 error.columns,
             ) from None
         X = own[names] if names else null_design(len(y))

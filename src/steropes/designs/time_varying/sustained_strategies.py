@@ -14,7 +14,7 @@ from scipy.special import expit, logit
 from sklearn.base import clone
 
 from steropes.design_matrix import null_design
-from steropes.errors import DataError, SeparationError
+from steropes.errors import DataError, SeparationError, separation_of
 from steropes.models.estimators.fractional_logistic_regression import FractionalLogisticRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression
 
@@ -101,8 +101,9 @@ def probabilities_of_plan(
                     sample_weight=people[used])  # fmt: skip
         except SeparationError as error:
             raise SeparationError(
-                f"The model of the treatment in period {k} has no finite maximum: {error} Leave "
-                "out or merge the columns, or give treatment_model a prior.",
+                f"The model of the treatment in period {k} has no finite maximum: "
+                f"{separation_of('the treatment', error)} Leave out or merge the columns, or give "
+                "treatment_model a prior.",
                 error.columns,
             ) from None
         if names:

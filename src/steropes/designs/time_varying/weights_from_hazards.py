@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from steropes.data import Surv
 from steropes.designs.target_trials.weights_over_time import Ratio
-from steropes.errors import SeparationError
+from steropes.errors import SeparationError, separation_of
 from steropes.models.estimators.cox_regression import CoxRegression
 
 __all__ = ["HazardProbability"]
@@ -78,8 +78,9 @@ class HazardProbability:
             model = CoxRegression().fit(X[columns], Surv(when, event, when - 1), sample_weight=w)
         except SeparationError as error:
             raise SeparationError(
-                f"The model of {self.what} in the weights has no finite maximum: {error} Some "
-                f"people's {self.what} is certain; leave out or merge the columns.",
+                f"The model of {self.what} in the weights has no finite maximum: "
+                f"{separation_of(self.what, error)} Some people's {self.what} is certain; leave "
+                "out or merge the columns.",
                 error.columns,
             ) from None
         table = model.curves.baseline_hazard(level=None)

@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier
 from ...backends import host_backend
 from ...backends.blas_threads import single_threaded_blas
 from ...design_matrix import Design, as_design
-from ...errors import DataError, SeparationError
+from ...errors import DataError, SeparationError, separation_of
 from ...infer.bootstrap import fit_draws
 from ...infer.bootstrap_draws import Subsets
 from ..estimators.fractional_logistic_regression import FractionalLogisticRegression
@@ -110,9 +110,10 @@ def cross_fit(
         own = None if sample_weight is None else sample_weight
         return _one_by_one(model, X, y, part, own, subsets, fold)
     except SeparationError as error:
+        y_name = what.removeprefix("model of ") if what.startswith("model of ") else "its outcome"
         raise DataError(
             f"The {what} cannot be estimated by maximum likelihood: give it a prior, such as "
-            f"prior=Laplace() with cv=10, or leave columns out. {error}"
+            f"prior=Laplace() with cv=10, or leave columns out. {separation_of(y_name, error)}"
         ) from error
     except DataError as error:
         if str(error).startswith("The "):
