@@ -295,6 +295,8 @@ def test_missing_outcomes_need_a_model():
         ({"outcome_model": SkLinear()}, {"means": M}, "no effect with means="),
         ({"folds": 0}, {}, "folds must be a whole number"),
         ({"folds": 1, "repeats": 2}, {}, "needs folds above 1"),
+        ({"folds": 10**6}, {}, "at least as many rows"),
+        ({"repeats": 10**9}, {}, "repeats must be at most 1,000"),
         ({"bound": 0.5}, {}, "bound must be"),
         ({}, {"score": np.full(N, 1.5)}, "score: row 0 .* no probability"),
         ({}, {"means": np.zeros(N)}, "means has shape"),

@@ -30,6 +30,8 @@ from tests.studies.release_attacker import (
 )
 from tests.studies.test_disclosure_attacks import OUTCOMES, grid_of, people
 
+from steropes.designs.doubly_robust.nuisance_models import folds_of_people
+from steropes.errors import DataError
 from steropes.studies import StudySettings, comparative_study
 from steropes.studies.archives.archive_synthesis import combine_archives
 from steropes.studies.disclosure import DisclosureRules, share_unit
@@ -368,6 +370,14 @@ def test_reasons_for_missing_estimates_have_no_small_count(rules, least, shown):
     assert released_text("fewer than 4 people", DisclosureRules("ohdsi", 10)) == (
         "fewer than 10 people"
     )
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(387)])
+def test_the_number_of_people_is_not_told_by_too_many_folds(clusters):
+    with pytest.raises(DataError) as error:
+        folds_of_people(np.zeros(387, int), clusters, 388, 1, 0)
+    assert "there are 387 " in str(error.value)
+    assert "387" not in released_text(str(error.value), DisclosureRules("opensafely"))
 
 
 # -- several releases ------------------------------------------------------------------------------

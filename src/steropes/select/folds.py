@@ -243,7 +243,7 @@ def make_folds(
             np.maximum.at(unit_label, together, label)
     if units < folds:
         parts = "rows" if together is None else "strata or groups"
-        raise DataError(f"{folds} folds need at least as many {parts}; there are {units}.")
+        raise DataError(f"{folds} folds need at least as many {parts}; there are {units} {parts}.")
     number = np.int16 if folds <= np.iinfo(np.int16).max else np.int64  # Saves memory.
     out = np.empty((n, repeats), number)
     for r in range(repeats):

@@ -157,3 +157,8 @@ def test_competing_outcomes_lower_the_risk(bench, specified):
 def test_rules_that_a_doubly_robust_analysis_does_not_have_are_refused(settings, message):
     with pytest.raises(DataError, match=message):
         StudyAnalysis(1, outcome_model=OutcomeModel("tmle"), **settings)
+
+
+def test_a_large_number_of_folds_is_refused_at_once():
+    with pytest.raises(DataError, match="cross_fitting must be a whole number from 2 to 100"):
+        OutcomeModel("tmle", cross_fitting=10**6)

@@ -30,6 +30,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+# More divisions of people into folds are a mistake. Folds are limited by the number of people.
+MOST_REPEATS = 1_000
+
 AnyMethod = Literal["aipw", "tmle", "ipwra"]
 
 
@@ -181,6 +184,8 @@ def check_folds(settings: Any) -> None:
         own = getattr(settings, name)
         if not isinstance(own, Integral) or isinstance(own, bool) or own < 1:
             raise DataError(f"{name} must be a whole number from 1, not {own!r}.")
+    if settings.repeats > MOST_REPEATS:
+        raise DataError(f"repeats must be at most {MOST_REPEATS:,}, not {settings.repeats!r}.")
     if settings.folds == 1 and settings.repeats > 1:
         raise DataError("repeats divides people into folds several times; it needs folds above 1.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.errors import DataError
+from steropes.designs.values.argument_checks import check_whole
 
 __all__ = ["joint_quantile"]
 
@@ -32,8 +32,8 @@ def joint_quantile(
     quantile : float
     largest : ndarray, shape (draws,)
     """
-    if draws < 2:
-        raise DataError(f"draws must be 2 or more, such as 1,000, not {draws!r}.")
+    check_whole("draws", draws, 2)
+    check_whole("random_state", seed, 0)
     if clusters is not None:
         summed = np.zeros((int(clusters.max()) + 1, influence.shape[1]))
         np.add.at(summed, clusters, influence)

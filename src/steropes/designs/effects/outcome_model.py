@@ -14,6 +14,7 @@ from steropes.designs.settings.validated_types import (
     Listed,
     Number,
     Positive,
+    Repeats,
     RiskDays,
     Whole,
     YesNo,
@@ -100,14 +101,14 @@ class OutcomeModel(Settings):
     covariates: YesNo = False
     variance: Positive | None = None
     folds: Folds = FOLDS
-    repeats: Annotated[int, Whole(1)] = 1
+    repeats: Repeats = 1
     seed: Count = 1
     cross_fitting: Folds = 5
     include: CovariateIds = ()
     exclude: CovariateIds = ()
     interactions: CovariateIds = ()
     interval: Interval = "auto"
-    draws: Annotated[int, Whole(10)] = 200
+    draws: Annotated[int, Whole(10, 100_000)] = 200
     lowest: Annotated[float, Number(1e-6, 1)] = 0.1
     highest: Annotated[float, Number(1, 1e6)] = 10.0
     split_days: Listed[RiskDays] = ()

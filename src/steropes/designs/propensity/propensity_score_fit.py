@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,8 @@ from steropes.designs.settings.validated_types import (
     CovariateIds,
     Folds,
     Positive,
+    Repeats,
     Share,
-    Whole,
 )
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
@@ -81,7 +81,7 @@ class PropensityRules(Settings):
 
     variance: Positive | None = None
     folds: Folds = FOLDS
-    repeats: Annotated[int, Whole(1)] = 1
+    repeats: Repeats = 1
     max_people: Count = 250_000
     high_correlation: Share = 0.5
     include: CovariateIds = ()

@@ -12,7 +12,8 @@ from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 __all__ = ["released_notes_column", "released_text"]
 
 PEOPLE = (
-    "cases|entries|eras|events|outcomes|people|periods|persons|records|rows|subjects|weights|others"
+    "cases|clusters|entries|eras|events|outcomes|people|periods|persons|records|rows|strata|"
+    "subjects|weights|others"
 )
 WHOLE = r"\d+(?:,\d{3})*"
 COUNT = re.compile(
