@@ -4,12 +4,17 @@ of <- list(
   CohortMethod = c("createGetDbCohortMethodDataArgs", "createCreateStudyPopulationArgs", "createCreatePsArgs", "createTrimByPsArgs",
     "createTruncateIptwArgs", "createMatchOnPsArgs", "createStratifyByPsArgs", "createComputeCovariateBalanceArgs",
     "createFitOutcomeModelArgs", "createCmDiagnosticThresholds", "createTargetComparatorOutcomes", "createOutcome",
-    "createCmAnalysis", "createCmAnalysesSpecifications"),
+    "createCmAnalysis", "createCmAnalysesSpecifications", "getDbCohortMethodData", "createStudyPopulation", "createPs", "trimByPs",
+    "truncateIptw", "matchOnPs", "stratifyByPs", "fitOutcomeModel", "computeCovariateBalance", "computeMdrr", "computeEquipoise",
+    "runCmAnalyses", "createMultiThreadingSettings", "createDefaultMultiThreadingSettings", "exportToCsv"),
   SelfControlledCaseSeries = c("createEraCovariateSettings", "createAgeCovariateSettings", "createSeasonalityCovariateSettings",
     "createCalendarTimeCovariateSettings", "createControlIntervalSettings", "createGetDbSccsDataArgs",
     "createCreateStudyPopulationArgs", "createCreateSccsIntervalDataArgs", "createFitSccsModelArgs", "createSccsDiagnosticThresholds",
     "createCreateScriIntervalDataArgs", "createExposuresOutcome", "createExposure", "createSccsAnalysis",
-    "createSccsAnalysesSpecifications"),
+    "createSccsAnalysesSpecifications", "getDbSccsData", "createStudyPopulation", "createSccsIntervalData", "createScriIntervalData",
+    "fitSccsModel", "computeMdrr", "checkTimeStabilityAssumption", "computeTimeStability", "checkEventExposureIndependenceAssumption",
+    "checkEventObservationIndependenceAssumption", "checkRareOutcomeAssumption", "computePreExposureGainP", "runSccsAnalyses",
+    "createSccsMultiThreadingSettings", "createDefaultSccsMultiThreadingSettings", "exportToCsv"),
   Cyclops = c("createPrior", "createControl"))
 text <- function(value) if (is.symbol(value) && nchar(as.character(value)) == 0) "" else paste(deparse(value), collapse = " ")
 found <- lapply(names(of), function(package) {

@@ -104,7 +104,7 @@ def _strata() -> dict[str, float]:
     people = _people_in_strata()
     treated, sets = people["treatment"].to_numpy(), people["stratumId"].to_numpy()
     balance = covariate_balance(
-        people[["x"]], treated, after=matched_weights(sets, treated), estimand=None
+        people[["x"]], treated, after=matched_weights(sets, treated), sets=sets, estimand=None
     ).table.iloc[0]
     renamed = {"survivalTime": "time", "outcomeCount": "event", "treatment": "treated"}
     curve = curve_table(people.rename(columns=renamed), set_weights(sets, treated, "att"))

@@ -148,6 +148,18 @@ def test_defaults_are_those_of_the_packages(page, package):
     others = re.findall(r"^\| (\w+)\((\w+)\) \| (?:`([^`]+)`|none) \| ([^|]+) \|$", text, re.M)
     for function, argument, of_r, _ in others:
         assert re.sub(r"\s+", " ", stored[function][argument]) == of_r
-    listed = {line[:2] for line in (*lines, *others)}
+    # Functions that run, several in a line, with arguments such as `alpha = 0.05`.
+    several = re.findall(r"^\| ([\w, ]+) \| (`[^|]+`) \| [^|]+ \|$", text, re.M)
+    running = [
+        (function, *argument.partition(" = ")[::2])
+        for functions, arguments in several
+        for function in functions.split(", ")
+        for argument in re.findall(r"`([^`]+)`", arguments)
+        if function in stored
+    ]
+    for function, argument, of_r in running:
+        assert stored[function][argument] == of_r
+    listed = {line[:2] for line in (*lines, *others, *running)}
+    assert len(listed) == len(lines) + len(others) + len(running)
     known = {(f, a) for f, args in stored.items() if f != "version" for a in args}
     assert listed == known

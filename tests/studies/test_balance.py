@@ -1,6 +1,7 @@
 """Standardised differences by hand."""
 
 from importlib import import_module
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 from tests.studies.test_tidied_covariates import made
 
 from steropes.designs import covariate_balance
+from steropes.designs.propensity import matched_weights
 from steropes.errors import DataError
 
 #                 target  target  target  target  comparator ×4
@@ -140,3 +142,63 @@ def test_many_entries_are_summed_in_parts(monkeypatch):
     module = import_module("steropes.designs.covariates.weighted_moments")
     monkeypatch.setattr(module, "VALUES_AT_ONCE", 30)
     pd.testing.assert_frame_equal(whole, covariate_balance(made(x, 40), treated, weights).table)
+
+
+SETS = {
+    "five equal strata": (np.repeat(np.arange(5), 100), (30, 40, 50, 60, 70)),
+    "strata of other sizes": (np.repeat(np.arange(4), (30, 60, 110, 300)), (10, 20, 50, 200)),
+    "pairs": (np.repeat(np.arange(150), 2), (1,) * 150),
+    "one to four comparators": (np.repeat(np.arange(120), 2 + np.arange(120) % 4), (1,) * 120),
+}
+
+
+@pytest.mark.parametrize("kind", SETS)
+def test_variances_in_sets_are_those_of_random_arms_within_sets(kind):
+    """Draw arms 2,000 times: differences of means vary as their variance says, up to 15 %."""
+    rng = np.random.default_rng(6)
+    sets, targets = SETS[kind]
+    # Covariates that depend on the set, with 0/1 and other values, and the set itself.
+    mean = np.linspace(0.1, 0.9, len(targets))[sets]
+    x = np.column_stack([rng.random(len(sets)) < mean, rng.normal(2000 + 9 * mean, 3), sets])
+    place = np.arange(len(sets)) - np.searchsorted(sets, sets)
+    drawn = []
+    for _ in range(2000):
+        treated = np.empty(len(sets), dtype=int)
+        treated[np.lexsort((rng.random(len(sets)), sets))] = place < np.array(targets)[sets]
+        after = matched_weights(sets, treated) / len(targets)
+        drawn.append((np.where(treated, after, -after)) @ x)
+    table = covariate_balance(x, treated, after, sets=sets, estimand=None).table
+    table = table.sort_values("covariate_id")
+    difference = table["target_mean_after"] - table["comparator_mean_after"]
+    spread = (difference / table["smd_after"]).to_numpy()[:2]
+    said = table["smd_variance_after"].to_numpy()
+    np.testing.assert_allclose(said[:2] * spread**2 / np.var(drawn, axis=0)[:2], 1, atol=0.15)
+    assert said[2] < 1e-12  # a number that is the same within sets never differs
+
+
+def test_variances_in_sets_count_all_assignments_of_one_set():
+    """With one set of people the variance is that of all C(6, 2) choices of the target arm."""
+    x = np.array([[3.0], [1.0], [4.0], [1.0], [5.0], [9.0]])
+    found = []
+    for pair in combinations(range(6), 2):
+        treated = np.isin(np.arange(6), pair).astype(int)
+        after, own = matched_weights(np.zeros(6, int), treated), np.zeros(6, int)
+        line = covariate_balance(x, treated, after, sets=own).table.iloc[0]
+        difference = line["target_mean_after"] - line["comparator_mean_after"]
+        spread = difference / line["smd_after"] if difference else np.nan
+        found.append((difference, line["smd_variance_after"] * spread**2))
+    difference, variance = np.transpose(found)
+    np.testing.assert_allclose(variance[difference != 0], np.mean(difference**2), rtol=1e-12)
+
+
+def test_sets_with_one_arm_or_without_people_do_not_vary():
+    sets, treated = np.array([0, 0, 0, 1, 1, -1]), np.array([1, 0, 0, 0, 0, 1])
+    x = np.array([[1.0], [0.0], [1.0], [1.0], [0.0], [1.0]])
+    after = matched_weights(sets, treated)
+    found = covariate_balance(x, treated, after, sets=sets, estimand=None).table.iloc[0]
+    # S² = 1/3 in the set with both arms, q₁ = 1 and q₀ = ½.
+    spread = np.sqrt(found["smd_variance_after"] / ((1 + 0.25 / 2 - 0.25 / 3) / 3))
+    assert found["target_mean_after"] - found["comparator_mean_after"] == pytest.approx(0.5)
+    assert found["smd_after"] == pytest.approx(0.5 * spread)
+    with pytest.raises(DataError, match="5 sets for 6 people"):
+        covariate_balance(x, treated, after, sets=sets[:5])

@@ -11,8 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from steropes.backends.thread_pool import balanced_chunks
+from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 
-__all__ = ["Moments", "mean_difference", "moments_of", "sparse_chunks", "standardized_difference"]
+__all__ = [
+    "CovariateMoments", "Moments", "mean_difference", "moments_of", "sparse_chunks",
+    "standardized_difference",
+]  # fmt: skip
 
 # The number of values that are converted to double precision at a time.
 VALUES_AT_ONCE = 1_000_000
@@ -136,3 +140,67 @@ def standardized_difference(a: NDArray, b: NDArray, spread: NDArray) -> NDArray:
     difference = mean_difference(a, b)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(difference == 0, 0.0, difference / spread)
+
+
+class CovariateMoments:
+    """Means and variances of covariates under weights of people.
+
+    Parameters
+    ----------
+    features : Covariates, data frame, sparse matrix or array_like, shape (n, p)
+        As in `covariate_balance`.
+
+    Attributes
+    ----------
+    n : int
+        Number of people.
+    columns : DataFrame
+        ``covariate_id``, ``name`` and ``analysis_id`` of each covariate.
+    numeric : ndarray of bool, shape (p,)
+        Covariates with other values than 0 and 1.
+    """
+
+    def __init__(self, features: IntoCovariates) -> None:
+        found = Covariates.of(features, "balance")
+        self.n, self._values, self._rows, self._ends = (
+            found.n, found.values, found.rows, found.indptr,
+        )  # fmt: skip
+        self.columns = found.columns[["covariate_id", "name", "analysis_id"]].reset_index(drop=True)
+        other = np.flatnonzero((self._values != 0) & (self._values != 1))
+        self.numeric = np.zeros(len(self.columns), dtype=bool)
+        self.numeric[np.searchsorted(self._ends, other, side="right") - 1] = True
+
+    def __call__(self, shares: NDArray, rows: NDArray | None) -> Moments:
+        """Compute the moments under each column of shares of some rows, or of all.
+
+        Parameters
+        ----------
+        shares : ndarray, shape (m, k)
+            Weights that sum to one in each column.
+        rows : ndarray of int, shape (m,), or None
+        """
+        if rows is not None:
+            spread = np.zeros((self.n, shares.shape[1]))
+            spread[rows] = shares
+            shares = spread
+        return Moments.of(self._chunks(), len(self.columns), shares)
+
+    def _chunks(self) -> Iterable[tuple[slice, sp.csc_array]]:
+        return sparse_chunks(self.n, self._ends, self._rows, self._values)
+
+    def within(self, sets: NDArray, rows: NDArray, factor: NDArray) -> NDArray:
+        """Sum squared deviations from the means of sets, times the factors of the sets, (p,).
+
+        Parameters
+        ----------
+        sets, rows : ndarray of int, shape (m,)
+            The sets of some people, from 0, and their rows.
+        factor : ndarray, shape (s,)
+        """
+        sizes = np.bincount(sets)
+        members = sp.csr_array((np.ones(len(rows)), (rows, sets)), shape=(self.n, len(sizes)))
+        made = np.empty(len(self.columns))
+        for at, x in self._chunks():
+            squares = x.T.power(2) @ (members @ factor)
+            made[at] = squares - (x.T @ members).power(2) @ (factor / sizes)
+        return np.maximum(made, 0.0)

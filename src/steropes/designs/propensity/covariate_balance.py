@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.data.diagnostic_limits import IMBALANCE
 from steropes.data.html_representations import TextInHtml
 from steropes.data.plottable_result_tables import drawn_by
-from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
+from steropes.designs.covariates.covariates_by_column import IntoCovariates
 from steropes.designs.covariates.weighted_moments import (
-    Moments,
+    CovariateMoments,
     mean_difference,
-    sparse_chunks,
     standardized_difference,
 )
 from steropes.designs.values.estimands import (
@@ -28,9 +27,7 @@ from steropes.designs.values.estimands import (
 from steropes.designs.values.input_checks import require_arms
 from steropes.errors import DataError
 
-__all__ = ["Balance", "CovariateMoments", "balance_of_rows", "covariate_balance"]
-
-DESCRIBED = ["covariate_id", "name", "analysis_id"]
+__all__ = ["Balance", "balance_of_rows", "covariate_balance"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -168,6 +165,7 @@ def covariate_balance(
     after: ArrayLike,
     *,
     before: ArrayLike | None = None,
+    sets: ArrayLike | None = None,
     estimand: str | None = "ate",
     threshold: float = IMBALANCE,
 ) -> Balance:
@@ -190,6 +188,10 @@ def covariate_balance(
         Weights after adjustment; 0 for people left out.
     before : array_like, shape (n,), optional
         Weights before adjustment; default 1.
+    sets : array_like of int, shape (n,), optional
+        Matched sets or strata of which ``after`` are the weights, equal within an arm of a set.
+        Variances and p-values after adjustment are then those of arms that are random within
+        sets (Hansen and Bowers 2008). Default: variances of weighted means.
     estimand : {"ate", "att", "atc", "ato", "atm", "entropy"} or None, default "ate"
         Population of the effect, which determines the denominator; None is CohortMethod's.
     threshold : float, default 0.1
@@ -211,7 +213,7 @@ def covariate_balance(
 
     References
     ----------
-    Austin and Stuart (2015), Stat Med 34:3661.
+    Austin and Stuart (2015), Stat Med 34:3661; Hansen and Bowers (2008), Stat Sci 23:219.
 
     Examples
     --------
@@ -233,7 +235,10 @@ def covariate_balance(
     whose = None
     if estimand is not None:
         whose = SPREAD_OF_ESTIMAND.get(check_estimand(estimand), "pooled")
-    return _compare(covariates, None, t, w0, w1, threshold, whose)
+    s = None if sets is None else np.asarray(sets)
+    if s is not None and s.shape != t.shape:
+        raise DataError(f"balance: {len(s)} sets for {len(t)} people")
+    return _compare(covariates, None, t, w0, w1, threshold, whose, s)
 
 
 def balance_of_rows(
@@ -242,6 +247,7 @@ def balance_of_rows(
     treated: NDArray,
     after: NDArray,
     threshold: float,
+    sets: NDArray | None = None,
 ) -> Balance:
     """Compare the arms of some of the people without a copy of their covariates.
 
@@ -249,7 +255,7 @@ def balance_of_rows(
     ----------
     rows : ndarray of int, shape (n,)
         Rows of the people who are compared, ascending.
-    treated, after : ndarray, shape (n,)
+    treated, after, sets : ndarray, shape (n,)
         As in `covariate_balance`.
 
     Returns
@@ -257,7 +263,8 @@ def balance_of_rows(
     Balance
         The same as `covariate_balance` of a copy of these rows with ``estimand=None``.
     """
-    return _compare(covariates, rows, treated == 1, np.ones(len(rows)), after, threshold)
+    before = np.ones(len(rows))
+    return _compare(covariates, rows, treated == 1, before, after, threshold, sets=sets)
 
 
 def _compare(
@@ -268,6 +275,7 @@ def _compare(
     after: NDArray,
     threshold: float,
     whose: Denominator | None = None,
+    sets: NDArray | None = None,
 ) -> Balance:
     """Tabulate the balance of some rows, or all, under weights before and after adjustment."""
     for w, when in ((before, "before"), (after, "after")):
@@ -282,7 +290,8 @@ def _compare(
             raise DataError(f"balance: an arm has nobody {when} adjustment")
     spread = None if whose is None else _spread_before(covariates, rows, treated, before, whose)
     first, second = (
-        _summary(covariates, rows, treated, w, threshold, spread) for w in (before, after)
+        _summary(covariates, rows, treated, w, threshold, spread, s)
+        for w, s in ((before, None), (after, sets))
     )
     shown = ("target_mean", "comparator_mean", "mean", "smd", "smd_variance", "p")
     made = {
@@ -308,51 +317,6 @@ def _compare(
     return Balance(table, threshold, people)
 
 
-class CovariateMoments:
-    """Means and variances of covariates under weights of people.
-
-    Parameters
-    ----------
-    features : Covariates, data frame, sparse matrix or array_like, shape (n, p)
-        As in `covariate_balance`.
-
-    Attributes
-    ----------
-    n : int
-        Number of people.
-    columns : DataFrame
-        ``covariate_id``, ``name`` and ``analysis_id`` of each covariate.
-    numeric : ndarray of bool, shape (p,)
-        Covariates with other values than 0 and 1.
-    """
-
-    def __init__(self, features: IntoCovariates) -> None:
-        found = Covariates.of(features, "balance")
-        self.n, self._values, self._rows, self._ends = (
-            found.n, found.values, found.rows, found.indptr,
-        )  # fmt: skip
-        self.columns = found.columns[DESCRIBED].reset_index(drop=True)
-        other = np.flatnonzero((self._values != 0) & (self._values != 1))
-        self.numeric = np.zeros(len(self.columns), dtype=bool)
-        self.numeric[np.searchsorted(self._ends, other, side="right") - 1] = True
-
-    def __call__(self, shares: NDArray, rows: NDArray | None) -> Moments:
-        """Compute the moments under each column of shares of some rows, or of all.
-
-        Parameters
-        ----------
-        shares : ndarray, shape (m, k)
-            Weights that sum to one in each column.
-        rows : ndarray of int, shape (m,), or None
-        """
-        if rows is not None:
-            spread = np.zeros((self.n, shares.shape[1]))
-            spread[rows] = shares
-            shares = spread
-        chunks = sparse_chunks(self.n, self._ends, self._rows, self._values)
-        return Moments.of(chunks, len(self.columns), shares)
-
-
 def _spread_before(
     covariates: CovariateMoments,
     rows: NDArray | None,
@@ -376,11 +340,12 @@ def _summary(
     weight: NDArray,
     threshold: float,
     spread: NDArray | None,
+    sets: NDArray | None,
 ) -> dict[str, NDArray]:
     """Compute means, standardised differences, their variances and p-values for given weights.
 
     The differences are divided by ``spread``, (p,), or by the standard deviations under these
-    weights.
+    weights, which may be those of ``sets``.
     """
     from scipy.special import ndtr
 
@@ -403,7 +368,9 @@ def _summary(
         spread = np.sqrt((deviations[:, :2] ** 2).sum(axis=1) / 2)
     smd = standardized_difference(means[:, 0], means[:, 1], spread)
     with np.errstate(divide="ignore", invalid="ignore"):
-        if plain:  # The variance of Hedges and Olkin for two samples.
+        if sets is not None:
+            variance = _variance_in_sets(covariates, rows, treated, weight, sets) / spread**2
+        elif plain:  # The variance of Hedges and Olkin for two samples.
             n1, n0 = (float(weight[a].sum()) for a in (treated, ~treated))
             variance = (n1 + n0) / (n1 * n0) + smd**2 / (2 * (n1 + n0 - 2))
         else:  # Σ w² (x − mean)² of each arm, about its mean under w.
@@ -413,6 +380,29 @@ def _summary(
         p = ndtr(-(np.abs(smd) - threshold) / root) + ndtr((-np.abs(smd) - threshold) / root)
         p = np.where(np.isinf(smd), 0.0, p)
     return found | {"smd": smd, "smd_variance": variance, "p": p}
+
+
+def _variance_in_sets(
+    covariates: CovariateMoments,
+    rows: NDArray | None,
+    treated: NDArray,
+    weight: NDArray,
+    sets: NDArray,
+) -> NDArray:
+    """Compute the variance of differences of means if the arms of each set are random, (p,).
+
+    With shares q of the arms' weights and the variance S² of everybody in a set, it is
+    Σ S² (q₁² / n₁ + q₀² / n₀ − (q₁ − q₀)² / n), for which an arm may have one person (Hansen and
+    Bowers 2008, whose q₁ = q₀). Sets with one arm have no random part.
+    """
+    used = np.flatnonzero(weight > 0)
+    w, t, number = weight[used], treated[used], np.unique(sets[used], return_inverse=True)[1]
+    n1, n0 = np.bincount(number, t), np.bincount(number, ~t)
+    q1, q0 = (np.bincount(number, w * arm) / w[arm].sum() for arm in (t, ~t))
+    n = n1 + n0
+    factor = (q1**2 / n1 + q0**2 / n0 - (q1 - q0) ** 2 / n) / (n - 1)
+    factor[(n1 == 0) | (n0 == 0)] = 0.0
+    return covariates.within(number, used if rows is None else rows[used], factor)
 
 
 def _shift(first: dict[str, NDArray], second: dict[str, NDArray], arm: str) -> NDArray:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.designs.covariates.covariates_by_column import Covariates, IntoCovariates
 from steropes.designs.covariates.preprocessing import Tidied, TidyRules, tidy
-from steropes.designs.propensity.covariate_balance import CovariateMoments
+from steropes.designs.covariates.weighted_moments import CovariateMoments
 from steropes.designs.propensity.fitted_propensity_model import (
     ScoredPeople,
     auc,

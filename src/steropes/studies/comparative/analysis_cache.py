@@ -11,7 +11,7 @@ import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
 from steropes.designs.comparative.doubly_robust_outcomes import SharedNuisances
-from steropes.designs.propensity.covariate_balance import CovariateMoments
+from steropes.designs.covariates.weighted_moments import CovariateMoments
 from steropes.designs.propensity.propensity_score_fit import (
     PropensityRules,
     PropensityScores,

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.designs.covariates.weighted_moments import CovariateMoments
 from steropes.designs.effects.absolute_effects import (
     AbsoluteEffect,
     absolute_effect,
@@ -28,7 +29,7 @@ from steropes.designs.effects.outcome_summaries import (
     follow_up,
     informative_events,
 )
-from steropes.designs.propensity.covariate_balance import Balance, CovariateMoments, balance_of_rows
+from steropes.designs.propensity.covariate_balance import Balance, balance_of_rows
 from steropes.designs.propensity.tied_scores import tied_share
 from steropes.designs.propensity.weights_by_estimand import set_weights
 from steropes.errors import DataError
@@ -359,8 +360,12 @@ def balance_of(
     after[adjusted.kept] = 1.0 if weights is None else weights  # trimming alone does not weight
     if not (after[treated == 1].any() and after[treated == 0].any()):
         return None
+    sets = None
+    if adjusted.sets is not None:
+        sets = np.full(len(people), -1)
+        sets[adjusted.kept] = adjusted.sets
     return balance_of_rows(
-        covariates, people["row"].to_numpy(), treated, after, thresholds.shown_balance
+        covariates, people["row"].to_numpy(), treated, after, thresholds.shown_balance, sets
     )
 
 
