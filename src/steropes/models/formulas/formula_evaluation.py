@@ -18,6 +18,7 @@ from ...data.input_types import LabelsLike
 from ...data.survival_outcome import Surv
 from ...errors import DataError, listed
 from .formula_data_types import names_in, refuse_misread_operators
+from .formula_safety import short_quote
 from .formula_splines import ELEMENTWISE as FUNCTIONS_OF_R
 
 __all__ = [
@@ -42,6 +43,8 @@ OF_EXPRESSIONS = (
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 ABSENT = re.compile(r"^`?(.*?)`? is not present in the dataset", re.DOTALL)
 NULLS = re.compile(r"^`(.*)` contains null values", re.DOTALL)
+# Longest message of formulaic that is repeated, which quotes the whole formula in some errors.
+MAX_MESSAGE = 1_000
 # Advice for words in messages of formulaic and pandas.
 HINTS = {
     "Unknown operator": "\nExpressions other than +, -, :, * and / of terms go into I(), such as "
@@ -153,13 +156,16 @@ def _as_ours(error: BaseException, data: pd.DataFrame | None) -> DataError:
     name = absent.group(1) if absent else getattr(cause, "name", None)
     if absent or (isinstance(cause, NameError) and name is not None):
         python = f" Python's is {name.title()}." if name in {"TRUE", "FALSE"} else ""
+        quoted = short_quote(str(name))
         return AbsentColumnError(
-            f"The formula names {name!r}, which is not a column of the data.{python}"
+            f"The formula names {quoted}, which is not a column of the data.{python}"
         )
     nulls = NULLS.match(said)
     if nulls and data is not None:
         return missing_value_error(nulls.group(1), data)
     hint = next((hint for words, hint in HINTS.items() if words in said), "")
+    if len(said) > MAX_MESSAGE:
+        said = said[:MAX_MESSAGE] + "…"
     return DataError(f"The formula cannot be evaluated: {said}{hint}")
 
 

@@ -39,7 +39,12 @@ from .formula_evaluation import (
     missing_value_error,
 )
 from .formula_safety import ONE_SIDE, refuse_unsafe_expression, refuse_unsafe_formula
-from .formula_size_limits import refuse_many_columns, refuse_many_terms, refuse_wide_expression
+from .formula_size_limits import (
+    refuse_many_columns,
+    refuse_many_parts,
+    refuse_many_terms,
+    refuse_wide_expression,
+)
 from .formula_splines import short_name, transforms
 from .formula_time_effects import read_time_effect
 
@@ -244,6 +249,10 @@ def read_formula(
     if foreign:
         raise DataError(f"There is no {foreign.group(1)}() here. {OF_R[foreign.group(1)]}")
     formulaic = import_formulaic()
+    if not trusted:
+        from formulaic.parser.algos.tokenize import tokenize
+
+        call_formulaic(lambda: refuse_many_parts(outcome, tokenize(right)))
     right = _without_dot(outcome, right, data)
     if not trusted:
         parser = formulaic.parser.DefaultFormulaParser()

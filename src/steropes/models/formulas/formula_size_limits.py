@@ -1,8 +1,8 @@
 """Limits of the terms and columns of formulas from untrusted sources, before they are computed.
 
-A product of 18 factors of three terms has 3¹⁸ terms, and ``bs(x, df=10**8)`` has 10⁸ columns. Terms
-are counted in the parsed formula before its products are expanded, and columns from the constants
-that functions take.
+A product of 18 factors of three terms has 3¹⁸ terms, and ``bs(x, df=10**8)`` has 10⁸ columns.
+Names, numbers and operators are counted before the formula is parsed, terms in the parsed formula
+before its products are expanded, and columns from the constants that functions take.
 """
 
 from __future__ import annotations
@@ -21,25 +21,71 @@ from .formula_evaluation import evaluate_expression
 from .formula_safety import MAX_EXPONENT, QUOTED, short_quote
 from .formula_splines import first_argument
 
-__all__ = ["refuse_many_columns", "refuse_many_terms", "refuse_wide_expression"]
+__all__ = [
+    "refuse_many_columns",
+    "refuse_many_parts",
+    "refuse_many_terms",
+    "refuse_wide_expression",
+]
 
+# formulaic adds terms one by one to copies of their set and parses powers from the right, both at
+# the cost of the square of their number: 2 s for this number of names, numbers and operators.
+MAX_PARTS = 6_000
 # formulaic takes 0.4 to 2 ms for a term or column, measured with 40 and 1,000 rows and products of
 # two and three columns: up to 20 s for this number.
 MAX_COLUMNS = 10_000
 # The matrices of a spline or a contrast are inverted, at the cost of the cube of this number.
 MAX_DEGREES_OF_FREEDOM = 1_000
+# A column of a spline, polynomial or hash takes a millisecond or more.
+MAX_BASIS_COLUMNS = 2 * MAX_DEGREES_OF_FREEDOM
+# The cost of a B-spline grows with its degree; 3 is usual.
+MAX_DEGREE = 10
 # Arguments that determine the number of columns, in their order after the first argument.
 SIZES = {
     "bs": ("df", "knots", "degree"), "ns": ("df", "knots"), "cr": ("df", "knots"),
     "cs": ("df", "knots"), "cc": ("df", "knots"), "rcs": ("knots",), "poly": ("degree",),
     "hashed": ("levels",),
 }  # fmt: skip
-LIMITS = {("bs", "degree"): MAX_EXPONENT, ("hashed", "levels"): MAX_COLUMNS}
+LIMITS = {("bs", "degree"): MAX_DEGREE, ("hashed", "levels"): MAX_BASIS_COLUMNS}
 # Columns of a spline beyond the number of its knots, apart from the degree of bs().
 DEFAULT_SIZE = 5
 REMEDY = (
     "Pass X as a matrix or table instead, or, if you wrote the formula yourself, pass trusted=True."
 )
+
+
+def refuse_many_parts(outcome: str, tokens: Iterable[Any]) -> None:
+    """Refuse a formula with too many names, numbers and operators, also within expressions.
+
+    Parameters
+    ----------
+    outcome : str
+        The left-hand side, which is one expression or empty.
+    tokens : iterable of formulaic's Token
+        The right-hand side, in which "." is not replaced by the columns for which it stands.
+
+    Raises
+    ------
+    DataError
+    """
+    seen: set[str] = set()
+    parts = _parts(outcome)
+    for token in tokens:
+        parts += len(token.token) if token.kind.value == "operator" else 1
+        if token.kind.value == "python" and token.token not in seen:
+            seen.add(token.token)
+            parts += _parts(token.token)
+        if parts > MAX_PARTS:
+            raise DataError(
+                f"The formula has more than {MAX_PARTS:,} names, numbers and operators. Use '.' "
+                f"for all columns. {REMEDY}"
+            )
+
+
+def _parts(text: str) -> int:
+    """Return the number of names, numbers and operators in an expression."""
+    kinds = (ast.Name, ast.Constant, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+    return sum(isinstance(node, kinds) for node in ast.walk(_parsed(text)))
 
 
 def refuse_many_terms(tree: Any) -> None:
@@ -197,13 +243,19 @@ def refuse_many_columns(
         The message names the term.
     """
     widths: dict[str, int] = {}
-    total = products = 0
+    total = products = bases = 0
     for term in terms:
         width = 1
         for text in (factor.expr for factor in term.factors):
             if text not in widths:
                 widths[text] = _columns_of(text, data)
+                bases += _columns_of_basis(text, data)
             width *= widths[text]
+        if bases > MAX_BASIS_COLUMNS:
+            raise DataError(
+                f"Splines, polynomials and other bases of the formula have more than "
+                f"{MAX_BASIS_COLUMNS:,} columns up to its term {short_quote(str(term))}. {REMEDY}"
+            )
         times = varying.get(str(term))
         width *= len(times) + 1 if isinstance(times, list) else 1
         total += width
@@ -219,6 +271,12 @@ def refuse_many_columns(
             f"The columns of the formula do not fit into memory: {total:,} columns of "
             f"{len(data):,} rows. Pass X as a sparse matrix instead, or leave out terms."
         )
+
+
+def _columns_of_basis(text: str, data: pd.DataFrame) -> int:
+    """Return a bound on the columns of a spline, a polynomial or another basis; 0 for others."""
+    width = 1 if text.strip("`") in data.columns else refuse_wide_expression(text)
+    return width if width > 1 else 0
 
 
 def _columns_of(text: str, data: pd.DataFrame) -> int:

@@ -16,6 +16,7 @@ from .formula_data_types import (
 from .formula_evaluation import (
     refuse_missing_arguments,
 )
+from .formula_safety import short_quote
 
 __all__ = ["SPECIAL", "FormulaTerms"]
 
@@ -95,9 +96,11 @@ def _refuse_unknown_names(term: Any, data: pd.DataFrame) -> None:
         if name == "Intercept" and name in data:
             raise DataError(f"{name!r} is the intercept in formulas; rename the column.")
         if name not in data:
-            near = get_close_matches(name, map(str, data.columns), 1)
+            near = get_close_matches(name[:100], map(str, data.columns), 1)
             meant = f"; did you mean {near[0]!r}?" if near else "."
-            raise DataError(f"The formula names {name!r}, which is not a column of the data{meant}")
+            raise DataError(
+                f"The formula names {short_quote(name)}, which is not a column of the data{meant}"
+            )
 
 
 def _refuse_dates(texts: list[str], data: pd.DataFrame) -> None:
