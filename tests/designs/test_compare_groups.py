@@ -212,7 +212,10 @@ def test_diagnostics_and_representation(treated, everybody):
     assert "everybody in either arm (ATE)" in repr(everybody)
     assert "Failed: weights" in repr(everybody)
     assert everybody.weights.shape == (614, 3)
-    assert everybody.effects.paper_table().shape[0] == 8
+    paper = everybody.effects.paper_table()
+    assert len(paper) == 8
+    assert paper.columns[1:3].tolist() == list(everybody.names)
+    assert "Estimand" not in paper
 
 
 class Certain(LogisticModel):

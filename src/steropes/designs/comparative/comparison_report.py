@@ -68,7 +68,9 @@ def _summary(comparison: Comparison) -> Iterator[str]:
         text = f"{method}: {counted(remain)} of {counted(len(w))} people remain"
         yield f"<li>{escape(text)}, as informative as {size:,.0f} with equal weights</li>"
     yield "</ul><h2>Effects</h2>"
-    yield table_html(comparison.effects.paper_table(digits=3).reset_index())
+    # The sentence above has the estimand, and a section below the errors of each method.
+    effects = comparison.effects.drop(columns="errors")
+    yield table_html(effects.paper_table(digits=3).reset_index())
     yield (
         "<p>Marginal effects are those of a population; conditional ones compare people with the "
         "same covariates. Odds and hazard ratios of the two kinds differ even without "

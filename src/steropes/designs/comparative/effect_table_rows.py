@@ -107,13 +107,28 @@ def _error(slope: NDArray, V: NDArray) -> float:
     return float(np.sqrt(max(slope @ V @ slope, 0.0)))
 
 
-def effects_table(rows: list[EffectRow], estimand: str, level: float) -> ResultTable:
-    """Make the table of effects, which draws itself as a forest."""
+def effects_table(
+    rows: list[EffectRow],
+    estimand: str,
+    level: float,
+    names: tuple[str, str] = ("Target", "Comparator"),
+) -> ResultTable:
+    """Make the table of effects, which draws itself as a forest.
+
+    Parameters
+    ----------
+    rows : list of EffectRow
+    estimand : str
+        The same in all rows, so that the table of a paper has it in its caption, not in a column.
+    level : float
+    names : (str, str)
+        Of the target and the comparator, as captions of their risks or means in a paper.
+    """
     table = pd.DataFrame([asdict(row) for row in rows])
     table.insert(3, "estimand", estimand)
     return present(
         table, "forest",
         intervals=(Interval("Effect", "estimate", "lower", "upper", level),),
-        labels=("method", "measure"), hidden=("se",),
-        captions={"target": "Target", "comparator": "Comparator", "errors": "Standard errors"},
+        labels=("method", "measure"), hidden=("se", "estimand"),
+        captions={"target": names[0], "comparator": names[1], "errors": "Standard errors"},
     )  # fmt: skip

@@ -235,7 +235,7 @@ def comparison_of(
     known = {a.method for a in adjusted}
     models = [name for name in dict.fromkeys(row.method for row in rows) if name not in known]
     return GroupComparison(
-        effects=effects_table(rows, estimand, level),
+        effects=effects_table(rows, estimand, level, table.names),
         balance=present(balance, "love_plot", labels=("method", "name"), captions=CAPTIONS),
         table_one=_characteristics(table, balances["unadjusted"]),
         weights=pd.DataFrame({a.method: a.weights for a in adjusted}),
