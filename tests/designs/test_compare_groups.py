@@ -1,5 +1,7 @@
 """Comparisons from any table in one call: published numbers, tables of any library, invariance."""
 
+import re
+
 import duckdb
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ from tests.designs.comparison_arguments import COVARIATES, NAMES, only
 
 from steropes import DataError, LogisticRegression, compare_groups
 from steropes.designs import Matching, PropensityWeights
+from steropes.designs.values.html_page import figures
 from steropes.priors import Laplace
 
 
@@ -399,3 +402,16 @@ def test_a_model_that_extrapolates_fails_a_diagnostic(lalonde):
 def test_columns_of_other_kinds_than_numbers_are_refused(lalonde, values, message):
     with pytest.raises(DataError, match=message):
         compare_groups(lalonde.assign(re78=values), **NAMES)
+
+
+def test_figures_of_a_report_have_the_height_of_their_rows():
+    pytest.importorskip("matplotlib")
+
+    def height(rows):
+        def plot(what, ax):
+            ax.set_yticks(range(rows), [f"row {k}" for k in range(rows)])
+
+        (part,) = figures(plot, {"forest": "Ratios"})
+        return float(re.search(r'<svg [^>]*height="([\d.]+)pt"', part)[1]) / 72
+
+    assert [height(rows) for rows in (0, 1, 10, 99)] == pytest.approx([5, 1.8, 4.5, 12])

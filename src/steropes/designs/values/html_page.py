@@ -102,6 +102,7 @@ def figures(plot: Callable[..., Any], titles: Mapping[str, str]) -> Iterator[str
     """
     try:
         figure = importlib.import_module("matplotlib.figure")
+        ticker = importlib.import_module("matplotlib.ticker")
         settings = importlib.import_module("matplotlib").rc_context
     except ModuleNotFoundError:
         yield '<p>Figures need Matplotlib: pip install "steropes[plots]".</p>'
@@ -113,6 +114,9 @@ def figures(plot: Callable[..., Any], titles: Mapping[str, str]) -> Iterator[str
                 plot(what, ax=drawn.subplots())
             except DataError:
                 continue
+            places = drawn.axes[0].yaxis.get_major_locator()
+            if isinstance(places, ticker.FixedLocator) and len(places()):  # rows with names
+                drawn.set_figheight(min(1.5 + 0.3 * len(places()), 12.0))
             buffer = io.StringIO()
             drawn.savefig(buffer, format="svg", metadata={"Date": None})
         picture = buffer.getvalue()
