@@ -12,7 +12,11 @@ from steropes.errors import DataError
 from steropes.studies import OmopDatabase, demo_database, read_spec
 from steropes.studies._optional_packages import MissingExtraError
 from steropes.studies.cohorts import CohortSources, circe_cohorts, drug_era_cohorts
-from steropes.studies.cohorts.circe_cohort_definitions import entry_records
+from steropes.studies.cohorts.circe_cohort_definitions import (
+    cohorts_with_statistics,
+    entry_records,
+)
+from steropes.studies.database.omop import Workspace
 
 pytest.importorskip("duckcdm")
 CELECOXIB, DICLOFENAC, BLEEDING = 1118084, 1124300, 192671
@@ -150,6 +154,43 @@ def test_two_cohorts_of_one_connection_never_mix(tables):
         np.testing.assert_array_equal(table.subject, alone.subject)
         np.testing.assert_array_equal(table.start, alone.start)
     assert left == 0
+
+
+def test_many_definitions_read_the_database_once(db, monkeypatch):
+    """Only the statements of each definition are its own; tables are examined for all."""
+    ran = []
+    for name in ("run", "rows", "frame"):
+        whole = getattr(Workspace, name)
+
+        def noted(self, sql, *values, whole=whole):
+            ran.append(sql)
+            return whole(self, sql, *values)
+
+        monkeypatch.setattr(Workspace, name, noted)
+
+    def statements(count):
+        ran.clear()
+        drugs = (CELECOXIB, DICLOFENAC)
+        given = {i: definition("DrugEra", drugs[i % 2], prior_days=i) for i in range(count)}
+        table = circe_cohorts(db, given)
+        assert table.ids == tuple(range(count))
+        return len(ran)
+
+    two, six = statements(2), statements(6)
+    assert (six - two) / 4 <= 12  # The definition's own statements were 31, with 14 others.
+    assert len([sql for sql in ran if "concept_ancestor" in sql and "some_links" not in sql]) <= 3
+
+
+def test_a_definition_that_fails_leaves_the_others(db):
+    good = definition("DrugEra", CELECOXIB, limit="First")
+    lacking = definition("Episode", CELECOXIB)
+    refused = {}
+    table, _ = cohorts_with_statistics(db, {1: good, 2: lacking, 3: "{", 4: good}, refused=refused)
+    assert table.ids == (1, 4)
+    assert np.array_equal(table.only(1).subject, table.only(4).subject)
+    assert sorted(refused) == [2, 3]
+    assert "no table episode" in refused[2]
+    assert "not JSON" in refused[3]
 
 
 def test_a_definition_is_read_from_a_file_a_text_or_what_webapi_wraps(db, tmp_path):

@@ -1,62 +1,45 @@
 """Cohorts from ATLAS definitions: Circe's JSON, translated to SQL by the package ``duckcdm``.
 
-Each definition runs in its own workspace, so that two definitions on one connection never share a
-temporary table, whatever their ids.
+`StatementRuns` runs the SQL.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._optional_packages import need
-from steropes.studies.cohorts.circe_concept_set_checks import concept_set_notes
-from steropes.studies.cohorts.circe_missing_columns import completed_tables
-from steropes.studies.cohorts.circe_repaired_tables import regular_tables
+from steropes.studies.cohorts.circe_concept_set_checks import ConceptSetChecks, listed_concepts
 from steropes.studies.cohorts.circe_schema import check_definition
+from steropes.studies.cohorts.circe_statement_runs import (
+    CDM,
+    RESULTS,
+    TARGET,
+    Entries,
+    InclusionCounts,
+    StatementRuns,
+)
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_id
 from steropes.studies.database.data_quality_notes import DataNote, distinct
-from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace
+from steropes.studies.database.omop import OmopDatabase, RecordsOf
+
+Of = TypeVar("Of")
+Made = TypeVar("Made")
 
 __all__ = ["circe_cohorts", "cohorts_with_statistics", "definition_text", "entry_records"]
 
 MOST_BYTES = 20_000_000  # The largest accepted definition; large ones have a million bytes.
 
-CDM, RESULTS, TARGET = "the_cdm", "the_results", "circe_entries"
-# Tables of Circe's inclusion statistics with their columns. Mode 0 counts events, and mode 1 people
-# by the event that meets the most rules; bit k of a mask is set if rule k is met.
-STATISTICS = {
-    "cohort_inclusion_result": ("inclusion_rule_mask", "person_count", "mode_id"),
-    "cohort_inclusion_stats": (
-        "rule_sequence", "person_count", "gain_count", "person_total", "mode_id",
-    ),
-    "cohort_summary_stats": ("base_count", "final_count", "mode_id"),
-    "cohort_censor_stats": ("lost_count",),
-}  # fmt: skip
-# Temporary tables of all events and of the rules that they meet. Statistics of events are counted
-# in people too, and so Circe's statements that drop these tables at the end are left out.
-EVENT_TABLES = ("qualified_events", "inclusion_events")
-DROPPED = re.compile(rf"(?:DELETE FROM|DROP TABLE) (?:{'|'.join(EVENT_TABLES)})\s*", re.IGNORECASE)
-PEOPLE_BY_MASK = """
-    SELECT mask, count(DISTINCT person_id) AS people FROM (
-        SELECT person_id, CAST(coalesce(sum(2 ** inclusion_rule_id), 0) AS BIGINT) AS mask
-        FROM qualified_events LEFT JOIN inclusion_events USING (person_id, event_id)
-        GROUP BY person_id, event_id
-    ) GROUP BY mask
-"""
-PEOPLE_BY_RULE = """
-    SELECT inclusion_rule_id AS rule, count(DISTINCT person_id) AS people
-    FROM inclusion_events GROUP BY inclusion_rule_id
-"""
-TABLE = re.compile(rf"\b{CDM}\.(\w+)", re.IGNORECASE)
+TOGETHER = 200  # The number of definitions whose concepts are read together.
 # Kinds of entry events with the table and the concept column that a concept set selects by.
 EVENTS = {
     "ConditionEra": ("condition_era", "condition_concept_id"),
@@ -133,6 +116,8 @@ def cohorts_with_statistics(
     definitions: Mapping[int, str | Path | Mapping[str, object]],
     *,
     names: Mapping[int, str] | None = None,
+    refused: dict[int, str] | None = None,
+    statistics: bool = True,
 ) -> tuple[CohortTable, dict[str, pd.DataFrame]]:
     """Build cohorts like `circe_cohorts`, and count how many meet their inclusion rules.
 
@@ -140,6 +125,11 @@ def cohorts_with_statistics(
     ----------
     definitions : mapping of int to path, str or mapping
         The definitions by cohort id.
+    refused : dict of int to str, optional
+        Gets the cohorts that cannot be built, with the reason, and the others are built. Default:
+        the first such cohort is an error.
+    statistics : bool, default True
+        Whether to count.
 
     Returns
     -------
@@ -149,38 +139,106 @@ def cohorts_with_statistics(
         Circe's exact statistics, which are not for release, with ``cohort_definition_id``. Each
         count has a column with the suffix ``_people``: the number of people whose events it counts.
     """
-    counted: dict[str, list[pd.DataFrame]] = {}
-    table = _built(db, definitions, names, counted)
-    return table, {name: pd.concat(of, ignore_index=True) for name, of in counted.items()}
+    counted = InclusionCounts() if statistics else None
+    table = _built(db, definitions, names, counted, refused)
+    return table, {} if counted is None else counted.frames()
 
 
 def _built(
     db: OmopDatabase,
     definitions: Mapping[int, str | Path | Mapping[str, Any]],
     names: Mapping[int, str] | None,
-    counted: dict[str, list[pd.DataFrame]] | None = None,
+    counted: InclusionCounts | None = None,
+    refused: dict[int, str] | None = None,
 ) -> CohortTable:
-    """Build cohorts, and append their inclusion statistics to ``counted`` if it is given."""
+    """Build cohorts; append their statistics and refusals to ``counted`` and ``refused``."""
     if not definitions:
         raise DataError("no cohort requested: give an id and its definition")
     need("duckcdm", "circe")
+    given = {cohort_id(i): source for i, source in definitions.items()}
     called: dict[int, str] = {}
-    frames = []
+    parts: list[Entries] = []
     notes: list[DataNote] = []
-    for cohort, source in definitions.items():
-        cohort = cohort_id(cohort)
-        values = _values(cohort, source)
-        called |= {cohort: str(values["name"])} if values.get("name") else {}
-        expression = values.get("expression", values)
-        check_definition(cohort, expression)
-        statements = _statements(cohort, expression, counted is not None)
-        notes += concept_set_notes(db, cohort, expression)
-        entries, found = _entries(db, cohort, expression, statements, counted)
-        frames.append(entries)
-        notes += found
-    made = CohortTable.from_frame(pd.concat(frames, ignore_index=True), db.identity)
-    given = {cohort_id(i): str(name) for i, name in (names or {}).items()}
-    return replace(made, names={**called, **given}, notes=distinct(notes))
+    checks = ConceptSetChecks(db)
+    with StatementRuns.of(db) as runs:
+        for first in range(0, len(given), TOGETHER):
+            some = dict(islice(given.items(), first, first + TOGETHER))
+            read = dict(_each(some, refused, lambda i, source: _read(i, source, counted)))
+            concepts = {c for one in read.values() for c in listed_concepts(one.expression)}
+            checks.read(concepts)
+            if not db.copies:
+                runs.read_concepts(concepts)
+            called |= {i: one.name for i, one in read.items() if one.name}
+
+            def run(cohort: int, one: _Definition) -> None:
+                """Run a definition."""
+                found = checks.notes(cohort, one.expression)
+                entries, more = _entries(db, runs, cohort, one, counted)
+                parts.append(entries)
+                notes.extend((*found, *more))
+
+            for _ in _each(read, refused, run):
+                pass
+    made = _table(parts, db)
+    own = {cohort_id(i): str(name) for i, name in (names or {}).items()}
+    return replace(made, names={**called, **own}, notes=distinct(notes))
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """A definition with its name and Circe's SQL."""
+
+    name: str
+    expression: Mapping[str, Any]
+    statements: Sequence[str]
+
+
+def _each(
+    of: Mapping[int, Of], refused: dict[int, str] | None, compute: Callable[[int, Of], Made]
+) -> Iterator[tuple[int, Made]]:
+    """Compute something for each cohort; an error is raised, or kept in ``refused``."""
+    for cohort, one in of.items():
+        try:
+            yield cohort, compute(cohort, one)
+        except DataError as error:
+            if refused is None:
+                raise
+            refused[cohort] = str(error)
+
+
+def _read(
+    cohort: int, source: str | Path | Mapping[str, object], counted: InclusionCounts | None
+) -> _Definition:
+    """Read, check and translate a definition."""
+    values = _values(cohort, source)
+    expression = values.get("expression", values)
+    check_definition(cohort, expression)
+    statements = _statements(cohort, expression, counted is not None)
+    return _Definition(str(values.get("name") or ""), expression, statements)
+
+
+def _entries(
+    db: OmopDatabase,
+    runs: StatementRuns,
+    cohort: int,
+    one: _Definition,
+    counted: InclusionCounts | None,
+) -> tuple[Entries, tuple[DataNote, ...]]:
+    """Run a definition, on a server on its own copies of the rows that it may read."""
+    people = entry_records(db, one.expression) if db.copies else None
+    if people is None:
+        return runs.entries(cohort, one.statements, counted)
+    with StatementRuns.of(db.narrowed(people)) as alone:
+        return alone.entries(cohort, one.statements, counted)
+
+
+def _table(parts: Sequence[Entries], db: OmopDatabase) -> CohortTable:
+    """Put the entries of cohorts together."""
+    if not parts:
+        nobody, never = np.zeros(0, np.int64), np.zeros(0, "datetime64[D]")
+        return CohortTable(nobody, nobody, never, never, db.identity)
+    columns = {c: np.concatenate([part[c] for part in parts]) for c in COLUMNS}
+    return CohortTable.from_frame(pd.DataFrame(columns), db.identity)
 
 
 def definition_text(source: str | Path, folder: Path | None = None, confined: bool = False) -> str:
@@ -237,93 +295,6 @@ def _values(cohort: int, source: str | Path | Mapping[str, object]) -> Mapping[s
     if not isinstance(values, dict):
         raise DataError(f"the definition of cohort {cohort} must be a JSON object")
     return values
-
-
-def _entries(
-    db: OmopDatabase,
-    cohort: int,
-    expression: object,
-    statements: Sequence[str],
-    counted: dict[str, list[pd.DataFrame]] | None,
-) -> tuple[pd.DataFrame, tuple[DataNote, ...]]:
-    """Run the statements of one cohort; return its entries and notes on irregular tables."""
-    duckdb = need("duckdb")
-    people = entry_records(db, expression)
-    narrow = db if people is None else db.narrowed(people)
-    named = {table.lower() for s in statements for table in TABLE.findall(s)}
-    try:
-        with narrow.workspace() as work:
-            complete, lacking = completed_tables(narrow, work, named, " ".join(statements))
-            regular, notes = regular_tables(narrow, work, named, complete)
-            notes += lacking
-
-            def place(table: re.Match[str]) -> str:
-                name = table[1].lower()
-                return regular.get(name) or complete.get(name) or narrow.table(name)
-
-            found = _run(work, [TABLE.sub(place, s) for s in statements])
-            if counted is not None:
-                for name, rows in _counted(work).items():
-                    counted.setdefault(name, []).append(rows.assign(**{COLUMNS[0]: cohort}))
-    except (DataError, duckdb.Error) as error:
-        reason = str(error).strip().splitlines()[0]
-        if reason.startswith("Binder Error") and ("not found" in reason or "column" in reason):
-            reason = f"it reads a column that the database lacks ({reason})"
-        raise DataError(
-            f"the definition of cohort {cohort} cannot be run on {db.name}: {reason}"
-        ) from None
-    return found.assign(**{COLUMNS[0]: cohort})[list(COLUMNS)], notes
-
-
-def _run(work: Workspace, statements: Iterable[str]) -> pd.DataFrame:
-    """Run the statements in order and return the entries that they insert."""
-    work.run(
-        f"CREATE TEMP TABLE {TARGET} (cohort_definition_id BIGINT, subject_id BIGINT, "
-        "cohort_start_date DATE, cohort_end_date DATE)"
-    )
-    for name, columns in STATISTICS.items():
-        listed = ", ".join(f"{column} BIGINT" for column in columns)
-        work.run(f"CREATE TEMP TABLE {name} (cohort_definition_id BIGINT, {listed})")
-    for statement in statements:
-        if statement.strip() and not DROPPED.fullmatch(statement.strip()):
-            work.run(statement)
-    return work.frame(
-        f"SELECT subject_id, cohort_start_date, cohort_end_date FROM {TARGET} ORDER BY ALL"
-    )
-
-
-def _counted(work: Workspace) -> dict[str, pd.DataFrame]:
-    """Return the statistics of one cohort, with the numbers of people that they count."""
-    found = {
-        name: work.frame(f"SELECT {', '.join(columns)} FROM {name} ORDER BY ALL")
-        for name, columns in STATISTICS.items()
-    }
-    by_mask = work.frame(PEOPLE_BY_MASK).set_index("mask")["people"]
-    by_rule = work.frame(PEOPLE_BY_RULE).set_index("rule")["people"]
-    everybody = work.frame("SELECT count(DISTINCT person_id) FROM qualified_events").iat[0, 0]
-    result, rules, summary, censored = (found[name] for name in STATISTICS)
-    every_rule = 2 ** rules["rule_sequence"].nunique() - 1
-    all_but_one = every_rule - 2 ** rules["rule_sequence"]
-    met = {
-        "cohort_inclusion_result": {"person_count": result["inclusion_rule_mask"].map(by_mask)},
-        "cohort_inclusion_stats": {
-            "person_count": rules["rule_sequence"].map(by_rule),
-            "gain_count": all_but_one.map(by_mask),
-            "person_total": pd.Series(everybody, rules.index),
-        },
-        "cohort_summary_stats": {
-            "base_count": pd.Series(everybody, summary.index),
-            "final_count": pd.Series(by_mask.get(every_rule, 0), summary.index),
-        },
-    }
-    for name, columns in met.items():
-        people = found[name].get("mode_id") == 1
-        for column, of in columns.items():
-            own = of.fillna(0).astype(int).mask(people, found[name][column])
-            found[name] = found[name].assign(**{f"{column}_people": own})
-    return found | {
-        "cohort_censor_stats": censored.assign(lost_count_people=censored["lost_count"])
-    }
 
 
 def _statements(cohort: int, expression: object, statistics: bool) -> list[str]:

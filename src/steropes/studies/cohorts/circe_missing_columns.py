@@ -16,7 +16,7 @@ from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.database.sources.table_source import MARK
 
-__all__ = ["completed_tables"]
+__all__ = ["CompletedTables"]
 
 # Columns that a site may leave empty, and which are therefore read as NULL where they are missing.
 OPTIONAL = re.compile(
@@ -40,88 +40,99 @@ def _fields() -> Mapping[str, dict[str, str]]:
     return {table: dict(columns) for table, columns in cdm_fields().items()}
 
 
-def completed_tables(
-    db: OmopDatabase, work: Workspace, names: Iterable[str], sql: str
-) -> tuple[dict[str, str], tuple[DataNote, ...]]:
-    """Find tables that lack columns, and write the SQL that supplies them.
+class CompletedTables:
+    """Finds tables that lack columns, and writes the SQL that supplies them.
 
     A table with none of the CDM's columns is read as one without records. A missing column that
     the CDM allows to be empty is NULL. Numbers in text are converted.
 
     Parameters
     ----------
-    names : iterable of str
-        Tables that a definition reads.
-    sql : str
-        The definition's SQL, for the columns that it names.
-
-    Returns
-    -------
-    dict of str to str
-        SQL for use after FROM, by the table that it replaces.
-    tuple of DataNote
-        Tables and columns that were missing.
-
-    Raises
-    ------
-    DataError
-        The database lacks a table, or a column that the CDM requires.
+    db : OmopDatabase
+    work : Workspace
+        A workspace of the database.
     """
-    made: dict[str, str] = {}
-    notes: list[DataNote] = []
-    named = {*re.findall(r"\w+", sql.lower())}
-    for table in sorted(names):
-        wanted = {c: t for c, t in _fields().get(table, {}).items() if c in named}
-        have = {*db.columns(table)}
-        if not have:
-            raise DataError(f"the database has no table {table}, which the definition reads")
-        if not wanted:
-            continue
-        if have.isdisjoint(_fields()[table]):
-            nothing = ", ".join(f"NULL::{t} AS {c}" for c, t in wanted.items())
-            made[table] = f"(SELECT {nothing} WHERE FALSE)"
-            text = f"{table} has no column of the CDM and is read as a table without records"
-            notes.append(DataNote("headless_table", text))
-            continue
-        missing = {c: t for c, t in wanted.items() if c not in have}
-        required = [c for c in missing if not OPTIONAL.fullmatch(c)]
-        if required:
-            raise DataError(f"{table} lacks the column {required[0]}, which the definition reads")
-        if missing:
-            text = f"{table} lacks {', '.join(missing)}, which definitions of cohorts read as empty"
-            notes.append(DataNote("missing_columns", text))
-        supplied = _supplied(db, work, table, wanted, missing)
-        if supplied:
-            made[table] = supplied
-    return made, tuple(notes)
 
+    def __init__(self, db: OmopDatabase, work: Workspace) -> None:
+        self.db, self.work = db, work
+        self._types: dict[str, dict[str, str]] = {}  # DuckDB's types by the SQL of a table.
 
-def _supplied(
-    db: OmopDatabase,
-    work: Workspace,
-    table: str,
-    wanted: Mapping[str, str],
-    missing: Mapping[str, str],
-) -> str:
-    """Write SQL that adds missing columns and converts numbers in text; "" without need."""
-    source = db.table(table)
-    types = {
-        str(row[0]).lower(): str(row[1]).upper()
-        for row in work.rows(f"DESCRIBE SELECT * FROM {source}")
-    }
-    converted = []
-    for column, kind in wanted.items():
-        declared = types.get(column, kind)
-        if kind in NUMBERS and declared == "VARCHAR":
-            message = f"{MARK}{table}: {column} has text that is not a number"
-            converted.append(
-                f"CASE WHEN {column} IS NOT NULL THEN coalesce(try_cast(trim({column}) AS {kind}), "
-                f"error('{message}')) END AS {column}"
-            )
-        elif kind == "VARCHAR" and declared != "VARCHAR":
-            converted.append(f"{column}::VARCHAR AS {column}")
-    if not missing and not converted:
-        return ""
-    replaced = f" REPLACE ({', '.join(converted)})" if converted else ""
-    added = "".join(f", NULL::{t} AS {c}" for c, t in missing.items())
-    return f"(SELECT *{replaced}{added} FROM {source})"
+    def of(self, names: Iterable[str], sql: str) -> tuple[dict[str, str], tuple[DataNote, ...]]:
+        """Complete the tables that a definition reads.
+
+        Parameters
+        ----------
+        names : iterable of str
+            The tables.
+        sql : str
+            The definition's SQL, for the columns that it names.
+
+        Returns
+        -------
+        dict of str to str
+            SQL for use after FROM, by the table that it replaces.
+        tuple of DataNote
+            Tables and columns that were missing.
+
+        Raises
+        ------
+        DataError
+            The database lacks a table, or a column that the CDM requires.
+        """
+        made: dict[str, str] = {}
+        notes: list[DataNote] = []
+        named = {*re.findall(r"\w+", sql.lower())}
+        for table in sorted(names):
+            wanted = {c: t for c, t in _fields().get(table, {}).items() if c in named}
+            have = {*self.db.columns(table)}
+            if not have:
+                raise DataError(f"the database has no table {table}, which the definition reads")
+            if not wanted:
+                continue
+            if have.isdisjoint(_fields()[table]):
+                nothing = ", ".join(f"NULL::{t} AS {c}" for c, t in wanted.items())
+                made[table] = f"(SELECT {nothing} WHERE FALSE)"
+                text = f"{table} has no column of the CDM and is read as a table without records"
+                notes.append(DataNote("headless_table", text))
+                continue
+            missing = {c: t for c, t in wanted.items() if c not in have}
+            required = [c for c in missing if not OPTIONAL.fullmatch(c)]
+            if required:
+                raise DataError(
+                    f"{table} lacks the column {required[0]}, which the definition reads"
+                )
+            if missing:
+                listed = ", ".join(missing)
+                text = f"{table} lacks {listed}, which definitions of cohorts read as empty"
+                notes.append(DataNote("missing_columns", text))
+            supplied = self._supplied(table, wanted, missing)
+            if supplied:
+                made[table] = supplied
+        return made, tuple(notes)
+
+    def _supplied(self, table: str, wanted: Mapping[str, str], missing: Mapping[str, str]) -> str:
+        """Write SQL that adds missing columns and converts numbers in text; "" without need."""
+        source = self.db.table(table)
+        if source not in self._types:
+            self._types[source] = {
+                str(row[0]).lower(): str(row[1]).upper()
+                for row in self.work.rows(f"DESCRIBE SELECT * FROM {source}")
+            }
+        types = self._types[source]
+        converted = []
+        for column, kind in wanted.items():
+            declared = types.get(column, kind)
+            if kind in NUMBERS and declared == "VARCHAR":
+                message = f"{MARK}{table}: {column} has text that is not a number"
+                number = f"try_cast(trim({column}) AS {kind})"
+                converted.append(
+                    f"CASE WHEN {column} IS NOT NULL THEN "
+                    f"coalesce({number}, error('{message}')) END AS {column}"
+                )
+            elif kind == "VARCHAR" and declared != "VARCHAR":
+                converted.append(f"{column}::VARCHAR AS {column}")
+        if not missing and not converted:
+            return ""
+        replaced = f" REPLACE ({', '.join(converted)})" if converted else ""
+        added = "".join(f", NULL::{t} AS {c}" for c, t in missing.items())
+        return f"(SELECT *{replaced}{added} FROM {source})"

@@ -9,12 +9,15 @@ of a concept are noted.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
 
 from steropes.errors import DataError
 from steropes.studies.database.data_quality_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
 
-__all__ = ["RECORDED", "Descendants", "has_links", "recorded_tables"]
+__all__ = ["RECORDED", "ConceptLinks", "Descendants", "has_links", "recorded_tables"]
 
 # Tables of records and the column of their concepts.
 RECORDED = {
@@ -36,6 +39,67 @@ def recorded_tables(db: OmopDatabase) -> list[str]:
     return [t for t, concept in RECORDED.items() if concept in db.columns(t)]
 
 
+class ConceptLinks:
+    """Links between concepts, of which those of many concepts can be read at once."""
+
+    def __init__(self, db: OmopDatabase) -> None:
+        self.db = db
+        self._read = np.zeros(0, np.int64)  # The concepts whose links are known.
+        self._known = {kind: np.zeros((0, 2), np.int64) for kind in ("below", "children")}
+
+    def read(self, concepts: Iterable[int]) -> None:
+        """Read the links of some concepts in place of those read before."""
+        self._read = np.zeros(0, np.int64)
+        ids = sorted({int(c) for c in concepts if abs(int(c)) < 2**63})  # NumPy has no larger ones.
+        found = {"below": self.below(ids), "children": self.children(ids)}
+        self._known = {
+            kind: np.array(sorted(pairs), np.int64).reshape(-1, 2) for kind, pairs in found.items()
+        }
+        self._read = np.array(ids, np.int64)
+
+    def below(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the rows of ``concept_ancestor`` below some concepts."""
+        if "concept_ancestor" not in self.db.tables or not ids:
+            return []
+        if np.isin(ids, self._read).all():
+            return self._of("below", ids)
+        below = self.db.records(RecordsOf("concept_ancestor", "ancestor_concept_id", tuple(ids)))
+        found = self.db.rows(
+            "SELECT DISTINCT ancestor_concept_id::BIGINT, descendant_concept_id::BIGINT "
+            f"FROM {below} AS below WHERE descendant_concept_id IS NOT NULL"
+        )
+        return [(int(above), int(lower)) for above, lower in found]
+
+    def children(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the concepts that ``concept_relationship`` has below some concepts, in order."""
+        needed = {"concept_id_1", "concept_id_2", "relationship_id"}
+        if not ids or not needed <= {*self.db.columns("concept_relationship")}:
+            return []
+        if np.isin(ids, self._read).all():
+            return self._of("children", ids)
+        related = self.db.records(RecordsOf("concept_relationship", "concept_id_1", tuple(ids)))
+        found = self.db.rows(
+            f"SELECT DISTINCT concept_id_1::BIGINT, concept_id_2::BIGINT FROM {related} AS related "
+            "WHERE relationship_id = 'Subsumes' AND concept_id_2 IS NOT NULL ORDER BY 1, 2"
+        )
+        return [(int(above), int(lower)) for above, lower in found]
+
+    @cached_property
+    def any(self) -> bool:
+        """Whether ``concept_ancestor`` links any two concepts; see `has_links`."""
+        return has_links(self.db)
+
+    def _of(self, kind: str, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the links of some concepts that have been read."""
+        known, wanted = self._known[kind], np.unique(ids)
+        first, after = (np.searchsorted(known[:, 0], wanted, side) for side in ("left", "right"))
+        return [
+            (int(above), int(lower))
+            for a, b in zip(first, after, strict=True)
+            for above, lower in known[a:b]
+        ]
+
+
 class Descendants:
     """Finds the descendants of concepts, and collects notes on missing links.
 
@@ -43,6 +107,8 @@ class Descendants:
     ----------
     named : iterable of int
         Concepts that the study uses for other purposes, and that are therefore not descendants.
+    links : ConceptLinks, optional
+        The links of the database's vocabulary, of which some may have been read.
 
     Attributes
     ----------
@@ -50,15 +116,18 @@ class Descendants:
         Notes on the concepts requested so far.
     """
 
-    def __init__(self, db: OmopDatabase, named: Iterable[int] = ()) -> None:
+    def __init__(
+        self, db: OmopDatabase, named: Iterable[int] = (), links: ConceptLinks | None = None
+    ) -> None:
         self.db = db
+        self._links = links or ConceptLinks(db)
         self._named = {int(c) for c in named}
         self.notes: list[DataNote] = []
         self._known: dict[tuple[tuple[int, ...], tuple[str, ...]], list[int]] = {}
 
     def copy(self) -> Descendants:
         """Return a copy that collects further notes of its own."""
-        other = Descendants(self.db, self._named)
+        other = Descendants(self.db, self._named, self._links)
         other.notes, other._known = [*self.notes], {**self._known}
         return other
 
@@ -92,9 +161,9 @@ class Descendants:
         self, ids: list[int], tables: Collection[str], purpose: str, instead: str
     ) -> list[int]:
         """Find the members of some concepts and note missing links."""
-        links = self._links(ids)
+        links = self._links.below(ids)
         members = sorted({*ids, *(below for _, below in links)})
-        linked = any(above != below for above, below in links) or has_links(self.db)
+        linked = any(above != below for above, below in links) or self._links.any
         rows = {above for above, _ in links}
         unlinked = ids if not linked else [c for c in ids if c not in rows]
         if unlinked and self._others_recorded(unlinked, tables):
@@ -107,19 +176,8 @@ class Descendants:
 
     def without_links(self, concepts: Sequence[int]) -> list[int]:
         """Return the concepts that have no row in ``concept_ancestor``."""
-        linked = {above for above, _ in self._links(concepts)}
+        linked = {above for above, _ in self._links.below(concepts)}
         return [c for c in concepts if c not in linked]
-
-    def _links(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the rows of ``concept_ancestor`` below some concepts."""
-        if "concept_ancestor" not in self.db.tables or not ids:
-            return []
-        below = self.db.records(RecordsOf("concept_ancestor", "ancestor_concept_id", tuple(ids)))
-        found = self.db.rows(
-            "SELECT DISTINCT ancestor_concept_id::BIGINT, descendant_concept_id::BIGINT "
-            f"FROM {below} AS below WHERE descendant_concept_id IS NOT NULL"
-        )
-        return [(int(above), int(lower)) for above, lower in found]
 
     def _others_recorded(self, ids: Sequence[int], tables: Collection[str]) -> bool:
         """Check whether a table has records of other concepts, which may be descendants."""
@@ -160,15 +218,8 @@ class Descendants:
         self, ids: Sequence[int], members: Sequence[int], tables: Collection[str], purpose: str
     ) -> None:
         """Note recorded concepts that are descendants only by ``concept_relationship``."""
-        needed = {"concept_id_1", "concept_id_2", "relationship_id"}
-        if not ids or not needed <= {*self.db.columns("concept_relationship")}:
-            return
-        related = self.db.records(RecordsOf("concept_relationship", "concept_id_1", tuple(ids)))
-        found = self.db.rows(
-            f"SELECT DISTINCT concept_id_1::BIGINT, concept_id_2::BIGINT FROM {related} AS related "
-            "WHERE relationship_id = 'Subsumes' AND concept_id_2 IS NOT NULL ORDER BY 1, 2"
-        )
-        left_out = [(int(a), int(b)) for a, b in found if int(b) not in {*members}]
+        known = {*members}
+        left_out = [(a, b) for a, b in self._links.children(ids) if b not in known]
         for concept in dict.fromkeys(a for a, _ in left_out):
             below = [b for a, b in left_out if a == concept]
             recorded = [b for b in below if self._any_record(tables, f"= {b}")]

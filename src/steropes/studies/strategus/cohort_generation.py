@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,7 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.private_files import private_draft
 from steropes.studies._optional_packages import need
-from steropes.studies.cohorts.circe_cohort_definitions import (
-    STATISTICS,
-    circe_cohorts,
-    cohorts_with_statistics,
-)
+from steropes.studies.cohorts.circe_cohort_definitions import cohorts_with_statistics
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable
 from steropes.studies.database.checked_concept_descendants import Descendants
@@ -68,8 +64,9 @@ def generate_cohorts(
     counted: Statistics = {}
     if definitions:
         say(f"generating {len(definitions):,} cohorts")
-        made, counted, failed = _defined(db, definitions, names, statistics)
-        refused |= failed
+        made, counted = cohorts_with_statistics(
+            db, definitions, names=names, refused=refused, statistics=statistics
+        )
     with db.workspace() as work:
         made.place(work, ENTRIES)
         notes += made.notes
@@ -88,42 +85,6 @@ def generate_cohorts(
         distinct(notes),
     )  # fmt: skip
     return MadeCohorts(table, refused), counted
-
-
-def _together(parts: list[CohortTable]) -> CohortTable:
-    """Add up tables in pairs, and empty the list, so that thousands of cohorts take little time."""
-    while len(parts) > 1:
-        left, parts[:] = parts[:], []
-        while left:
-            last = left.pop()
-            parts.append(left.pop() + last if left else last)
-        parts.reverse()
-    return parts.pop()
-
-
-def _defined(
-    db: OmopDatabase, definitions: Mapping[int, str], names: Mapping[int, str], statistics: bool
-) -> tuple[CohortTable, Statistics, dict[int, str]]:
-    """Build cohorts from definitions; return also their statistics, and why some failed."""
-    nobody, never = np.zeros(0, np.int64), np.zeros(0, "datetime64[D]")
-    parts = [CohortTable(nobody, nobody, never, never, db.identity)]
-    counted: dict[str, list[pd.DataFrame]] = {name: [] for name in STATISTICS if statistics}
-    refused: dict[int, str] = {}
-    for cohort, text in definitions.items():
-        called = {cohort: names[cohort]}
-        try:
-            if statistics:
-                part, found = cohorts_with_statistics(db, {cohort: text}, names=called)
-                for name, rows in found.items():
-                    counted[name].append(rows)
-            else:
-                part = circe_cohorts(db, {cohort: text}, names=called)
-        except DataError as error:
-            refused[cohort] = str(error)
-            continue
-        parts.append(part)
-    tables = {n: pd.concat(of, ignore_index=True) for n, of in counted.items() if of}
-    return _together(parts), tables, refused
 
 
 def write_cohort_table(path: Path, table: CohortTable) -> None:
