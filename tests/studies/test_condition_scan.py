@@ -127,7 +127,7 @@ def test_the_release_has_no_small_counts(db, tmp_path):
 
 def test_tables_of_pages_are_readable():
     table = pd.DataFrame(
-        {"node": [7, 8], "name": ["rash", "8"], "log_rr": [0.5, -np.inf], "cases": [20, 3000],
+        {"node": [7, 8000], "name": ["rash", "8000"], "log_rr": [0.5, -np.inf], "cases": [20, 3000],
          "events": [-5, 40], "note": ["", ""], "signal": [True, False], "p": [np.nan, 1e-9]}
     )  # fmt: skip
     html = table_html(_named(table))
@@ -136,7 +136,7 @@ def test_tables_of_pages_are_readable():
     ]  # fmt: skip
     cells = re.findall(r"<td[^>]*>([^<]*)<", html)
     assert cells == [
-        "rash", "7", "0.5", "20", "&lt;5", "yes", "", "", "8", "−∞", "3000", "40", "no", "1e-09",
+        "rash", "7", "0.5", "20", "&lt;5", "yes", "", "", "8000", "−∞", "3,000", "40", "no", "1e-09",
     ]  # fmt: skip
     assert html.count('class="number"') == 5 * 3
 

@@ -76,7 +76,7 @@ def _heading(name: str) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Write a value; a missing one is empty."""
+    """Write a value, identifiers being text; a missing one is empty."""
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, float | np.floating):
@@ -85,8 +85,10 @@ def _cell(value: Any) -> str:
             return ""
         if np.isinf(number):
             return "∞" if number > 0 else "−∞"
-        text = f"{number:.3g}" if abs(number) < 1000 else f"{number:.0f}"
+        text = f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
         return text.replace("-", "−", 1) if number < 0 else text
+    if isinstance(value, int | np.integer):
+        return f"{value:,}".replace("-", "−")
     return "" if value is None or value is pd.NA or value is pd.NaT else escape(str(value))
 
 

@@ -166,11 +166,12 @@ class ConditionScan(TextInHtml):
 
 def _named(cuts: pd.DataFrame) -> pd.DataFrame:
     """Begin with the names of concepts, where the vocabulary has some, and write limits with <."""
-    known = cuts["name"].astype(str) != cuts["node"].astype(str)
+    concepts = cuts["node"].astype(str).rename("concept")
+    known = cuts["name"].astype(str) != concepts
     rest = cuts.drop(columns=["node", "name"])
     if "events" in rest:
         rest["events"] = [f"<{-n}" if n < 0 else n for n in rest["events"]]
-    return pd.concat([cuts["name"].where(known), cuts["node"].rename("concept"), rest], axis=1)
+    return pd.concat([cuts["name"].where(known), concepts, rest], axis=1)
 
 
 def scan_conditions(
