@@ -136,7 +136,8 @@ def test_tables_of_pages_are_readable():
     ]  # fmt: skip
     cells = re.findall(r"<td[^>]*>([^<]*)<", html)
     assert cells == [
-        "rash", "7", "0.5", "20", "&lt;5", "yes", "", "", "8000", "−∞", "3,000", "40", "no", "1e-09",
+        "rash", "7", "0.5", "20", "&lt;5", "yes", "",
+        "", "8000", "−∞", "3,000", "40", "no", "1e-09",
     ]  # fmt: skip
     assert html.count('class="number"') == 5 * 3
 

@@ -149,12 +149,13 @@ class ConditionScan(TextInHtml):
         )
         if not self.rules.open:
             how = how.replace(f"{self.scan.cuts:,} nodes", "All nodes")
+        people = tables["condition_scan_people"]
         parts = [
             f"<p>{escape(self.sentence)} {escape(how)}</p>",
             "<h2>Signals</h2>",
             table_html(_named(signals)) if len(signals) else "<p>No signal.</p>",
             "<h2>Who is compared</h2>",
-            table_html(tables["condition_scan_people"]),
+            table_html(people.map(lambda text: int(text) if text.isdecimal() else text)),
         ]
         if "condition_scan_diagnostics" in tables:
             parts += ["<h2>Diagnostics</h2>", table_html(tables["condition_scan_diagnostics"])]
