@@ -271,9 +271,8 @@ def _confirmed(problem: Problem, model: Any, points: list[float], ours: np.ndarr
 def _compare_scores(out: Compared, problem: Problem, answer: dict[str, Any]) -> None:
     """Compare held-out log-likelihoods of the same folds, around their mean over variances."""
     scores = answer.get("scores")
-    if not scores or problem.family in ("linear", "fine_gray"):
-        # Cyclops predicts squares without a variance, and censoring by all folds.
-        return
+    if not scores or problem.family == "linear":
+        return  # Cyclops predicts squares without a variance
     theirs = np.array([[np.nan if v is None else v for v in row] for row in scores], float)
     folds = folds_of(problem)
     pairs = [(np.flatnonzero(folds != f), np.flatnonzero(folds == f)) for f in range(FOLDS)]
