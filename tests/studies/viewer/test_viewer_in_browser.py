@@ -13,6 +13,14 @@ from steropes.studies.viewer.results_page import write_results_page
 
 pytestmark = pytest.mark.slow
 SECRET = 3.777
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+PLACE = """
+    const table = document.querySelector("#table").getBoundingClientRect();
+    return [...document.querySelectorAll(".tabulator-col[tabulator-field]")].map((x) => {
+        const { left, right } = x.getBoundingClientRect();
+        const seen = left >= table.left - 1 && right <= table.right + 1;
+        return [x.getAttribute("tabulator-field"), seen];
+    })"""  # The columns in their order, and whether each is visible without scrolling.
 ROWS = 50_000
 FOLDS = """
 {% extends "page.html.jinja" %}
@@ -306,27 +314,52 @@ def test_a_link_opens_the_fold_of_a_static_page_and_printing_opens_all(browser, 
 @pytest.mark.parametrize("view", ["estimates", "synthesis"])
 def test_estimates_and_status_are_visible_at_1400_pixels_and_first_at_390(viewer, view):
     """Metrics of a phone are emulated, because windows have a least width."""
-    place = """
-        const table = document.querySelector("#table").getBoundingClientRect();
-        return [...document.querySelectorAll(".tabulator-col[tabulator-field]")].map((x) => {
-            const { left, right } = x.getBoundingClientRect();
-            const seen = left >= table.left - 1 && right <= table.right + 1;
-            return [x.getAttribute("tabulator-field"), seen];
-        })"""
     important = ["rr", "ci_95_lb", "ci_95_ub"]
     viewer.open(f"view={view}&all=1")
-    visible = dict(viewer.browser.execute_script(place))
+    visible = dict(viewer.browser.execute_script(PLACE))
     assert all(visible[name] for name in important)
     assert visible.get("status", True)
-    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
-    viewer.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    viewer.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     try:
         viewer.open(f"view={view}&all=1")
-        columns = viewer.browser.execute_script(place)
+        columns = viewer.browser.execute_script(PLACE)
     finally:
         viewer.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert [name for name, _ in columns[:3]] == important
     assert all(seen for _, seen in columns[:3])
+
+
+@pytest.mark.parametrize(
+    ("view", "important"),
+    [
+        ("balance", ["covariate", "std_diff_before", "std_diff_after"]),
+        ("diagnostics", ["may_be_read", "in_synthesis"]),
+        ("attrition", ["rule", "subjects"]),
+    ],
+)
+def test_important_columns_of_other_views_are_visible_too(viewer, view, important):
+    """After four columns of names, which are cut to make place; first on a phone."""
+    viewer.open(f"view={view}&all=1")
+    visible = dict(viewer.browser.execute_script(PLACE))
+    assert all(visible[name] for name in important)
+    viewer.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    try:
+        viewer.open(f"view={view}&all=1")
+        columns = viewer.browser.execute_script(PLACE)[: len(important)]
+    finally:
+        viewer.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert columns == [[name, True] for name in important]
+
+
+def test_a_long_reason_is_broken_into_lines(viewer):
+    viewer.open("view=estimates&all=1")
+    cut = """
+        return [...document.querySelectorAll('.tabulator-cell[tabulator-field="status"]')]
+            .map((x) => [x.textContent.length, x.scrollWidth <= x.clientWidth,
+                         x.scrollHeight <= x.clientHeight + 1])"""
+    found = viewer.browser.execute_script(cut)
+    assert max(length for length, *_ in found) > 40
+    assert all(wide and high for _, wide, high in found)
 
 
 def test_charts_of_cohort_diagnostics_are_drawn(browser, tmp_path):

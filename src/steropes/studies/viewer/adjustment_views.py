@@ -9,7 +9,7 @@ import pandas as pd
 from steropes.studies.formatting.released_numbers import family_name, title_case
 from steropes.studies.viewer.redacted_tables_with_names import NamedTables, gathered
 from steropes.studies.viewer.view_columns import COMPARISON, GROUP, QUESTION, RESULT_IDS, SHARED_IDS
-from steropes.studies.viewer.view_definition import Column, View, column, ids, texts
+from steropes.studies.viewer.view_definition import Column, View, column, ids, important, texts
 
 __all__ = ["adjustment_views", "with_covariates"]
 
@@ -19,12 +19,14 @@ MEANS = tuple(
     for arm in ("target", "comparator")
 )
 BALANCE = (
-    *texts("text", covariate="Covariate", family="Family"),
-    *MEANS[:2],
-    column("std_diff_before", "Difference before", "difference"),
-    *MEANS[2:],
-    column("std_diff_after", "Difference after", "difference"),
-)
+    *important((
+        *texts("text", covariate="Covariate"),
+        column("std_diff_before", "SMD before", "difference"),
+        column("std_diff_after", "SMD after", "difference"),
+    )),
+    *MEANS,
+    *texts("text", family="Family"),
+)  # fmt: skip
 
 
 def adjustment_views(sources: Sequence[NamedTables]) -> list[View]:
@@ -61,7 +63,8 @@ def _balance(sources: Sequence[NamedTables]) -> list[View]:
         "balance",
         "Balance",
         GROUP,
-        "Means and standardised differences of all covariates before and after adjustment.",
+        "Means and standardised mean differences (SMD) of all covariates before and after "
+        "adjustment.",
         (*SHARED_IDS, *ids("covariate_id"), *COMPARISON, *BALANCE),
         gathered(sources, "cm_shared_covariate_balance", more),
         "balance",
@@ -97,8 +100,9 @@ def _model(sources: Sequence[NamedTables]) -> View:
             *SHARED_IDS,
             *ids("covariate_id"),
             *COMPARISON,
-            *texts("text", covariate="Covariate", family="Family"),
-            column("coefficient", "Coefficient"),
+            *important(texts("text", covariate="Covariate")),
+            *important((column("coefficient", "Coefficient"),)),
+            *texts("text", family="Family"),
         ),
         gathered(sources, "cm_propensity_model", more),
     )

@@ -11,7 +11,8 @@ from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.redacted_tables_with_names import NamedTables, gathered, stacked
-from steropes.studies.viewer.view_definition import View, column, ids, texts
+from steropes.studies.viewer.view_columns import STATUS
+from steropes.studies.viewer.view_definition import View, column, ids, important, texts
 
 __all__ = ["characterization_views"]
 
@@ -77,15 +78,15 @@ def _covariates(sources: Sequence[NamedTables]) -> View:
         (
             *ids("target_cohort_id", "outcome_cohort_id", "setting_id", "covariate_id"),
             *texts(database="Database", target="Target", outcome="Outcome", group="People"),
-            *texts("text", covariate="Covariate"),
+            *important(texts("text", covariate="Covariate")),
+            *important((column("average_value", "Share or mean"),)),
+            *STATUS,
             column("sum_value", "Entries", "count"),
             column("count_value", "With a value", "count"),
-            column("average_value", "Share or mean"),
             column("standard_deviation", "Standard deviation"),
             column("p_25_value", "25 %"),
             column("median_value", "Median"),
             column("p_75_value", "75 %"),
-            *texts("text", status="Status"),
         ),
         stacked(parts),
     )
@@ -149,16 +150,22 @@ def _challenges(sources: Sequence[NamedTables]) -> View:
         "without it, who started again and had it again or not (rechallenge).",
         (
             *ids("target_cohort_definition_id", "outcome_cohort_definition_id"),
-            *texts(database="Database", target="Target", outcome="Outcome"),
+            *texts(database="Database"),
+            *important(texts(target="Target")),
+            *texts(outcome="Outcome"),
+            *important(
+                (
+                    column("pct_dechallenge_success", "Stopped: share without outcome", "share"),
+                    column("pct_rechallenge_fail", "Restarted: share with outcome", "share"),
+                )
+            ),
+            *STATUS,
             column("num_persons_exposed", "Persons exposed", "count"),
             column("num_cases", "Outcomes during it", "count"),
-            column("dechallenge_attempt", "Dechallenges", "count"),
-            column("dechallenge_success", "without outcome", "count"),
-            column("pct_dechallenge_success", "share", "share"),
-            column("rechallenge_attempt", "Rechallenges", "count"),
-            column("rechallenge_fail", "with outcome", "count"),
-            column("pct_rechallenge_fail", "share", "share"),
-            *texts("text", status="Status"),
+            column("dechallenge_attempt", "Stopped", "count"),
+            column("dechallenge_success", "Stopped, without outcome", "count"),
+            column("rechallenge_attempt", "Restarted", "count"),
+            column("rechallenge_fail", "Restarted, with outcome", "count"),
         ),
         gathered(sources, "c_dechallenge_rechallenge", more),
     )

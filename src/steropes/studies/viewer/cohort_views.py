@@ -14,6 +14,7 @@ from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.redacted_tables_with_names import NamedTables, gathered, stacked
+from steropes.studies.viewer.view_columns import STATUS, everybody_first
 from steropes.studies.viewer.view_definition import Column, View, column, ids, important, texts
 
 __all__ = ["cohort_views"]
@@ -124,8 +125,9 @@ def _sizes(sources: Sequence[NamedTables]) -> View:
         "People and entries of each cohort in each database. The details of a row link to all "
         "other tables of its cohort.",
         (
-            *OF_COHORT,
-            column("cohort_subjects", "People", "count"),
+            *OF_COHORT[:-1],
+            *important(OF_COHORT[-1:]),
+            *important((column("cohort_subjects", "People", "count"),)),
             column("cohort_entries", "Entries", "count"),
         ),
         gathered(sources, "cd_cohort_count", _with_cohort),
@@ -157,10 +159,10 @@ def _rules(sources: Sequence[NamedTables]) -> View:
         "many more would be in the cohort without it.",
         (
             *OF_COHORT,
-            *texts("text", rule="Rule"),
+            *important(texts("text", rule="Rule")),
             column("person_count", "Meet it", "count"),
             column("person_total", "Of", "count"),
-            column("share", "Share", "share"),
+            *important((column("share", "Share", "share"),)),
             column("gain_count", "More without it", "count"),
         ),
         gathered(sources, "cd_cohort_inc_stats", more),
@@ -213,15 +215,17 @@ def _incidence(sources: Sequence[NamedTables]) -> View:
         "cohort-incidence",
         "Incidence by year",
         "First entries and person-years at risk until them, for all and by calendar year, age and "
-        "sex. The chart shows the rates by year of the rows; choose an age and a sex above.",
+        "sex. The chart shows the rates by year of the rows; choose an age and a sex above. Rates "
+        "that depend on few people are missing.",
         (
             *OF_COHORT,
-            *texts(year="Year", age="Age", sex="Sex"),
+            *important(texts(year="Year")),
+            *texts(age="Age", sex="Sex"),
+            *important((column("incidence_rate", "Per 1,000 person-years"),)),
             column("cohort_count", "First entries", "count"),
             column("person_years", "Person-years"),
-            column("incidence_rate", "Per 1,000 person-years"),
         ),
-        gathered(sources, "cd_incidence_rate", more),
+        everybody_first(gathered(sources, "cd_incidence_rate", more), ("year", "age", "sex")),
         "yearly",
     )
 
@@ -272,15 +276,15 @@ def _characteristics(sources: Sequence[NamedTables]) -> View:
             *OF_COHORT,
             *ids("covariate_id", "time_id"),
             *texts(window="Window"),
-            *texts("text", covariate="Covariate"),
+            *important(texts("text", covariate="Covariate")),
+            *important((column("mean", "Share or mean"),)),
+            *STATUS,
             column("sum_value", "Entries", "count"),
             column("count_value", "With a value", "count"),
-            column("mean", "Share or mean"),
             column("sd", "Standard deviation"),
             column("p_25_value", "25 %"),
             column("median_value", "Median"),
             column("p_75_value", "75 %"),
-            *texts("text", status="Status"),
         ),
         stacked(parts),
     )
@@ -306,14 +310,18 @@ def _comparison(sources: Sequence[NamedTables]) -> View:
         "cohort-comparison",
         "Two cohorts side by side",
         "Shares of entries with a covariate in two cohorts of one database, and their standardised "
-        f"difference; a share that is not reported counts as missing.{more}",
+        f"mean difference (SMD); a share that is not reported counts as missing.{more}",
         (
             *ids("cohort_id", "other_cohort_id", "covariate_id", "time_id"),
             *texts(database="Database", cohort="Cohort", other="Other cohort", window="Window"),
-            *texts("text", covariate="Covariate"),
-            column("mean", "Share"),
-            column("other_mean", "Share in the other"),
-            *important((column("std_diff", "Standardised difference", "difference"),)),
+            *important(
+                (
+                    *texts("text", covariate="Covariate"),
+                    column("std_diff", "SMD", "difference"),
+                    column("mean", "Share"),
+                    column("other_mean", "Share in the other"),
+                )
+            ),
         ),
         table,
         "pairs",
@@ -363,11 +371,11 @@ def _overlap(sources: Sequence[NamedTables]) -> View:
             *OF_COHORT,
             *ids("other_cohort_id"),
             *texts(other="Other cohort"),
-            column("both_subjects", "In both", "count"),
+            *important((column("both_subjects", "In both", "count"),)),
+            *STATUS,
             column("before_subjects", "The first one before", "count"),
             column("same_day_subjects", "On the same day", "count"),
             column("after_subjects", "The first one after", "count"),
-            *texts("text", status="Status"),
         ),
         gathered(sources, "cohort_overlap", more),
     )

@@ -36,6 +36,7 @@ from steropes.studies.viewer.view_definition import (
     checks,
     column,
     ids,
+    important,
     texts,
 )
 
@@ -186,8 +187,8 @@ def _attrition(sources: Sequence[NamedTables]) -> View:
             *QUESTION,
             *texts(arm="Arm"),
             column("sequence_number", "Step", "whole"),
-            *texts("text", rule="Rule"),
-            column("subjects", "People", "count"),
+            *important(texts("text", rule="Rule")),
+            *important((column("subjects", "People", "count"),)),
         ),
         gathered(sources, "cm_attrition", more),
         "attrition",

@@ -11,6 +11,7 @@ from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.redacted_tables_with_names import NamedTables, gathered, stacked
+from steropes.studies.viewer.view_columns import STATUS, everybody_first
 from steropes.studies.viewer.view_definition import View, column, ids, important, texts
 
 __all__ = ["PARTS", "database_views", "incidence_views"]
@@ -65,6 +66,7 @@ def incidence_views(sources: Sequence[NamedTables]) -> list[View]:
         )
 
     table = gathered(sources, "ci_incidence_summary", more)
+    table = everybody_first(table, ("age", "sex", "year"))
     view = View(
         "incidence",
         "Incidence",
@@ -77,13 +79,13 @@ def incidence_views(sources: Sequence[NamedTables]) -> list[View]:
             *texts(database="Database", target="Target", outcome="Outcome"),
             *texts(period="Time at risk", subgroup="Subgroup"),
             *texts(age="Age", sex="Sex", year="Year"),
+            *important((column("incidence_rate_p100py", "Per 100 person-years"),)),
+            *STATUS,
             column("persons_at_risk", "Persons at risk", "count"),
             column("person_days", "Person-days", "whole"),
             column("person_outcomes", "With outcome", "count"),
             column("outcomes", "Outcomes", "count"),
             column("incidence_proportion_p100p", "Per 100 persons"),
-            column("incidence_rate_p100py", "Per 100 person-years"),
-            *texts("text", status="Status"),
         ),
         table,
         "incidence",
@@ -195,7 +197,8 @@ def _parts(sources: Sequence[NamedTables]) -> View:
         "Every part of the specification: whether it ran, what differs from R, and why a part did "
         "not run, with cohorts that have no entries and estimates that could not be computed.",
         (
-            *texts(source="Results", module="Module", verdict="Verdict"),
+            *texts(source="Results", module="Module"),
+            *important(texts(verdict="Verdict")),
             *important(texts("text", part="Part", text="Reason or remark")),
         ),
         table,

@@ -12,7 +12,8 @@ from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.crude_risk_redaction import HIDDEN_RISK
 from steropes.studies.formatting.released_numbers import title_case
 from steropes.studies.viewer.redacted_tables_with_names import NamedTables, stacked
-from steropes.studies.viewer.view_definition import Column, View, column, ids, texts
+from steropes.studies.viewer.view_columns import STATUS
+from steropes.studies.viewer.view_definition import Column, View, column, ids, important, texts
 
 __all__ = ["prediction_views"]
 
@@ -128,10 +129,11 @@ def _performance(sources: Sequence[NamedTables]) -> View:
         (
             *IDS,
             *EVALUATED,
-            *shown[2:6],
+            *important(shown[2:5]),
+            *STATUS,
+            shown[5],
             *shown[:2],
             *shown[6:],
-            *texts("text", status="Status"),
             *texts("long", development="Database of the training data", learner="Learner"),
             *texts("long", train_details="Fit", population="Population", covariates="Covariates"),
             *texts("long", split="Division", plp_version="Software"),
@@ -184,9 +186,13 @@ def _calibration(sources: Sequence[NamedTables]) -> View:
             *IDS,
             *EVALUATED,
             column("prediction_threshold", "Risk from"),
+            *important(
+                (
+                    column("observed_incidence", "Observed risk"),
+                    column(f"average_{SUMMARY}", "Predicted risk, mean"),
+                )
+            ),
             *_counted(),
-            column("observed_incidence", "Observed risk"),
-            column(f"average_{SUMMARY}", "Predicted risk, mean"),
             *_spread("median"),
         ),
         _joined(sources, "plp_calibration_summary"),
@@ -213,8 +219,8 @@ def _coefficients(sources: Sequence[NamedTables]) -> View:
             *IDS,
             *ids("covariate_id"),
             *MODEL,
-            *texts("text", covariate="Covariate"),
-            column("covariate_value", "Coefficient"),
+            *important(texts("text", covariate="Covariate")),
+            *important((column("covariate_value", "Coefficient"),)),
             column("covariate_count", "People", "count"),
             column("with_outcome_covariate_count", "With outcome", "count"),
             column("covariate_mean", "Mean"),

@@ -23,7 +23,15 @@ from steropes.studies.viewer.view_columns import (
     shown_of,
     with_permissions,
 )
-from steropes.studies.viewer.view_definition import VERDICT, View, checks, column, ids, texts
+from steropes.studies.viewer.view_definition import (
+    VERDICT,
+    View,
+    checks,
+    column,
+    ids,
+    important,
+    texts,
+)
 
 __all__ = ["series_views"]
 
@@ -182,9 +190,13 @@ def _attrition(sources: Sequence[NamedTables]) -> View:
             *RESULT_IDS,
             *QUESTION,
             column("sequence_number", "Step", "whole"),
-            *texts("text", rule="Rule"),
-            column("outcome_subjects", "Cases", "count"),
-            column("outcome_events", "Outcomes", "count"),
+            *important(
+                (
+                    *texts("text", rule="Rule"),
+                    column("outcome_subjects", "Cases", "count"),
+                    column("outcome_events", "Outcomes", "count"),
+                )
+            ),
             column("outcome_observation_periods", "Periods", "count"),
             column("observed_days", "Days", "whole"),
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -24,6 +26,7 @@ __all__ = [
     "RESULT_IDS",
     "SHARED_IDS",
     "STATUS",
+    "everybody_first",
     "role_of",
     "shown_of",
     "with_permissions",
@@ -56,8 +59,16 @@ COUNTS = (
     column("target_outcomes", "Target outcomes", "count"),
     column("comparator_outcomes", "Comparator outcomes", "count"),
 )
-PERMISSIONS = texts(may_be_read="May be shown", in_synthesis="In synthesis")
+PERMISSIONS = important(texts(may_be_read="May be shown", in_synthesis="In synthesis"))
 PROFILE = (column("log_rr", "Log ratio"), column("log_likelihood", "Log-likelihood"))
+
+
+def everybody_first(table: pd.DataFrame, strata: Sequence[str]) -> pd.DataFrame:
+    """Put rows of everybody, which have "all" as their strata, before those of strata."""
+    if table.empty:
+        return table
+    of_all = table[[*strata]].eq("all").sum(axis=1)
+    return table.iloc[np.argsort(-of_all.to_numpy(), kind="stable")]
 
 
 def role_of(true_ratio: pd.Series) -> pd.Series:

@@ -300,11 +300,12 @@ const Charts = (() => {
     if (!known.length) return null;
     const texts = labels(known, ["database", "target", "outcome", "period", "subgroup", "age", "sex", "year"]);
     const lines = known.map((d, n) => ({ ...plain(d), line: n, text: texts[n] || title([d]) }));
-    const left = Math.min(420, 30 + 6.4 * Math.max(...lines.map((d) => d.text.length)));
+    const left = Math.min(600, 30 + 6.4 * Math.max(...lines.map((d) => d.text.length)));
     return { node: plot({
       width: left + 340, height: 60 + 18 * lines.length, marginLeft: left, ariaLabel: "Incidence rates",
       x: { label: "outcomes per 100 person-years", zero: true, grid: true },
-      y: { type: "point", domain: lines.map((d) => d.line), label: null, tickSize: 0, tickFormat: (n) => lines[n].text },
+      y: { type: "point", domain: lines.map((d) => d.line), label: null, tickSize: 0,
+        tickFormat: (n) => fitted(lines[n].text, 88) },
       marks: [Plot.ruleY(lines, { y: "line", x2: "incidence_rate_p100py", x1: 0, stroke: TARGET, strokeOpacity: 0.4 }),
         Plot.dot(lines, { y: "line", x: "incidence_rate_p100py", fill: TARGET, r: 4 })],
     }), caption: rows.length > known.length ? "The first rows with a rate; choose above for others." : "" };

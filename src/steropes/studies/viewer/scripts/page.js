@@ -109,6 +109,16 @@ const Page = (() => {
     return found;
   }
 
+  // Return the choices with which a table opens: outcomes of interest, and everybody before strata.
+  function usual(record) {
+    const found = {};
+    for (const [name, x] of [["role", "of interest"], ["age", "all"], ["sex", "all"]]) {
+      const further = { ...found, [name]: x };
+      if (record.data[name]?.texts?.includes(x) && Values.chosen(record, further).length) found[name] = x;
+    }
+    return found;
+  }
+
   function drawChoices() {
     const { record, state } = shown;
     const place = of("choices");
@@ -155,7 +165,7 @@ const Page = (() => {
     of("constants").replaceChildren(...record.constants.flatMap(({ title, name }) => [
       make("span", {}, `${title}: ${Values.rowValue(record, name, 0)}`)]));
     const untouched = !state.all && !state.row && !Object.keys(state.only).length;
-    if (untouched && record.data.role?.texts.includes("of interest")) state.only.role = "of interest";
+    if (untouched) state.only = usual(record);
     state.only = narrowed(record, state.only);
     shown = { view, record, state, table: null };
     of("search").value = state.search;

@@ -3,6 +3,8 @@
 
 const Tables = (() => {
   const MOST_PRINTED = 1000;
+  const SCROLLBAR = 16;
+  const CUT = 150; // The least width of a text, such as the name of a covariate, in pixels.
   const LIKE = 10, KEPT = 6; // Letters with which names begin alike, and those of them that stay.
 
   // Return shorter forms of names that begin alike, which show what differs; their title is the whole name.
@@ -43,10 +45,13 @@ const Tables = (() => {
 
   const NARROW = window.matchMedia("(max-width: 60rem)");
 
+  const pen = document.createElement("canvas").getContext("2d");
+
   // Return the least width of a column, in which no word of its heading is cut.
   function leastWidth({ title, kind }) {
-    const longest = Math.max(...title.split(" ").map((word) => word.length));
-    return Math.max(Values.NUMERIC.has(kind) ? 84 : 96, 40 + 8.8 * longest);
+    pen.font = `bold 13.5px ${getComputedStyle(document.body).fontFamily}`;
+    const longest = Math.max(...title.split(" ").map((word) => pen.measureText(word).width));
+    return Math.max(Values.NUMERIC.has(kind) ? 84 : 96, Math.ceil(36 + longest));
   }
 
   // Return the columns in the order of a screen: important ones come first on narrow ones.
@@ -55,30 +60,49 @@ const Tables = (() => {
     return [...columns.filter((c) => c.important), ...columns.filter((c) => !c.important)];
   }
 
-  // Return the largest width of texts, so that important columns after them are visible without scrolling.
-  // Important texts, such as the reason of a status, get twice as much.
-  function mostOfTexts(columns, width) {
-    const last = columns.findLastIndex((c) => c.important);
+  // Return the place of the last column that is to be visible without scrolling: the last important one, or a
+  // later one if the columns until it fit where names are cut.
+  function lastVisible(columns, width) {
+    const important = columns.findLastIndex((c) => c.important);
+    if (NARROW.matches) return important;
+    let end = 0;
+    const fits = columns.map((c) => {
+      end += c.kind === "text" ? Math.max(leastWidth(c), CUT) : leastWidth(c);
+      return end <= width;
+    });
+    return Math.max(important, fits.lastIndexOf(true));
+  }
+
+  // Return the largest width of texts, so that the columns until the last visible one fit.
+  // Important texts, such as the reason of a status, get three times as much on wide screens.
+  function mostOfTexts(columns, last, width) {
     const until = columns.slice(0, last + 1);
     const texts = until.filter((c) => !Values.NUMERIC.has(c.kind));
-    if (NARROW.matches || !texts.length) return Infinity;
+    if (!texts.length) return Infinity;
     const others = until.filter((c) => !texts.includes(c)).reduce((sum, c) => sum + leastWidth(c), 0);
     return (width - others) / texts.reduce((sum, c) => sum + weight(c), 0);
   }
 
-  function weight({ important }) {
-    return important ? 2 : 1;
+  const wraps = ({ important, kind }) => important && kind === "text";
+
+  function weight(described) {
+    if (NARROW.matches || !described.important) return 1;
+    return wraps(described) ? 3 : 1.5;
   }
 
   // Make a column of a table with so many columns: texts are wider where there are few columns, and
-  // an important one at the end is as wide as its longest text.
-  function column(described, length, mostOfText, short, lastText) {
+  // important ones are broken into lines.
+  function column(described, length, mostOfText, short) {
     const { name, title, kind, digits } = described;
     const numeric = Values.NUMERIC.has(kind), minWidth = leastWidth(described);
-    const most = kind === "check" ? 190 : numeric ? 150 : Math.min(Math.max(300, 2400 / length), mostOfText * weight(described));
-    const maxWidth = Math.max(minWidth, lastText ? Infinity : most);
+    const wrapped = wraps(described);
+    const widest = wrapped ? 640 : Math.max(300, 2400 / length);
+    const ofNumbers = NARROW.matches && described.important ? minWidth : 150;
+    const most = kind === "check" ? 190 : numeric ? ofNumbers : Math.min(widest, mostOfText * weight(described));
+    const maxWidth = Math.max(minWidth, most);
     return {
-      title, field: name, hozAlign: numeric ? "right" : "left", headerHozAlign: numeric ? "right" : "left",
+      title, field: name, cssClass: wrapped ? "wrapped" : "", variableHeight: wrapped,
+      hozAlign: numeric ? "right" : "left", headerHozAlign: numeric ? "right" : "left",
       headerSort: true, sorter: compare(kind), minWidth, maxWidth,
       formatter: (at) => cell(kind, at.getValue(), at.getRow()._getSelf().data[`${name}_verdict`], digits,
         short.get(at.getValue())),
@@ -104,11 +128,10 @@ const Tables = (() => {
 
   // Make the table of a record in an element.
   function make(element, record, rows, sort) {
-    const inOrder = ordered(record.shown), most = mostOfTexts(inOrder, element.clientWidth);
-    const last = inOrder.findLastIndex((c) => c.important);
+    const inOrder = ordered(record.shown), width = element.clientWidth - SCROLLBAR;
+    const last = lastVisible(inOrder, width), most = mostOfTexts(inOrder, last, width);
     const columns = inOrder.map((c, i) => column(c, inOrder.length, i <= last ? most : Infinity,
-      c.kind === "choice" ? shortened(rows.map((row) => row[c.name])) : new Map(),
-      c.important && c.kind === "text" && i === inOrder.length - 1));
+      c.kind === "choice" ? shortened(rows.map((row) => row[c.name])) : new Map()));
     return new Tabulator(element, {
       data: rows, columns, index: "_id", maxHeight: "50vh", layout: "fitDataFill",
       placeholder: "No rows match.", selectableRows: 1,
