@@ -146,24 +146,32 @@ def _index_events(own: Tables, concepts: Mapping[int, str]) -> Iterator[str]:
 
 
 def _jumps(own: Tables) -> Iterator[str]:
-    """Describe rates that change abruptly from one year to the next."""
+    """Describe rates that change abruptly from one year to the next.
+
+    Where person-years are withheld, first entries are compared instead.
+    """
     rates = _of(own, "cd_incidence_rate")
     if rates.empty:
         return
     yearly = rates[
         rates["age_group"].isna() & rates["gender"].isna() & rates["calendar_year"].notna()
     ]
-    yearly = yearly[(yearly["cohort_count"] > 0) & (yearly["person_years"] > 0)]
-    yearly = yearly.assign(year=yearly["calendar_year"].astype(int)).sort_values("year")
-    lines = list(zip(yearly["year"], yearly["cohort_count"], yearly["incidence_rate"], strict=True))
-    for (before, n, rate), (year, m, next_rate) in zip(lines[:-1], lines[1:], strict=True):
-        change = math.log(next_rate / rate)
-        if year == before + 1 and abs(change) >= max(
-            math.log(JUMP), ERRORS * math.sqrt(1 / n + 1 / m)
-        ):
+    yearly = yearly[yearly["cohort_count"] > 0].sort_values("calendar_year")
+    rate = yearly["incidence_rate"].where(yearly["person_years"] > 0)
+    years = yearly["calendar_year"].astype(int)
+    lines = list(zip(years, yearly["cohort_count"], rate, strict=True))
+    for (before, n, rate_before), (year, m, rate_after) in zip(lines[:-1], lines[1:], strict=True):
+        known = rate_before > 0 and rate_after > 0
+        old, new = (rate_before, rate_after) if known else (n, m)
+        change = math.log(new / old)
+        least = max(math.log(JUMP), ERRORS * math.sqrt(1 / n + 1 / m))
+        if year == before + 1 and abs(change) >= least:
+            verb = "rise" if change > 0 else "fall"
+            numbers = f"abruptly from {before} to {year}: from {_rate(old)} to {_rate(new)}"
             yield (
-                f"Incidence {'rises' if change > 0 else 'falls'} abruptly from {before} to {year}: "
-                f"from {_rate(rate)} to {_rate(next_rate)} per 1,000 person-years."
+                f"Incidence {verb}s {numbers} per 1,000 person-years."
+                if known
+                else f"First entries {verb} {numbers}; person-years of these years are withheld."
             )
 
 
