@@ -75,7 +75,7 @@ def yearly_incidence(db: OmopDatabase, work: Workspace, entries: str, washout: i
     )
     same = " AND ".join(f"g.{s} IS NOT DISTINCT FROM e.{s}" for s in STRATA)
     found = work.frame(
-        f"SELECT c.cohort_id, {', '.join(f'e.{s}' for s in STRATA)}, "
+        f"SELECT c.cohort_id, {', '.join(f'e.{s}::BIGINT AS {s}' for s in STRATA)}, "
         "coalesce(g.cases, 0)::BIGINT AS cases, "
         "(e.people_before - coalesce(g.people_gone, 0))::BIGINT AS people, "
         "(e.days_before - coalesce(g.days_gone, 0))::BIGINT AS days, e.people_before, "
@@ -88,23 +88,31 @@ def yearly_incidence(db: OmopDatabase, work: Workspace, entries: str, washout: i
 
 
 def _place_spans(db: OmopDatabase, work: Workspace, washout: int) -> None:
-    """Create the table of each person's days at risk in a year, without those of the outcome."""
+    """Create the table of each person's days at risk in a year, without those of the outcome.
+
+    The year of a person's span before is that of the same period or of the one before, which needs
+    a window over periods instead of one over the far more numerous spans.
+    """
     people = distinct_people(db, f"SELECT person_id FROM {db.table('person')}")
     begin = f"(observation_period_start_date + {washout})::DATE"
+    age = f"coalesce(({{year}} - year_of_birth) // 10, {NOBODY})::SMALLINT"
     work.run(
-        "CREATE TEMP TABLE year_spans AS SELECT *, "
-        "lag(person) OVER spans IS NULL AS first_of_person, "
-        "age_group IS DISTINCT FROM lag(age_group) OVER spans AS first_of_age, "
-        "calendar_year IS DISTINCT FROM lag(calendar_year) OVER spans AS first_of_year "
-        "FROM (SELECT person, calendar_year, "
-        f"coalesce((calendar_year - year_of_birth) // 10, {NOBODY})::BIGINT AS age_group, "
-        f"coalesce(gender_concept_id, {NOBODY})::BIGINT AS gender_id, "
+        "CREATE TEMP TABLE year_spans AS SELECT person, calendar_year, age_group, gender_id, "
+        "first, after, year_before IS NULL AS first_of_person, "
+        "age_before IS DISTINCT FROM age_group AS first_of_age, "
+        "year_before IS DISTINCT FROM calendar_year AS first_of_year FROM ("
+        f"SELECT person, calendar_year, year_before, {age.format(year='calendar_year')} AS "
+        f"age_group, CASE WHEN year_before IS NOT NULL THEN {age.format(year='year_before')} END "
+        f"AS age_before, coalesce(gender_concept_id, {NOBODY})::BIGINT AS gender_id, "
         "greatest(first, make_date(calendar_year, 1, 1)) AS first, "
         "least(after, make_date(calendar_year + 1, 1, 1)) AS after FROM ("
+        "SELECT person, first, after, calendar_year::SMALLINT AS calendar_year, (CASE "
+        "WHEN calendar_year > year(first) THEN calendar_year - 1 ELSE year_before END)::SMALLINT "
+        "AS year_before FROM (SELECT *, unnest(range(year(first), year(after - 1) + 1)) AS "
+        "calendar_year FROM (SELECT *, lag(year(after - 1)) OVER "
+        "(PARTITION BY person ORDER BY first) AS year_before FROM ("
         f"SELECT person_id AS person, {begin} AS first, "
-        "(observation_period_end_date + 1)::DATE AS after, "
-        f"unnest(range(year({begin}), year(observation_period_end_date) + 1)) AS calendar_year "
-        f"FROM {observation_periods(db)} WHERE {begin} <= observation_period_end_date) "
-        f"JOIN {people} p ON p.person_id = person) "
-        "WINDOW spans AS (PARTITION BY person ORDER BY first)"
+        "(observation_period_end_date + 1)::DATE AS after "
+        f"FROM {observation_periods(db)} WHERE {begin} <= observation_period_end_date)))) "
+        f"JOIN {people} p ON p.person_id = person)"
     )

@@ -247,6 +247,8 @@ class CohortTable(TextInHtml):
         known = [n for n in map(cohort_id, some) if abs(n) < 2**63]
         ids = np.unique(np.array(known, np.int64))
         first, after = (np.searchsorted(self.definition, ids, side) for side in ("left", "right"))
+        if (after - first).sum() == len(self):
+            return self._take(slice(None))  # Shares the columns, which are read-only.
         rows = [np.arange(a, b) for a, b in zip(first, after, strict=True)]
         return self._take(np.concatenate([np.empty(0, np.int64), *rows]))
 
@@ -348,7 +350,7 @@ class CohortTable(TextInHtml):
 
     # -- helpers ---------------------------------------------------------------------------------
 
-    def _take(self, rows: NDArray) -> CohortTable:
+    def _take(self, rows: NDArray | slice) -> CohortTable:
         """Select entries in their order; they have been checked and sorted."""
         from steropes.studies.disclosure import rules_in_force
 
