@@ -111,7 +111,7 @@ def test_the_check_names_cohorts_that_nobody_can_enter(specification, tmp_path, 
 
     folder = write_database(tmp_path / "database", 50)
     path = specification(change)
-    assert run(["strategus", path, "--check", "--database", folder]) == 0
+    assert run(["strategus", path, "--check", "--database", folder]) == 1
     said = capsys.readouterr().out
     empty = "the concept sets of its entry events are empty, so that nobody enters it"
     assert f"  cohort 2 (diclofenac): runs: {empty}" in said
@@ -119,6 +119,15 @@ def test_the_check_names_cohorts_that_nobody_can_enter(specification, tmp_path, 
     assert "  cohort 2 (diclofenac): database has no record" in said
     assert "  cohort 3 (bleeding): database has no record of its entry events" in said
     assert "cohort 1 (celecoxib): database" not in said
+    table = "database has no table specimen, which its definition reads"
+    assert f"  cohort 3: does not run: {table}\nCohortMethodModule" in said
+    gone = "cohort 2 (diclofenac) has no entries"
+    assert f"  question 1 (1 against 2): does not run: {gone}\n" in said
+    assert run(["strategus", path, "--check", "--quiet", "--database", folder]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    named = f"steropes: CohortMethodModule, question 1 (1 against 2): does not run: {gone}"
+    assert named in said.err.splitlines()
 
 
 def test_a_quiet_check_names_what_does_not_run(specification, capsys):

@@ -28,7 +28,7 @@ Check = Annotated[
     typer.Option(
         "--check",
         help="Print which parts run, which differ from R and which do not run, and exit. With "
-        "--database also look up the concepts.",
+        "--database also look up the concepts, and the cohorts that it cannot fill.",
     ),
 ]
 Results = Annotated[
@@ -159,13 +159,13 @@ def _collection_paused() -> Iterator[None]:
 
 def _check(plan: SpecificationPlan, database: str | None, schema: str, quiet: bool) -> NoReturn:
     """Print which parts of a specification run, and exit."""
-    lines = plan.lines()
+    lines: list[str] = []
     if database is not None:
-        from steropes.studies.strategus.concept_and_cohort_checks import database_lines
+        from steropes.studies.strategus.concept_and_cohort_checks import check_on_database
 
-        lines += database_lines(database, schema, plan)
+        plan, lines = check_on_database(database, schema, plan)
     if not quiet:
-        print("\n".join(lines))
+        print("\n".join(plan.lines() + lines))
     else:
         from steropes.studies.strategus_plans.supported_parts import summary_lines
 

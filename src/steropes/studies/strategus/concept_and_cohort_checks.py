@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from steropes.studies.cohort_diagnostics.concept_sets_of_definitions import (
@@ -15,9 +16,10 @@ from steropes.studies.cohort_diagnostics.concept_sets_of_definitions import (
 from steropes.studies.cohort_diagnostics.event_table_columns import EVENTS, recorded_events
 from steropes.studies.cohorts.circe_schema import CRITERIA
 from steropes.studies.database.omop import OmopDatabase, opened
-from steropes.studies.strategus_plans.specification_plan import SpecificationPlan
+from steropes.studies.strategus_plans.specification_plan import COHORTS, SpecificationPlan
+from steropes.studies.strategus_plans.supported_parts import skipped, verdicts_without_entries
 
-__all__ = ["database_lines"]
+__all__ = ["check_on_database"]
 
 LISTED = 5  # Concepts of each use that are listed.
 CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
@@ -26,9 +28,9 @@ OTHER_TABLES = {
 }  # Tables with another name than the criterion.
 
 
-def database_lines(
+def check_on_database(
     database: str | Path | object, schema: str, plan: SpecificationPlan
-) -> list[str]:
+) -> tuple[SpecificationPlan, list[str]]:
     """List the concepts that the vocabulary lacks, and the cohorts without any entry event.
 
     Parameters
@@ -40,6 +42,9 @@ def database_lines(
 
     Returns
     -------
+    SpecificationPlan
+        The plan with the verdicts that this database allows: parts of which all results need a
+        cohort that it cannot fill do not run.
     list of str
         Lines of text, with the headings "Concepts" and, if there are any, "Cohorts".
     """
@@ -56,22 +61,49 @@ def database_lines(
                     f"  {use}: {len(gone):,} of {len(concepts):,} are not in the vocabulary of "
                     f"{db.name} ({first})"
                 )
-        unfilled = [*_without_tables(db, plan), *_unfilled(db, plan)]
+        unmade, unfilled = _without_tables(db, plan), _unfilled(db, plan)
     lines = lines if len(lines) > 1 else ["Concepts", "  all are in the vocabulary"]
-    return lines + (["Cohorts", *unfilled] if unfilled else [])
+    if unmade or unfilled:
+        names = plan.cohorts.names
+        lines.append("Cohorts")
+        lines += [f"  cohort {i} ({names[i]}) cannot be made: {text}" for i, text in unmade.items()]
+        lines += [
+            f"  cohort {i} ({names[i]}): {db.name} has no record of its entry events, so that "
+            "nobody enters it"
+            for i in unfilled
+        ]
+    return _with_cohorts(plan, unmade, unfilled), lines
 
 
-def _without_tables(db: OmopDatabase, plan: SpecificationPlan) -> Iterator[str]:
-    """Yield a line for each cohort whose definition reads a table that the database lacks."""
+def _with_cohorts(
+    plan: SpecificationPlan, unmade: Mapping[int, str], unfilled: Collection[int]
+) -> SpecificationPlan:
+    """Return a plan with the verdicts that cohorts without entries allow, and their subsets."""
+    names = plan.cohorts.names
+    empty = {i: names[i] for i in (*unmade, *unfilled)}
+    for subset in plan.cohorts.subsets:  # After the cohorts that they are made from.
+        if subset.target in empty:
+            empty[subset.id] = names[subset.id]
+    verdicts = verdicts_without_entries(plan.verdicts, empty, COHORTS)
+    gone = [skipped(COHORTS, f"cohort {i}", text) for i, text in unmade.items()]
+    at = 1 + max((i for i, v in enumerate(verdicts) if v.module == COHORTS), default=-1)
+    verdicts[at:at] = gone
+    return replace(plan, verdicts=tuple(verdicts))
+
+
+def _without_tables(db: OmopDatabase, plan: SpecificationPlan) -> dict[int, str]:
+    """Describe cohorts whose definition reads a table that the database lacks."""
+    found = {}
     for cohort in plan.cohorts.defined:
         if not plan.cohorts.fault(cohort.id):
             kinds = {*_criteria(json.loads(cohort.json_text))} - {"CustomEra"}
             tables = {OTHER_TABLES.get(k) or CAPITAL.sub("_", k).lower() for k in kinds}
             if gone := sorted(tables - {*db.tables}):
-                yield (
-                    f"  cohort {cohort.id} ({cohort.name}) cannot be made: {db.name} has no table "
-                    f"{' and no table '.join(gone)}, which its definition reads"
+                found[cohort.id] = (
+                    f"{db.name} has no table {' and no table '.join(gone)}, which its definition "
+                    "reads"
                 )
+    return found
 
 
 def _criteria(value: object) -> Iterator[str]:
@@ -83,8 +115,8 @@ def _criteria(value: object) -> Iterator[str]:
             yield from _criteria(inner)
 
 
-def _unfilled(db: OmopDatabase, plan: SpecificationPlan) -> list[str]:
-    """List the defined cohorts without a record of any entry event."""
+def _unfilled(db: OmopDatabase, plan: SpecificationPlan) -> list[int]:
+    """Return the defined cohorts without a record of any entry event."""
     definitions = [
         CohortDefinition(c.id, c.name, c.json_text)
         for c in plan.cohorts.defined
@@ -100,7 +132,7 @@ def _unfilled(db: OmopDatabase, plan: SpecificationPlan) -> list[str]:
             )
             found |= {(int(number), event.kind) for (number,) in rows}
     kinds = {event.kind for event in EVENTS}
-    lines = []
+    unfilled = []
     for definition in definitions:
         asked = {
             (sets.get((definition.id, -1 if number is None else number)), kind)
@@ -108,11 +140,8 @@ def _unfilled(db: OmopDatabase, plan: SpecificationPlan) -> list[str]:
         }
         known = all(unique is not None and kind in kinds for unique, kind in asked)
         if asked and known and not found & asked:
-            lines.append(
-                f"  cohort {definition.id} ({definition.name}): {db.name} has no record of its "
-                "entry events, so that nobody enters it"
-            )
-    return lines
+            unfilled.append(definition.id)
+    return unfilled
 
 
 def _used(plan: SpecificationPlan) -> Iterator[tuple[str, set[int]]]:

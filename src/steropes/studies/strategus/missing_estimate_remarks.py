@@ -68,8 +68,9 @@ def _with_missing(v: PartVerdict, estimates: pd.DataFrame) -> PartVerdict:
     gone = noted[own["log_rr"].isna() & noted.ne("")]
     if gone.empty:
         return v
-    if gone.nunique() > SHOWN:  # They may differ in the names of cohorts only.
-        gone = gone.map(without_parentheses)
+    brief = gone.map(without_parentheses)
+    if gone.nunique() > SHOWN or brief.nunique() < gone.nunique():
+        gone = brief  # They differ in the names of cohorts, which the questions name.
     reasons = gone.value_counts()
     listed = "; ".join(f"{why} ({n:,})" for why, n in reasons.iloc[:SHOWN].items())
     more = f"; {len(reasons) - SHOWN:,} other reasons" if len(reasons) > SHOWN else ""

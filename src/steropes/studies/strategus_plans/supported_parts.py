@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 
 from steropes.studies.formatting.text_safety import plain_text, without_parentheses
 
-__all__ = ["PartVerdict", "runs", "skipped", "summary_lines", "verdicts_after"]
+__all__ = [
+    "PartVerdict",
+    "runs",
+    "skipped",
+    "summary_lines",
+    "verdicts_after",
+    "verdicts_without_entries",
+]
 
 NAMED = 3  # Cohorts without entries that are named.
 LONGEST_LINE = 240  # Characters of a line of a summary, which two rows of a terminal can show.
@@ -148,6 +155,24 @@ def verdicts_after(
             left.pop(k, None)
         found.append(v)
     return found + [PartVerdict(otherwise, k, (), why, after=True) for k, why in left.items()]
+
+
+def verdicts_without_entries(
+    verdicts: Iterable[PartVerdict], empty: Mapping[int, str], generator: str
+) -> list[PartVerdict]:
+    """Return the verdicts on a database in which some cohorts have no entries.
+
+    Parameters
+    ----------
+    empty : mapping of int to str
+        Cohorts without entries, with their names.
+    generator : str
+        The module that generates cohorts, which runs nevertheless.
+    """
+    return [
+        v if v.reason else _without_entries(v, empty, may_be_all=v.module == generator)
+        for v in verdicts
+    ]
 
 
 def _without_entries(v: PartVerdict, empty: Mapping[int, str], *, may_be_all: bool) -> PartVerdict:
