@@ -194,7 +194,8 @@ def mark_series_without_cases(folder: Path, analyses: dict[int, Analysis]) -> No
 
 NOTHING = (
     "^no case (of|has)|^nobody's exposure changes|all of everybody's time that counts|"
-    "the quantiles at which knots are placed coincide|^event-dependent observation: "
+    "the quantiles at which knots are placed coincide|knots for [0-9]+ outcomes|"
+    "^event-dependent observation: "
 )
 
 

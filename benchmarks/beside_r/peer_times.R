@@ -17,9 +17,12 @@ if (!startsWith(task, "glmnet")) {
 # The path to the penalty that glmnet needs; cv.glmnet chooses its own 100.
 path <- exp(seq(log(20), 0, length.out = 20)) * lambda / n
 times <- cbind(time = time, status = y)
+lasso <- function(family, y, ...) glmnet::glmnet(X, y, family = family, standardize = FALSE, lambda = path, maxit = 1e7, ...)
 fits <- list(
-  glmnet_logistic = function() glmnet::glmnet(X, y, family = "binomial", standardize = FALSE, lambda = path, maxit = 1e7),
-  glmnet_cox = function() glmnet::glmnet(X, times, family = "cox", standardize = FALSE, lambda = path, maxit = 1e7),
+  glmnet_logistic = function() lasso("binomial", y),
+  glmnet_cox = function() lasso("cox", times),
+  glmnet_logistic_close = function() lasso("binomial", y, thresh = 1e-14),
+  glmnet_cox_close = function() lasso("cox", times, thresh = 1e-14),
   glmnet_logistic_folds = function() glmnet::cv.glmnet(X, y, family = "binomial", standardize = FALSE, nfolds = 10),
   glmnet_cox_folds = function() glmnet::cv.glmnet(X, times, family = "cox", standardize = FALSE, nfolds = 10),
   survival_cox = function() survival::coxph.fit(X, survival::Surv(time, y), NULL, control = survival::coxph.control(), method = "efron", rownames = NULL),
@@ -34,7 +37,7 @@ for (k in 1:3) {
   if (seconds[k] > 10) break
 }
 beta <- NULL
-if (task %in% c("glmnet_logistic", "glmnet_cox")) beta <- c(if (task == "glmnet_cox") 0 else tail(fit$a0, 1), as.numeric(fit$beta[, ncol(fit$beta)]))
+if (startsWith(task, "glmnet") && !endsWith(task, "folds")) beta <- c(if (startsWith(task, "glmnet_cox")) 0 else tail(fit$a0, 1), as.numeric(fit$beta[, ncol(fit$beta)]))
 if (task == "survival_cox") beta <- c(0, fit$coefficients)
 if (startsWith(task, "rms")) beta <- c(if (task == "rms_logistic") fit$coefficients[[1]] else 0, tail(fit$coefficients, ncol(X)))
 if (!is.null(beta)) write.csv(data.frame(beta = unname(beta)), file.path(folder, "beta.csv"), row.names = FALSE)

@@ -69,6 +69,10 @@ def _ordinal(data: dict[str, Any]) -> Any:
 PEERS = (
     Peer("glmnet_logistic", "glmnet", "logistic lasso, one fit", 20_000, 4000, False,
          lambda d: _logistic(d, **_lasso(False))),
+    Peer("glmnet_logistic_close", "glmnet", "logistic lasso, thresh = 1e-14", 20_000, 4000, False,
+         lambda d: _logistic(d, **_lasso(False))),
+    Peer("glmnet_cox_close", "glmnet", "Cox lasso, thresh = 1e-14", 20_000, 4000, True,
+         lambda d: _cox(d, ties="breslow", **_lasso(False))),
     Peer("glmnet_logistic_folds", "glmnet", "logistic lasso, 10 folds", 20_000, 4000, False,
          lambda d: _logistic(d, **_lasso(True))),
     Peer("glmnet_cox", "glmnet", "Cox lasso, one fit", 20_000, 4000, True,
