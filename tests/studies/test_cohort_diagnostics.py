@@ -3,7 +3,6 @@
 import datetime as dt
 import itertools
 import json
-import math
 from collections import defaultdict
 
 import numpy as np
@@ -414,16 +413,6 @@ def test_findings_describe_problems_in_words():
 def test_rates_that_differ_by_chance_do_not_jump():
     found = cohort_findings({"cd_incidence_rate": rates(5, 12, 6)}, {1: "rare"}, {}, {})
     assert [*found["topic"]] == ["size"]
-
-
-def test_first_entries_that_jump_are_described_where_person_years_are_withheld():
-    """As they are in most years of a small database."""
-    table = rates(40, 40, 300, 290).assign(person_years=math.nan, incidence_rate=math.nan)
-    found = cohort_findings({"cd_incidence_rate": table}, {1: "seasonal"}, {}, {})
-    assert [*found.loc[found["topic"] == "incidence", "finding"]] == [
-        "First entries rise abruptly from 2001 to 2002: from 40 to 300; person-years of these "
-        "years are withheld."
-    ]
 
 
 def test_an_unknown_sex_is_a_stratum_of_its_own(omop):

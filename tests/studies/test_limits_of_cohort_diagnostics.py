@@ -1,10 +1,12 @@
-"""Tables of cohort diagnostics that are left out by name, because they have too many rows."""
+"""Tables of cohort diagnostics without some rows, which are too many or withheld."""
 
 import numpy as np
+import pandas as pd
 from tests.studies.conftest import START
 from tests.studies.test_cohort_diagnostics import A, definition, item
 
 from steropes.studies import OmopDatabase
+from steropes.studies.cohort_diagnostics.cohort_findings import cohort_findings
 from steropes.studies.cohort_diagnostics.diagnostic_tables import (
     INCIDENCE,
     RELATIONSHIPS,
@@ -37,3 +39,15 @@ def test_tables_with_too_many_rows_are_left_out_by_name(omop, monkeypatch):
     assert found.windows is None
     assert found.counts["people"].tolist() == [2, 2]
     assert "index_event_breakdown" in found.tables
+
+
+def test_first_entries_that_jump_are_described_where_person_years_are_withheld():
+    """As they are in most years of a small database."""
+    table = pd.DataFrame({"calendar_year": ["2000", "2001", "2002"], "cohort_count": [40, 40, 300]})
+    missing = {"person_years": np.nan, "incidence_rate": np.nan, "age_group": None, "gender": None}
+    table = table.assign(cohort_id=1, **missing)
+    found = cohort_findings({"cd_incidence_rate": table}, {1: "seasonal"}, {}, {})
+    assert [*found.loc[found["topic"] == "incidence", "finding"]] == [
+        "First entries rise abruptly from 2001 to 2002: from 40 to 300; person-years of these "
+        "years are withheld."
+    ]

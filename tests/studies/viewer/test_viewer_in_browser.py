@@ -362,6 +362,16 @@ def test_a_long_reason_is_broken_into_lines(viewer):
     assert all(wide and high for _, wide, high in found)
 
 
+def test_a_chart_without_rows_leaves_the_way_back(viewer):
+    """Only outcomes of interest are chosen at first, of which the chart of controls has none."""
+    viewer.open("view=estimates")
+    _, controls = viewer.browser.find_elements("css selector", "#chart-kinds button")
+    controls.click()
+    viewer.wait(lambda: viewer.find("#caption").text.startswith("The chosen rows have nothing"))
+    viewer.find("#chart-kinds button").click()
+    viewer.wait(lambda: viewer.browser.find_elements("css selector", "#chart svg"))
+
+
 def test_charts_of_cohort_diagnostics_are_drawn(browser, tmp_path):
     folder = tmp_path / "site" / "CohortDiagnosticsModule"
     folder.mkdir(parents=True)

@@ -99,10 +99,13 @@ const Charts = (() => {
     const clip = (x) => Math.min(Math.max(x > 0 ? x : low, low), high);
     const longest = Math.max(...lines.map((d) => d.text.length));
     const left = Math.min(600, 24 + 6.4 * longest);
+    const said = (d) => `${Values.shown("ratio", d.rr)} (${Values.shown("ratio", d.ci_95_lb)}–`
+      + `${Values.shown("ratio", d.ci_95_ub)})`;
+    const right = Math.max(130, 20 + 7 * Math.max(...lines.map((d) => said(d).length)));
     const kinds = new Set(rows.filter((row) => !row.combined).map((row) => row.kind));
     const kind = kinds.size === 1 ? [...kinds][0] : "ratio";
     const node = plot({
-      width: left + 420, height: 74 + 20 * lines.length, marginLeft: left, marginRight: 130,
+      width: left + 290 + right, height: 74 + 20 * lines.length, marginLeft: left, marginRight: right,
       ariaLabel: `Forest plot of ${lines.length} estimates`,
       x: ratioAxis(low * 0.95, high * 1.05, kind ?? "ratio"),
       y: { type: "point", domain: lines.map((d) => d.line), label: null, tickSize: 0, padding: 0.5,
@@ -114,9 +117,7 @@ const Charts = (() => {
         Plot.dot(lines, { y: "line", x: (d) => clip(d.rr), r: 4,
           symbol: (d) => (d.combined ? "diamond" : "circle"),
           fill: (d) => (d.combined ? COMPARATOR : TARGET) }),
-        Plot.text(lines, { y: "line", frameAnchor: "right", dx: 124, textAnchor: "end",
-          text: (d) => `${Values.shown("ratio", d.rr)} (${Values.shown("ratio", d.ci_95_lb)}–`
-            + `${Values.shown("ratio", d.ci_95_ub)})` }),
+        Plot.text(lines, { y: "line", frameAnchor: "right", dx: right - 6, textAnchor: "end", text: said }),
       ],
     });
     const more = known.length > drawn.length ? ` The first ${drawn.length} of ${known.length}.` : "";
@@ -266,7 +267,8 @@ const Charts = (() => {
   function weeks(rows) {
     return multiples(rows, (part) => plot({
       width: 380, height: 220, ariaLabel: `Outcomes by week: ${title(part)}`,
-      x: { label: "week from the start of exposure" }, y: { label: "outcomes", grid: true },
+      x: { label: "week from the start of exposure" },
+      y: { label: "outcomes", grid: true, domain: [0, Math.max(1, ...part.map((d) => Math.abs(d.outcomes ?? 0)))] },
       marks: [
         Plot.rectY(part, { x1: "week", x2: (d) => d.week + 0.9, y: (d) => Math.abs(d.outcomes ?? 0),
           fill: (d) => (d.outcomes < 0 ? "none" : TARGET),
@@ -277,7 +279,9 @@ const Charts = (() => {
   }
 
   function trend(rows) {
-    return multiples(rows, (part) => {
+    const known = rows.filter((d) => d.ratio !== null);
+    if (!known.length) return null;
+    return multiples(known, (part) => {
       const points = part.map((d) => ({ ...d, date: new Date(`${d.month}-15`) }))
         .sort((a, b) => a.date - b.date);
       return plot({ width: 380, height: 220, ariaLabel: `Calendar time: ${title(part)}`,
@@ -286,13 +290,25 @@ const Charts = (() => {
     }, "Monthly ratios of observed to expected outcomes.");
   }
 
+  // Knots of calendar time count months since the year 0, those of age months of life; both are drawn in years.
+  const UNITS = { "calendar time": ["year", 12], age: ["age in years", 12], season: ["month of the year", 1] };
+
   function splines(rows) {
-    return multiples(rows, (part) => plot({
-      width: 380, height: 220, ariaLabel: `Splines: ${title(part)}`, fx: { label: null },
-      x: { label: "months", ticks: 4 }, y: { type: "log", label: "rate ratio", grid: true },
-      marks: [Plot.ruleY([1]), Plot.lineY(part, { x: "knot_month", y: "rr", fx: "spline_type",
-        stroke: TARGET, marker: "circle" })],
-    }), "");
+    return multiples(rows, (part) => {
+      const node = document.createElement("div");
+      for (const of of split(part, ["spline_type"])) {
+        const [label, months] = UNITS[of[0].spline_type] ?? ["month", 1];
+        const ratios = of.map((d) => d.rr).filter((x) => x > 0 && Number.isFinite(x));
+        const low = Math.min(0.5, ...ratios) * 0.9, high = Math.max(2, ...ratios) * 1.1;
+        node.append(plot({
+          width: 380, height: 180, marginLeft: 46, ariaLabel: `Spline of ${of[0].spline_type}: ${title(part)}`,
+          x: { label, ticks: 5, tickFormat: "d" }, y: ratioAxis(low, high, "rate ratio"),
+          marks: [Plot.ruleY([1]), Plot.lineY(of, { x: (d) => d.knot_month / months, y: "rr",
+            stroke: TARGET, marker: "circle" })],
+        }));
+      }
+      return node;
+    }, "Rate ratios at the knots, relative to the first one.");
   }
 
   function incidence(rows) {

@@ -296,9 +296,9 @@ const Page = (() => {
     if (name === "forest") rows = rows.concat(await combinedWith(record, rows));
     if (table !== shown.table) return;
     const drawn = name ? Charts.draw(name, rows, record) : null;
-    of("figure").hidden = !drawn;
+    of("figure").hidden = !drawn && name === names[0]; // Of others the way back stays.
     place.replaceChildren(...(drawn ? [drawn.node] : []));
-    of("caption").textContent = drawn ? drawn.caption : "";
+    of("caption").textContent = drawn ? drawn.caption : "The chosen rows have nothing to draw; choose others above.";
   }
 
   // The views with estimates of several databases that answer the questions of a view.
