@@ -160,3 +160,20 @@ def test_separated_deviations_are_refused_by_name(people):
     d = people.assign(cov1=(people["timetoexposure"] <= 100) * 1.0)
     with pytest.raises(SeparationError, match="model of deviation"):
         clone_censor_weight(d, **ROLES, covariates=["cov1"], grace=100, bootstrap=0)
+
+
+def test_weights_above_a_thousand_fail_and_those_of_people_who_left_may_be_infinite():
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=1000)
+    start = rng.exponential(100 * np.exp(2 * z)).round(1) + 0.1
+    days = rng.exponential(300, 1000).round(1) + 0.1
+    people = pd.DataFrame({"z": z, "time": np.minimum(days, 365), "died": (days < 365) * 1})
+    people["start"] = np.where(start < people["time"], start, np.nan)
+    found = clone_censor_weight(
+        people, time="time", event="died", start="start", covariates=["z"], bootstrap=0,
+        strategies={"early": (0, 100), "never": (200, np.inf)},
+    )  # fmt: skip
+    row = found.diagnostics.set_index("diagnostic").loc["largest weight"]
+    assert row["value"] == found.weights["largest"].max() > 1000
+    assert not row["passed"]
+    assert "truncate" in row["note"]

@@ -69,9 +69,10 @@ class Clones:
         segment = np.searchsorted(steps, times, side="left")
         for s in np.unique(segment):
             own = np.flatnonzero(segment == s)
-            w = np.minimum(np.exp(hazard[s] * risk), cap)
             last = np.searchsorted(times[own], self.time, side="right")
             there = (last > 0) & (people > 0)
+            w = np.ones(len(people))  # Weights of people who have left may be infinite.
+            w[there] = np.minimum(np.exp(hazard[s] * risk[there]), cap)
             for name, value in (("at_risk", w), ("square", w * w), ("rows", np.ones(len(w)))):
                 total = np.bincount(last[there], (people * value)[there], len(own) + 1)
                 out[name][own] = total[::-1].cumsum()[::-1][1:]
