@@ -13,6 +13,7 @@ from steropes.designs.target_trials import (
     TargetTrial,
     columns_on_demand,
     marginal_risks,
+    sequential_trial_rows,
     sequential_trials,
 )
 from steropes.designs.target_trials.emulation_diagnostics import of_weights
@@ -413,6 +414,8 @@ def test_columns_on_demand_give_the_same_as_a_table(months, monkeypatch, effect)
     whole = [sequential_trials(months, **kwargs, bootstrap=b, random_state=1) for b in (0, 4)]
     monkeypatch.setattr(columns_on_demand, "ROWS_AT_ONCE", 300)
     monkeypatch.setattr(columns_on_demand, "SPARSE", 0.0)
+    monkeypatch.setattr(columns_on_demand, "MOST_STORED", 0)
+    monkeypatch.setattr(sequential_trial_rows, "AT_ONCE", 500)  # quantiles by histograms
     blocks = [sequential_trials(months, **kwargs, bootstrap=b, random_state=1) for b in (0, 4)]
     for one, other in zip(whole, blocks, strict=True):
         for name in ("effects", "risks", "contrasts", "weights"):

@@ -84,11 +84,7 @@ def _drawn_weights(estimates: Estimates, times: NDArray) -> Iterator[IntervalWei
     """Yield the weights of person-trials in each draw; None if a model has no finite maximum."""
     settings, trials = estimates.settings, estimates.trials
     rows = trials.rows
-    parts = [
-        (of, part, part.drawn(times, rows.person))
-        for of, columns in settings.probabilities(rows, trials)
-        for part in of.parts(rows.data, columns)
-    ]
+    parts = [(of, part, part.drawn(times, rows.person)) for of, part in estimates.parts]
     for b, drawn in enumerate(times):
         if any(np.isnan(coef[b]).any() for _, _, coef in parts):
             yield None

@@ -19,8 +19,10 @@ from steropes.fit.shards import ShardedDesign
 
 __all__ = ["columns_on_demand", "is_on_demand", "row_blocks", "rows_of"]
 
-# Rows whose columns are in memory at a time, and the share of nonzero numbers below which all
-# columns are kept instead, because sparse columns take little memory.
+# Numbers up to which all columns are stored, in 64 MB, since computing them takes half of a fit.
+MOST_STORED = 8_000_000
+# Rows whose columns are in memory at a time otherwise, and the share of nonzero numbers below which
+# all columns are stored too, because sparse columns take little memory.
 ROWS_AT_ONCE = 65_536
 SPARSE = 0.25
 TURNED_AT_ONCE = 1024
@@ -44,15 +46,15 @@ def columns_on_demand(
     """
     first = read(slice(0, min(n, ROWS_AT_ONCE)))
     share = np.mean([np.count_nonzero(x) / len(x) for x in first])
-    if not is_on_demand(n) or share < SPARSE:
+    if not is_on_demand(n, len(names)) or share < SPARSE:
         return pd.DataFrame(dict(zip(names, read(slice(0, n)), strict=True)), copy=False)
     blocks = [_Block(names, read, rows) for rows in row_blocks(n)]
     return ShardedDesign.from_blocks(blocks, memory=0.0)
 
 
-def is_on_demand(n: int) -> bool:
-    """Return whether dense columns of n rows are computed when they are used."""
-    return n > ROWS_AT_ONCE
+def is_on_demand(n: int, p: int) -> bool:
+    """Return whether p dense columns of n rows are computed when they are used."""
+    return n * p > MOST_STORED
 
 
 def rows_of(values: NDArray, at: NDArray) -> NDArray:

@@ -37,6 +37,7 @@ from steropes.designs.target_trials.trial_description_text import (
 from steropes.designs.target_trials.weights_over_time import (
     FittedProbability,
     ProbabilityModel,
+    ProbabilityPart,
     Ratio,
 )
 from steropes.errors import SeparationError
@@ -128,11 +129,14 @@ class Estimates:
     settings : Settings
     trials : TrialSequence
     weights : IntervalWeights, or None
+    parts : tuple
+        The fitted models of the weights, for bootstrap draws.
     """
 
     settings: Settings
     trials: TrialSequence
     weights: IntervalWeights | None
+    parts: tuple[tuple[ProbabilityModel, ProbabilityPart], ...] = ()
 
     @cached_property
     def columns(self) -> OutcomeColumns:

@@ -70,7 +70,7 @@ def result_of(estimates: Estimates, refit: Refit, trial: TargetTrial | None) -> 
     measure = "odds ratio" if pooled else "hazard ratio"
     checks: list[Row] = [*of_positivity(trials), *of_weights(weights, settings.stabilized)]
     checks += [*_of_numerators(estimates), *of_draws(failed, settings.bootstrap)]
-    if pooled and is_on_demand(len(estimates.which)):
+    if pooled and is_on_demand(len(estimates.which), len(estimates.columns.names)):
         # The columns are those of the table, which the user may change. Pickles omit the data, but
         # not the covariance that has been computed.
         model = pickle.loads(pickle.dumps(model))

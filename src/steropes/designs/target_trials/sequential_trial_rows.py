@@ -156,8 +156,8 @@ def quantile_of_weights(
 ) -> float:
     """Compute a quantile over all person-intervals, between neighbours as in R's type 7.
 
-    Two passes need no more memory than `AT_ONCE` weights and a histogram: the first finds the bin
-    of the two neighbouring values, the second collects the weights in it.
+    With more than `AT_ONCE` weights, two passes need no more memory than these and a histogram: the
+    first finds the bin of the two neighbouring values, the second collects the weights in it.
 
     Parameters
     ----------
@@ -170,6 +170,11 @@ def quantile_of_weights(
         for which, _, w in _values(trials, weights):
             yield w if times is None else np.repeat(w, times[which])
 
+    place = q * (n - 1)
+    ranks = np.array([int(np.floor(place)), min(int(np.floor(place)) + 1, n - 1)])
+    if n <= AT_ONCE:
+        first, second = np.partition(np.concatenate(list(values())), ranks)[ranks]
+        return float(first + (place - ranks[0]) * (second - first))
     low, high = np.inf, -np.inf
     for w in values():
         low, high = w.min(initial=low), w.max(initial=high)
@@ -179,8 +184,6 @@ def quantile_of_weights(
     counts = np.zeros(len(edges) - 1, np.int64)
     for w in values():
         counts += np.histogram(w, edges)[0]
-    place = q * (n - 1)
-    ranks = np.array([int(np.floor(place)), min(int(np.floor(place)) + 1, n - 1)])
     upto = np.cumsum(counts)
     bins = np.searchsorted(upto, ranks, side="right")
     parts = []

@@ -26,6 +26,7 @@ from steropes.designs.target_trials.sequential_trial_rows import (
 from steropes.designs.target_trials.trial_protocol import TargetTrial
 from steropes.designs.target_trials.weights_over_time import (
     ProbabilityModel,
+    ProbabilityPart,
     Ratio,
     cumulative_ratios,
 )
@@ -185,8 +186,11 @@ def sequential_trials(
     )  # fmt: skip
     sequence = start_trials(rows, effect, follow_up, trials)
     settings.refuse_stated_later(rows)
-    weights = settings.weights(rows, sequence)
-    return result_of(Estimates(settings, sequence, weights), settings.weights, protocol)
+    parts: list[tuple[ProbabilityModel, ProbabilityPart]] | None = [] if bootstrap else None
+    weights = settings.weights(rows, sequence, fits=parts)
+    return result_of(
+        Estimates(settings, sequence, weights, tuple(parts or ())), settings.weights, protocol
+    )
 
 
 @dataclass(frozen=True)
@@ -291,20 +295,26 @@ class SequenceSettings:
                 )
 
     def weights(
-        self, rows: PersonTime, trials: TrialSequence, drawn: NDArray | None = None
-    ) -> IntervalWeights | None:
+        self, rows: PersonTime, trials: TrialSequence, drawn: NDArray | None = None,
+        fits: list[tuple[ProbabilityModel, ProbabilityPart]] | None = None,
+    ) -> IntervalWeights | None:  # fmt: skip
         """Fit the models of the weights and read each person-trial's weights from their curves.
 
         Parameters
         ----------
         drawn : ndarray, shape (n,), optional
             How often the person of each row is in a bootstrap draw.
+        fits : list, optional
+            Receives the fitted models.
         """
         if not self.pairs:
             return None
         ratio = np.ones(rows.n)
         for of, columns in self.probabilities(rows, trials):
-            ratio = ratio * of.ratio(rows.data, columns, drawn)
+            for part in of.parts(rows.data, columns, drawn):
+                ratio[part.rows] *= of.probability_of(part, part.fitted) ** part.sign
+                if fits is not None:
+                    fits.append((of, part))
         return self.interval_weights(ratio, rows, trials, drawn)
 
     def interval_weights(
