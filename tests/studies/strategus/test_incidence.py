@@ -84,15 +84,19 @@ def world():
             "drug_era_end_date DATE)"
         )
     with OmopDatabase(con) as db:
-        start = np.datetime64(ORIGIN)
-        table = CohortTable(
-            entries["cohort"].to_numpy(),
-            entries["person"].to_numpy(),
-            start + entries["first"].to_numpy(),
-            start + entries["last"].to_numpy(),
-            db.identity,
-        )
-        yield db, table, people, periods, entries
+        yield db, cohort_table(db, entries), people, periods, entries
+
+
+def cohort_table(db, entries):
+    """Return entries in days from the origin as cohorts."""
+    start = np.datetime64(ORIGIN)
+    return CohortTable(
+        entries["cohort"].to_numpy(),
+        entries["person"].to_numpy(),
+        start + entries["first"].to_numpy(),
+        start + entries["last"].to_numpy(),
+        db.identity,
+    )
 
 
 def by_days(world, given, plan):
@@ -181,7 +185,13 @@ def summed(rows, by):
 
 
 @pytest.mark.parametrize("window", [None, {"startDate": "2010-06-01", "endDate": "2012-12-31"}])
-def test_counts_are_those_of_single_days(world, window):
+@pytest.mark.parametrize("once", [False, True])
+def test_counts_are_those_of_single_days(world, window, once):
+    """People who are at risk once are counted without a set of people."""
+    if once:
+        db, _, people, periods, entries = world
+        entries = entries.drop_duplicates(["cohort", "person"])
+        world = (db, cohort_table(db, entries), people, periods, entries)
     given = design(**({} if window is None else {"studyWindow": window}))
     plan = incidence_plan(json.loads(json.dumps(given)), ("settings",), KNOWN)
     assert not any(v.reason for v in plan.verdicts)

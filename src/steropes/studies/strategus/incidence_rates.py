@@ -171,8 +171,10 @@ def _outcomes(work: Workspace) -> None:
     """)
     work.run("""
     CREATE OR REPLACE TEMP TABLE ci_at_risk AS
-    SELECT r.*, a.outcome, r.last - r.first + 1 AS days, coalesce(x.days, 0) AS excluded_days,
-        coalesce(e.outcomes_pe, 0) AS outcomes_pe, coalesce(e.outcomes, 0) AS outcomes
+    SELECT r.target, r.tar, r.person, r.start_year, r.age, r.gender_id, a.outcome,
+        (r.last - r.first + 1)::INTEGER AS days, coalesce(x.days, 0)::INTEGER AS excluded_days,
+        coalesce(e.outcomes_pe, 0)::INTEGER AS outcomes_pe,
+        coalesce(e.outcomes, 0)::INTEGER AS outcomes
     FROM ci_risk r JOIN ci_asked a ON a.target = r.target AND a.tar = r.tar
     LEFT JOIN (SELECT target, tar, person, first, outcome,
             sum(excluded_last - excluded_first + 1) AS days FROM ci_excluded GROUP BY ALL) x
@@ -181,6 +183,8 @@ def _outcomes(work: Workspace) -> None:
     LEFT JOIN ci_events e ON e.target = r.target AND e.tar = r.tar AND e.person = r.person
         AND e.first = r.first AND e.outcome = a.outcome
     """)
+    work.run("DROP TABLE ci_excluded")
+    work.run("DROP TABLE ci_events")
 
 
 def _rates(work: Workspace, plan: IncidencePlan) -> pd.DataFrame:
@@ -197,6 +201,12 @@ def _rates(work: Workspace, plan: IncidencePlan) -> pd.DataFrame:
         zip(STRATA, (plan.strata.by_age, plan.strata.by_gender, plan.strata.by_year), strict=True)
     )
     by = [name for name, on in chosen.items() if on]
+    # Counts of distinct people take most of the time and memory, and most people are at risk once.
+    [(once,)] = work.rows(
+        "SELECT coalesce(max(times), 1) = 1 FROM "
+        "(SELECT count(*) AS times FROM ci_risk GROUP BY target, tar, person)"
+    )
+    people = "*" if once else "DISTINCT person"
     parts = []
     for some in itertools.chain.from_iterable(
         itertools.combinations(by, n) for n in range(len(by) + 1)
@@ -205,15 +215,17 @@ def _rates(work: Workspace, plan: IncidencePlan) -> pd.DataFrame:
         join = "JOIN ci_ages g ON age >= low AND age < high" if "age_group_id" in some else ""
         parts.append(f"""
         SELECT target, tar, outcome, {", ".join(columns)},
-            count(DISTINCT person) AS persons_at_risk_pe,
-            count(DISTINCT person) FILTER (days > excluded_days) AS persons_at_risk,
+            count({people}) AS persons_at_risk_pe,
+            count({people}) FILTER (days > excluded_days) AS persons_at_risk,
             sum(days) AS person_days_pe, sum(days - excluded_days) AS person_days,
-            count(DISTINCT person) FILTER (outcomes_pe > 0) AS person_outcomes_pe,
-            count(DISTINCT person) FILTER (outcomes > 0) AS person_outcomes,
+            count({people}) FILTER (outcomes_pe > 0) AS person_outcomes_pe,
+            count({people}) FILTER (outcomes > 0) AS person_outcomes,
             sum(outcomes_pe) AS outcomes_pe, sum(outcomes) AS outcomes
         FROM ci_at_risk {join} GROUP BY {", ".join([*KEYS, *some])}
         """)
-    found = work.frame(f"SELECT * FROM ({' UNION ALL '.join(parts)}) ORDER BY ALL")
+    for place, part in enumerate(parts):  # One after the other, each in the memory of the last.
+        work.run(f"{'INSERT INTO ci_rates' if place else 'CREATE TEMP TABLE ci_rates AS'} {part}")
+    found = work.frame("SELECT * FROM ci_rates ORDER BY ALL")
     work.connection.unregister("ci_ages")
     everybody = work.frame("SELECT * FROM ci_asked")
     overall = found[found[STRATA].isna().all(axis=1)][KEYS]
