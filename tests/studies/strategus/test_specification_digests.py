@@ -32,6 +32,7 @@ KNOWN = (
     "this covariate analysis is not available",
     "covariates come from a function of R",
     "which is not made before it",
+    "has no counterpart here",
 )
 
 
