@@ -262,6 +262,9 @@ REASONS = (
            and row["event_exposure_lb_r"] != row["event_exposure_lb_r"]
            and row["event_exposure_ub_r"] != row["event_exposure_ub_r"]
            and row["event_exposure_ub"] == row["event_exposure_ub"]),
+    Reason(r"sccs_diagnostics_summary\.event_observation_", R_ERROR, "R's model was not fitted",
+           lambda a, row: row["event_observation_lb_r"] != row["event_observation_lb_r"]
+           and row["event_observation_lb"] > 0),
     Reason(r"sccs_diagnostics_summary\.event_observation_", R_ERROR,
            "no events in a window: R's number is where its iterations ended",
            lambda a, row: row["event_observation_lb"] == 0),
