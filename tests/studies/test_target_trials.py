@@ -19,6 +19,7 @@ from steropes.studies.target_trials import (
     person_time,
     target_trial_study,
 )
+from steropes.studies.target_trials.target_trial_study import _some_times
 
 ILL, WIDTH, WASHOUT, PERIODS = 7, 30, 90, 8
 STUDY = (START, START + dt.timedelta(days=WIDTH * PERIODS + 10))
@@ -244,6 +245,16 @@ def test_the_command_emulates_a_trial_of_concepts(path, tmp_path, capsys):
     assert "Randomly assigned, without blinding" in page
     assert run(command[:-6]) == 2
     assert "study_start is missing" in capsys.readouterr().err
+
+
+def test_the_page_has_some_of_many_periods():
+    name = "target_trial_weights"
+    table = pd.DataFrame({"time": range(1, 101), "day": range(30, 3001, 30)})
+    page = _some_times({name: table}, name)
+    assert "12 of 100 periods; all are in target_trial_weights.csv." in page
+    assert page.count("<tr") == 13
+    assert ">3,000<" in page
+    assert "periods" not in _some_times({name: table[:20]}, name)
 
 
 def test_rows_of_people_are_not_printed(db):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from steropes.data.html_representations import TextInHtml
@@ -29,6 +30,7 @@ from steropes.studies.target_trials.trial_settings import OmopTrial
 __all__ = ["TargetTrialStudy", "target_trial_study"]
 
 TITLE = "Emulated target trial"
+SHOWN = 12  # Of more than twice as many periods, so many are on the page.
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -114,7 +116,8 @@ class TargetTrialStudy(TextInHtml):
         def draw(what: str, **options: object) -> None:
             """Draw the released risks."""
             drawn = risks.rename(columns={"risk": "incidence"}).drop(columns="time")
-            drawn_by("incidence_curves", drawn.rename(columns={"day": "time"}), **options)
+            drawn = drawn.rename(columns={"day": "time"})
+            drawn_by("incidence_curves", drawn, **{**options, "time_label": "Days"})
 
         parts = [
             f"<p>{escape(self.result.estimand)}</p>",
@@ -124,17 +127,28 @@ class TargetTrialStudy(TextInHtml):
             table_html(tables["target_trial_effects"]),
             *(figures(draw, {"risks": "Risk by day"}) if len(risks) else ()),
             "<h2>Differences and ratios of risks</h2>",
-            table_html(tables["target_trial_contrasts"]),
+            _some_times(tables, "target_trial_contrasts"),
             "<h2>People</h2>",
             table_html(tables["target_trial_people"]),
             "<h2>Can it be trusted?</h2>",
             table_html(tables["target_trial_diagnostics"]),
             "<h2>Who is at risk, and weights</h2>",
-            table_html(tables["target_trial_weights"]),
+            _some_times(tables, "target_trial_weights"),
         ]
         return write_tables_and_page(
             folder, "Emulated target trial", tables, parts, self.rules, protocol
         )
+
+
+def _some_times(tables: Mapping[str, pd.DataFrame], name: str) -> str:
+    """Show the rows of a table, of many periods only those of some at equal distances."""
+    table = tables[name]
+    times = table["time"].unique()
+    if len(times) <= 2 * SHOWN:
+        return table_html(table)
+    kept = times[np.linspace(0, len(times) - 1, SHOWN).round().astype(int)]
+    text = f"<p>{SHOWN} of {len(times):,} periods; all are in {name}.csv.</p>"
+    return text + table_html(table[table["time"].isin(kept)])
 
 
 def target_trial_study(
