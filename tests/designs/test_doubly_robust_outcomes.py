@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
 
 from steropes.designs import DoublyRobust, OutcomeModel, PropensityRules
 from steropes.designs.comparative.doubly_robust_outcomes import SharedNuisances
@@ -146,6 +148,90 @@ def test_settings_that_a_doubly_robust_effect_does_not_have_are_refused():
         OutcomeModel("aipw", interactions=(8532001,))
     with pytest.raises(DataError, match="split_days belongs to Cox models"):
         OutcomeModel("aipw", split_days=(30,))
+    with pytest.raises(DataError, match="other kinds always have them"):
+        OutcomeModel("cox", restricted_means=True)
     people, _, _ = simulated(50, censored=False)
     with pytest.raises(DataError, match='kind "aipw" needs models of both arms'):
         estimate_effect(people, OutcomeModel("aipw"), weights=np.ones(50))
+
+
+def lasso_of_shares(X, share, weights):
+    """Means of a logistic lasso of shares, by coefficients of both signs with bounds."""
+    Z = np.column_stack([np.ones(len(X)), X, -X])
+    penalty = np.append(0.0, np.full(2 * X.shape[1], np.sqrt(2.0)))
+
+    def loss(b):
+        eta = Z @ b
+        value = weights @ (np.logaddexp(0, eta) - share * eta) + penalty @ b
+        return value, Z.T @ (weights * (expit(eta) - share)) + penalty
+
+    bounds = [(None, None)] + [(0, None)] * (2 * X.shape[1])
+    options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 5000}
+    b = minimize(loss, np.zeros(Z.shape[1]), jac=True, bounds=bounds, options=options).x
+    return lambda V: expit(np.column_stack([np.ones(len(V)), V, -V]) @ b)
+
+
+@pytest.mark.parametrize("censored", [False, True])
+def test_restricted_means_are_those_of_the_formula(censored):
+    people, features, _ = simulated(600, censored)
+    found = shared(people, features, "aipw", restricted_means=True)
+    _, absolute = found.effect(people, np.arange(600), "ate")
+    time, days = people["time"].to_numpy(), people["days_at_risk"].to_numpy()
+    happened = (people["event"] == 1).to_numpy() & (time <= DAYS)
+    seen = happened | (days >= DAYS)
+    until = np.where(happened, time, DAYS)
+    chance, bound = np.ones(600), 5 / (np.sqrt(600) * np.log(600))
+    if censored:
+        first = np.where(happened, time, np.inf)
+        own = found._censoring(np.arange(600), days, first)
+        chance = np.maximum(own.uncensored(np.arange(600), until), bound)
+    X, e = features.matrix().toarray(), np.clip(found.scores.score, bound, 1 - bound)
+    fold, influences, values = found.fold[:, 0], [], []
+    for arm, score in ((people["treated"] == 1, e), (people["treated"] == 0, 1 - e)):
+        mean, used = np.empty(600), arm.to_numpy() & seen
+        w = 1 / chance
+        w /= w[used].mean()
+        for k in range(fold.max() + 1):
+            train = used & (fold != k)
+            predict = lasso_of_shares(X[train], 1 - until[train] / DAYS, w[train])
+            mean[fold == k] = DAYS * (1 - predict(X[fold == k]))
+        pseudo = used / (score * chance) * (until - mean) + mean
+        values.append(pseudo.mean())
+        influences.append(pseudo - pseudo.mean())
+    se = np.sqrt(((influences[0] - influences[1]) ** 2).sum()) / 600
+    assert absolute.target_days == pytest.approx(values[0], rel=1e-5)
+    assert absolute.comparator_days == pytest.approx(values[1], rel=1e-5)
+    assert absolute.days_difference == pytest.approx(values[0] - values[1], rel=1e-4)
+    assert absolute.days_se == pytest.approx(se, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["aipw", "tmle"])
+def test_restricted_means_of_people_who_are_censored_early_are_near_the_truth(kind):
+    people, features, _ = simulated(8000, censored=True)
+    found = shared(people, features, kind, restricted_means=True)
+    _, absolute = found.effect(people, np.arange(len(people)), "ate")
+    x = features.matrix().toarray()[:, [1]]
+    hazard = 0.03 * np.exp(1.2 * x + 0.5 * np.array([1, 0]))
+    target, comparator = sum(np.exp(-hazard * k) for k in range(DAYS)).mean(axis=0)
+    assert absolute.target_days == pytest.approx(target, abs=0.1)
+    assert absolute.comparator_days == pytest.approx(comparator, abs=0.1)
+    assert abs(absolute.days_difference - (target - comparator)) < 2.5 * absolute.days_se
+    _, without = shared(people, features, kind).effect(people, np.arange(len(people)), "ate")
+    assert np.isnan(without.days_difference)
+    assert without.risk_difference == absolute.risk_difference
+
+
+def test_days_free_of_an_outcome_count_those_after_a_competing_one():
+    people, features, _ = simulated(600, censored=False)
+    rival = people.assign(event=np.where(people["row"] % 3 == 0, 2, 1) * people["event"])
+    _, absolute = shared(rival, features, "aipw", restricted_means=True).effect(
+        rival, np.arange(600), "ate"
+    )
+    later = rival.assign(
+        time=np.where(rival["event"] == 2, DAYS + 5.0, rival["time"]),
+        event=(rival["event"] == 1) * 1,
+    )
+    _, same = shared(later, features, "aipw", restricted_means=True).effect(
+        later, np.arange(600), "ate"
+    )
+    assert absolute.target_days == pytest.approx(same.target_days, rel=1e-10)

@@ -94,6 +94,25 @@ def test_released_effects_of_few_outcomes_are_withheld(database, specified, foun
         assert notes.loc[key, ["e_value", "limit_ratio"]].isna().all()
 
 
+def test_restricted_means_are_released_and_withheld_with_the_risks(
+    database, specified, found, tmp_path
+):
+    (tmle,) = specified.analysis
+    model = replace(tmle.outcome_model, restricted_means=True)
+    spec = replace(specified, analysis=(replace(tmle, outcome_model=model),))
+    exact = run_grid(database, spec, tmp_path / "exact", disclosure="none").tables
+    before = found.tables["absolute_effect"].set_index(KEY)
+    days = exact["absolute_effect"].set_index(KEY)
+    pd.testing.assert_series_equal(days["risk_difference"], before["risk_difference"])
+    assert days["days_free_difference"].notna().all()
+    assert (days["target_days_free"] > 300 * (1 - days["target_risk"])).all()
+    few = exact["cm_result"].set_index(KEY)[["target_outcomes", "comparator_outcomes"]].min(axis=1)
+    released = run_grid(database, replace(spec, min_cell=int(few.max())), tmp_path / "released")
+    shown = released.tables["absolute_effect"].set_index(KEY)
+    assert not shown.index.isin(few.index[few.between(1, few.max() - 1)]).any()
+    assert shown["days_free_difference"].notna().all()
+
+
 def test_the_page_names_the_ratio_and_its_day(found, tmp_path):
     page = write_grid_report(found, tmp_path, unblind=True).read_text()
     assert "risk ratio" in page

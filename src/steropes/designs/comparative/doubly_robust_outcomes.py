@@ -44,6 +44,7 @@ from steropes.designs.propensity.propensity_score_fit import (
 from steropes.designs.values.estimands import AnyEstimand
 from steropes.designs.values.normal_quantile import Z
 from steropes.errors import DataError
+from steropes.models.estimators.fractional_logistic_regression import FractionalLogisticRegression
 from steropes.models.estimators.logistic_regression import LogisticRegression
 from steropes.models.repeated_fits.cross_fitting import cross_fit
 
@@ -172,24 +173,13 @@ class SharedNuisances:
         if censoring is not None:
             until = np.minimum(np.where(event > 0, time, days), tau)
             chance = np.maximum(censoring.uncensored(place, until), bound)
-        means, converged = self._means(place, treated, seen, y, chance)
-        both = np.where(np.column_stack([treated, ~treated]), chance[:, None], 1.0)
-        nuisances = Nuisances(self.scores.score[place], means, both).bounded(bound)
-        of_people = People(treated, y, seen, np.ones(len(people)))
-        method = cast(Method, self.model.kind)
-        try:
-            found = arm_means(of_people, nuisances, estimand, method, "weight")
-        except DataError as error:
-            raise DataError(_too_few("target or comparator", tau)) from error
         person = rank_values(people["person_id"].to_numpy())[1]
         clusters = None if person.max() + 1 == len(people) else person
-        values = found.values
+        values, V, converged = self._of_arms(place, treated, seen, y, chance, estimand, clusters)
         if not (values > 0).all():
             note = "an arm has an estimated risk of zero or less, so that there is no risk ratio"
             return Estimate(note=note), AbsoluteEffect()
-        effects = {name: (value, se) for name, value, se in contrasts(
-            "risk", values, covariance(found.influence, clusters)
-        )}  # fmt: skip
+        effects = {name: (value, se) for name, value, se in contrasts("risk", values, V)}
         log_rr, se = effects["risk ratio"]
         difference, of_difference = effects["risk difference"]
         converged &= censoring is None or censoring.converged
@@ -202,7 +192,34 @@ class SharedNuisances:
             horizon=tau, target_risk=float(values[0]), comparator_risk=float(values[1]),
             risk_difference=difference, risk_se=of_difference,
         )  # fmt: skip
+        if self.model.restricted_means:
+            # The share of the days until τ that come after the outcome.
+            lost = np.where(y == 1, (tau - time) / tau, 0.0)
+            shares, V, found = self._of_arms(place, treated, seen, lost, chance, estimand, clusters)
+            ((_, change, se), *_) = contrasts("positive mean", shares, V)
+            days = tau * (1 - shares)
+            estimate = replace(estimate, converged=converged & found)
+            absolute = replace(
+                absolute, target_days=float(days[0]), comparator_days=float(days[1]),
+                days_difference=-tau * change, days_se=tau * se,
+            )  # fmt: skip
         return estimate, absolute
+
+    def _of_arms(
+        self, place: NDArray, treated: NDArray, seen: NDArray, y: NDArray, chance: NDArray,
+        estimand: AnyEstimand, clusters: NDArray | None,
+    ) -> tuple[NDArray, NDArray, bool]:  # fmt: skip
+        """Estimate the means of y (m,) in both arms: values (2,), covariance, and convergence."""
+        means, converged = self._means(place, treated, seen, y, chance)
+        both = np.where(np.column_stack([treated, ~treated]), chance[:, None], 1.0)
+        nuisances = Nuisances(self.scores.score[place], means, both)
+        nuisances = nuisances.bounded(truncation_bound(len(y)))
+        people, method = People(treated, y, seen, np.ones(len(y))), cast(Method, self.model.kind)
+        try:
+            found = arm_means(people, nuisances, estimand, method, "weight")
+        except DataError as error:
+            raise DataError(_too_few("target or comparator", self.horizon)) from error
+        return found.values, covariance(found.influence, clusters), converged
 
     def _censoring(self, place: NDArray, days: NDArray, first: NDArray) -> Censoring | None:
         """Return the model of censoring of an outcome, given its days and those of first events.
@@ -227,13 +244,17 @@ class SharedNuisances:
     def _means(
         self, place: NDArray, treated: NDArray, seen: NDArray, y: NDArray, chance: NDArray
     ) -> tuple[NDArray, bool]:
-        """Cross-fit the risks of each arm, (m, 2); return also whether the models converged."""
+        """Cross-fit the means of each arm, (m, 2); return also whether the models converged.
+
+        The outcome y, (m,), is 0 or 1, or a share that is 0 without the outcome.
+        """
         n, means, converged = len(self.treated), [], True
+        kind = LogisticRegression if np.isin(y, (0.0, 1.0)).all() else FractionalLogisticRegression
         outcome = np.zeros(n)
         outcome[place] = y
         for name, arm in zip(GROUPS, (treated, ~treated), strict=True):
             used = arm & seen
-            cases = place[used & (y == 1)]
+            cases = place[used & (y > 0)]
             settings = _lasso(self.model).of_model(min(len(cases), int(used.sum()) - len(cases)))
             if settings is None or len(np.unique(self.fold[cases, 0])) < 2:
                 raise DataError(_too_few(name, self.horizon))
@@ -241,7 +262,7 @@ class SharedNuisances:
             part[place[used]] = True
             weights[place[used]] = (1 / chance[used]) / (1 / chance[used]).mean()
             fit = cross_fit(
-                LogisticRegression(**settings), self.design, outcome, part, self.fold,
+                kind(**settings), self.design, outcome, part, self.fold,
                 f"model of the outcome of the {name}", weights,
             )  # fmt: skip
             means.append(fit.means[place, 0])

@@ -59,6 +59,9 @@ class OutcomeModel(Settings):
         ten times. The seed is also that of the cross-fitting.
     cross_fitting : int, default 5
         Folds of the cross-fitting of "aipw" and "tmle".
+    restricted_means : bool, default False
+        Also estimate the mean days free of the outcome until ``horizon`` by "aipw" and "tmle",
+        with a second model of each outcome in each arm. Other kinds always have them.
     include, exclude : tuple of int
         The only covariate ids to use (if any are given), and those to leave out. Ids that no one
         in the comparison has are ignored, with a note.
@@ -104,6 +107,7 @@ class OutcomeModel(Settings):
     repeats: Repeats = 1
     seed: Count = 1
     cross_fitting: Folds = 5
+    restricted_means: YesNo = False
     include: CovariateIds = ()
     exclude: CovariateIds = ()
     interactions: CovariateIds = ()
@@ -129,6 +133,10 @@ class OutcomeModel(Settings):
             raise DataError(f"split_days must increase, not {list(self.split_days)}")
         if family.doubly_robust:
             self._require_doubly_robust()
+        elif self.restricted_means:
+            raise DataError(
+                'restricted_means is for kinds "aipw" and "tmle"; other kinds always have them'
+            )
         elif self.covariates and self.interval in ("wald", "robust"):
             raise DataError(
                 f'interval "{self.interval}" ignores the selection of covariates by the Laplace '
