@@ -18,9 +18,8 @@ from steropes.studies.cli.command_line import run
 from steropes.studies.cohorts import CohortTable
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.report.missing_estimates import missing_sentences
-from steropes.studies.strategus import cohort_generation
+from steropes.studies.strategus import characterization_case_tables
 from steropes.studies.strategus.specification_run import run_specification
-from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts
 from steropes.studies.strategus_plans.specification_plan import specification_plan
 from steropes.studies.strategus_plans.supported_parts import skipped, summary_lines
 from steropes.studies.viewer.result_sources import read_sources
@@ -112,7 +111,6 @@ def test_reasons_of_failures_show_no_small_count(tmp_path, monkeypatch):
 
 
 def test_small_cohorts_are_not_counted(db, tmp_path):
-    from steropes.studies.cohorts import CohortTable
     from steropes.studies.cohorts.cohort_sources import MadeCohorts
     from steropes.studies.disclosure import DisclosureRules
     from steropes.studies.strategus.cohort_generator_tables import cohort_tables
@@ -217,23 +215,15 @@ def test_missing_estimates_whose_reasons_differ_in_names_are_one_sentence():
     assert len(missing_sentences(gone[:2])) == 2
 
 
-def test_entries_of_many_cohorts_are_copied_few_times(db, monkeypatch):
-    copied = []
-    add = CohortTable.__add__
-
-    def counted(one, other):
-        copied.append(len(one) + len(other))
-        return add(one, other)
-
-    def one_entry(db, definitions, names):
-        (cohort,) = definitions
-        day = np.array(["2020-01-01"], "datetime64[D]")
-        return CohortTable(np.array([cohort]), np.array([7]), day, day, db.identity, names)
-
-    monkeypatch.setattr(CohortTable, "__add__", counted)
-    monkeypatch.setattr(cohort_generation, "circe_cohorts", one_entry)
-    definition = circe(1, "ConditionOccurrence")
-    shared = SharedCohorts(tuple(DefinedCohort(i, f"cohort {i}", definition) for i in range(1, 65)))
-    made, _ = cohort_generation.generate_cohorts(db, shared, lambda _: None)
-    assert made.table.ids == tuple(range(1, 65))
-    assert sum(copied) <= 64 * 8
+def test_too_many_covariates_of_cases_leave_the_rest_of_characterization(db, tmp_path, monkeypatch):
+    monkeypatch.setattr(characterization_case_tables, "MOST_ROWS", 1)
+    given = new_specification([])
+    given["moduleSpecifications"] = [given["moduleSpecifications"][0], CHARACTERIZATION]
+    found = run_specification(db, specification_plan(given), tmp_path)
+    of = {v.part: v for v in found.verdicts if v.module == "CharacterizationModule"}
+    gone = {part for part, v in of.items() if v.reason}
+    assert gone == {"risk factors 1", "case series 1"}
+    assert "more than 1 covariates of cases" in of["risk factors 1"].reason
+    tables = found.tables["CharacterizationModule"]
+    assert {*tables["c_covariates"]["cohort_type"]} == {"Target"}
+    assert len(tables["c_time_to_event"])

@@ -16,9 +16,10 @@ import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.covariate_analysis_catalogue import DURING
-from steropes.studies.covariates.window_summaries import summarise_spans
+from steropes.studies.covariates.window_summaries import MOST_ROWS, summarise_spans
 from steropes.studies.database.observation_periods import observation_periods
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.database.sources.table_source import require_rows
 from steropes.studies.strategus.target_baseline import (
     TABLES,
     add_covariates,
@@ -51,9 +52,15 @@ def case_tables(
     -------
     dict of str to DataFrame
         Exact tables, which are not for release.
+
+    Raises
+    ------
+    DataError
+        There are too many covariates; see `require_rows`.
     """
     rows: Rows = {name: [] for name in TABLES}
     references: list[pd.DataFrame] = []
+    counted: list[pd.DataFrame] = []  # Covariates by target and outcome.
     known: dict[tuple[int, int, int], pd.DataFrame] = {}  # Outcomes are shared by all targets.
     for description in described:
         key = {"setting_id": _setting_id(description)}
@@ -77,7 +84,21 @@ def case_tables(
                                some, rows)  # fmt: skip
                 if description.around is not None and len(cases):
                     _add_spans(db, description, least_count, {**key, **of}, cases, rows, references)
+                references = _distinct(references)
+                counted.append(pd.DataFrame(rows["c_covariates"]))  # Smaller than its rows.
+                rows["c_covariates"] = []
+                require_rows(sum(map(len, counted)), "covariates of cases", MOST_ROWS)
+    return _tables(rows, counted, references)
+
+
+def _tables(
+    rows: Rows, counted: Sequence[pd.DataFrame], references: Sequence[pd.DataFrame]
+) -> Tables:
+    """Return the tables of rows, of covariates and of the names of covariates of spans."""
     tables = {name: pd.DataFrame(of) for name, of in rows.items()}
+    some = [table for table in counted if len(table)]
+    if some:
+        tables["c_covariates"] = pd.concat(some, ignore_index=True)
     if references:
         whole = [tables["c_covariate_ref"], *references]
         tables["c_covariate_ref"] = pd.concat([t for t in whole if len(t)], ignore_index=True)
@@ -86,6 +107,14 @@ def case_tables(
         tables["c_covariate_ref"] = names.drop_duplicates(["setting_id", "covariate_id"])
     tables["c_cohort_counts"] = tables["c_cohort_counts"].drop_duplicates()
     return tables
+
+
+def _distinct(references: list[pd.DataFrame]) -> list[pd.DataFrame]:
+    """Return one table of names without repeated ones, which nearly all are."""
+    if len(references) < 2:
+        return references
+    whole = pd.concat(references, ignore_index=True)
+    return [whole.drop_duplicates(["setting_id", "covariate_id"])]
 
 
 def _setting_id(description: CaseDescription) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_sources import MadeCohorts
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.data_quality_notes import note_rows, released_notes
@@ -55,6 +56,8 @@ Tables = dict[str, pd.DataFrame]
 ENTRIES = "noted_entries"
 PEOPLE = f"SELECT subject_id FROM {ENTRIES}"
 COLUMNS = ["topic", "note", "counted", "count", "warning"]
+# The parts of CharacterizationModule that describe cases.
+CASE_PARTS = ("covariates of cases", "risk factors", "case series")
 
 
 def module_notes(
@@ -116,8 +119,8 @@ class ModuleRuns:
             disclosure=self.rules, progress=self.say,
         ).tables  # fmt: skip
 
-    def characterization(self) -> Tables | None:
-        """Run CharacterizationModule without the cohorts that could not be made."""
+    def characterization(self, failed: dict[str, str]) -> Tables | None:
+        """Run CharacterizationModule without cohorts that could not be made; fill ``failed``."""
         described, cohorts = self.plan.characterization, self.made.table
         if described is None or cohorts is None:
             return None
@@ -128,8 +131,13 @@ class ModuleRuns:
         self.say(CHARACTERIZATION)
         released = self.rules, self.database_id
         exact = baseline_tables(self.db, described, cohorts)
-        if described.cases:
-            more = case_tables(self.db, described.cases, described.least_count, cohorts)
+        more: Tables = {}
+        try:
+            if described.cases:
+                more = case_tables(self.db, described.cases, described.least_count, cohorts)
+        except DataError as error:  # The other parts run.
+            failed |= self._case_parts(str(error))
+        if more:
             both = {name: [t for t in (exact[name], more[name]) if len(t)] for name in exact}
             exact = {n: pd.concat(of, ignore_index=True) for n, of in both.items() if of}
             exact = {n: exact.get(n, pd.DataFrame()) for n in both}
@@ -142,6 +150,14 @@ class ModuleRuns:
             counts = challenge_counts(self.db, described.challenges, cohorts)
             found["c_dechallenge_rechallenge"] = released_challenges(counts, *released)
         return found
+
+    def _case_parts(self, why: str) -> dict[str, str]:
+        """Return the reason of all parts of CharacterizationModule that describe cases."""
+        return {
+            f"{CHARACTERIZATION}, {v.part}": why
+            for v in self.plan.verdicts
+            if v.module == CHARACTERIZATION and not v.reason and v.part.startswith(CASE_PARTS)
+        }
 
     def diagnostics(
         self, database: Tables, counted: Mapping[str, pd.DataFrame], failed: dict[str, str]

@@ -193,7 +193,7 @@ def run_specification(
         for module, run in (
             (COHORT_METHOD, on.comparative),
             (COHORT_DIAGNOSTICS, lambda: on.diagnostics(tables[DATABASE], counted, failed)),
-            (CHARACTERIZATION, on.characterization),
+            (CHARACTERIZATION, lambda: on.characterization(failed)),
             (INCIDENCE, on.incidence),
             (PATHWAYS, lambda: on.pathways(tables[DATABASE])),
             (CASE_SERIES, on.series),
