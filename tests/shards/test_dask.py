@@ -140,6 +140,22 @@ def test_wrong_sums_of_a_real_worker_give_no_converged_fit(data, factor):
             assert not model.converged_
 
 
+def test_tasks_have_arguments_that_show_no_rows(data, monkeypatch):
+    """Older versions of Dask, such as 2024.8, log the arguments of tasks that fail."""
+    X, y = data
+    seen, submit = [], distributed.Client.submit
+
+    def recorded(client, function, *args, **kwargs):
+        seen.extend(map(repr, args))
+        return submit(client, function, *args, **kwargs)
+
+    with cluster(2) as found, distributed.Client(found) as client:
+        monkeypatch.setattr(distributed.Client, "submit", recorded)
+        fit(ShardedDesign.from_blocks(blocks_of(X), client=client), y)
+    assert len(seen) > 8
+    assert not any("array" in text for text in seen)
+
+
 @pytest.mark.slow
 def test_the_number_of_workers_changes_no_bit(data):
     X, y = data

@@ -74,6 +74,16 @@ class _Task:
     own: list[tuple[object, ...]]
 
 
+@dataclass(frozen=True, repr=False)
+class _Message:
+    """Data of a task, which workers do not write to their logs if the task fails.
+
+    Dask 2024.8, for example, logs the first 1,000 characters of the arguments.
+    """
+
+    contents: Any
+
+
 class DaskBlocks:
     """Blocks on the workers of a Dask cluster; see `Blocks`.
 
@@ -168,7 +178,7 @@ class DaskBlocks:
         """Submit a call to the blocks of one worker; returns its future."""
         size = _size(task.own) + _size(common)
         self.traffic.sent += size
-        sent: Any = (task, method, common, dropped)
+        sent: Any = _Message((task, method, common, dropped))
         if size > TRANSFER.max_scheduler_bytes:
             sent = scattered(self.client, sent)
         return self.client.submit(
@@ -190,7 +200,7 @@ class DaskBlocks:
             else:
                 value = self._recipes[k]
                 self.traffic.made += 1
-            sent: Any = (self._tokens[k], key, value)
+            sent: Any = _Message((self._tokens[k], key, value))
             if _size(value) > TRANSFER.max_scheduler_bytes:
                 sent = scattered(self.client, sent, [address])
             future = self.client.submit(
@@ -213,13 +223,11 @@ class _Missing:
     key: str = field(default="")
 
 
-def _run_on_worker(
-    sent: tuple[_Task, str, tuple[object, ...], list[str]],
-) -> list[tuple[str, int, object]]:
+def _run_on_worker(sent: _Message) -> list[tuple[str, int, object]]:
     """Call a method of blocks on this worker; returns address, block number and answer of each."""
     from distributed import get_worker
 
-    task, method, common, dropped = sent
+    task, method, common, dropped = sent.contents
     address, out = get_worker().address, list[tuple[str, int, object]]()
     for k, token, own in zip(task.numbers, task.tokens, task.own, strict=True):
         block = _worker_blocks.get(token)
@@ -235,9 +243,9 @@ def _run_on_worker(
     return out
 
 
-def _store_on_worker(sent: Any) -> None:
+def _store_on_worker(sent: _Message) -> None:
     """Create a block on this worker, or store data in it."""
-    token, key, value = sent
+    token, key, value = sent.contents
     if key:
         block = _worker_blocks.get(token)
         if block is not None:
@@ -246,6 +254,11 @@ def _store_on_worker(sent: Any) -> None:
     block = value.block(value.design())
     with _lock:
         _worker_blocks[token] = block
+
+
+def _summarize_on_worker(number: int, sent: _Message) -> BlockSummary:
+    """Summarise a block on this worker."""
+    return summarize_block(number, *sent.contents)
 
 
 def _delete_on_worker(tokens: Sequence[str]) -> None:
@@ -273,7 +286,9 @@ def summarize_blocks(
     out: dict[int, BlockSummary] = {}
     for _ in range(TRANSFER.max_rounds):
         futures = {
-            k: client.submit(summarize_block, k, scattered(client, source), rows[k], pure=False)
+            k: client.submit(
+                _summarize_on_worker, k, scattered(client, _Message((source, rows[k]))), pure=False
+            )
             for k, source in enumerate(sources)
             if k not in out
         }
