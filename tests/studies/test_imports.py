@@ -19,6 +19,18 @@ def test_importing_studies_imports_nothing_heavy():
     assert HEAVY & set(done.stdout.split()) == set()
 
 
+def test_a_specification_without_models_is_planned_without_estimators(tmp_path):
+    """They took most of the time of a check."""
+    path = tmp_path / "incidence.json"
+    path.write_text('{"moduleSpecifications": [{"module": "CohortIncidenceModule"}]}')
+    code = (
+        "import sys\nfrom steropes.studies import read_specification_plan\n"
+        f"read_specification_plan({str(path)!r})\nprint(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"numba", "sklearn", "scipy.stats", "steropes.models"} & {*done.stdout.split()} == set()
+
+
 def test_every_name_is_there_and_says_what_it_is():
     for package in (designs, studies):
         for name in package.__all__:

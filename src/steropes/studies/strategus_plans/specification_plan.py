@@ -2,56 +2,35 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steropes.data.html_representations import FieldsInHtml
 from steropes.errors import DataError
 from steropes.studies._optional_packages import MissingExtraError
 from steropes.studies.cohort_diagnostics.concept_sets_of_definitions import CohortDefinition
 from steropes.studies.formatting.text_safety import plain_text
-from steropes.studies.strategus_plans.atlas_export import atlas_plan, is_atlas_export
-from steropes.studies.strategus_plans.characterization_plan import (
-    CHARACTERIZATION,
-    CharacterizationPlan,
-    characterization_plan,
-)
-from steropes.studies.strategus_plans.cohort_diagnostics_plan import (
-    COHORT_DIAGNOSTICS,
-    CohortDiagnosticsPlan,
-    cohort_diagnostics_plan,
-)
-from steropes.studies.strategus_plans.comparative_plan import (
-    COHORT_METHOD,
-    ComparativePlan,
-    comparative_plan,
-)
-from steropes.studies.strategus_plans.incidence_plan import INCIDENCE, IncidencePlan, incidence_plan
-from steropes.studies.strategus_plans.model_transfer_plan import (
-    MODEL_TRANSFER,
-    ModelTransferPlan,
-    model_transfer_plan,
-)
-from steropes.studies.strategus_plans.pathway_plan import PATHWAYS, PathwayPlan, pathway_plan
-from steropes.studies.strategus_plans.prediction_model_files import ModelFiles
-from steropes.studies.strategus_plans.prediction_plan import (
-    PREDICTION,
-    PredictionPlan,
-    prediction_plan,
-)
 from steropes.studies.strategus_plans.r_json_values import Flag, JsonPath, RModel, json_path, parsed
-from steropes.studies.strategus_plans.series_plan import CASE_SERIES, SeriesPlan, series_plan
 from steropes.studies.strategus_plans.shared_cohorts import DefinedCohort, SharedCohorts
 from steropes.studies.strategus_plans.specification_text import specification_values
 from steropes.studies.strategus_plans.supported_parts import PartVerdict, runs, skipped
-from steropes.studies.strategus_plans.synthesis_plan import SYNTHESIS, SynthesisPlan, synthesis_plan
-from steropes.studies.strategus_plans.validation_plan import (
-    VALIDATION,
-    ValidationPlan,
-    validation_plan,
-)
+
+if TYPE_CHECKING:
+    from steropes.studies.strategus_plans.characterization_plan import CharacterizationPlan
+    from steropes.studies.strategus_plans.cohort_diagnostics_plan import CohortDiagnosticsPlan
+    from steropes.studies.strategus_plans.comparative_plan import ComparativePlan
+    from steropes.studies.strategus_plans.incidence_plan import IncidencePlan
+    from steropes.studies.strategus_plans.model_transfer_plan import ModelTransferPlan
+    from steropes.studies.strategus_plans.pathway_plan import PathwayPlan
+    from steropes.studies.strategus_plans.prediction_model_files import ModelFiles
+    from steropes.studies.strategus_plans.prediction_plan import PredictionPlan
+    from steropes.studies.strategus_plans.series_plan import SeriesPlan
+    from steropes.studies.strategus_plans.synthesis_plan import SynthesisPlan
+    from steropes.studies.strategus_plans.validation_plan import ValidationPlan
 
 __all__ = ["SpecificationPlan", "read_specification_plan", "specification_plan"]
 
@@ -147,31 +126,41 @@ class SpecificationPlan(FieldsInHtml):
         return found
 
 
-Planner = Callable[[object, JsonPath, SharedCohorts, ModelFiles], Any]
-
-
-def _without_models(plan: Callable[[object, JsonPath, SharedCohorts], Any]) -> Planner:
-    """Return the planner of a module that uses no models in files."""
-    return lambda settings, path, cohorts, _: plan(settings, path, cohorts)
-
-
 # For each module of Strategus that runs here, the attribute of `SpecificationPlan` that holds its
-# plan, and the function that plans its settings. A new module needs a line here and an attribute.
-MODULES: dict[str, tuple[str, Planner]] = {
-    COHORT_METHOD: ("comparative", _without_models(comparative_plan)),
-    CASE_SERIES: ("series", _without_models(series_plan)),
-    INCIDENCE: ("incidence", _without_models(incidence_plan)),
-    CHARACTERIZATION: ("characterization", _without_models(characterization_plan)),
-    COHORT_DIAGNOSTICS: ("diagnostics", _without_models(cohort_diagnostics_plan)),
-    PREDICTION: ("prediction", _without_models(prediction_plan)),
-    MODEL_TRANSFER: (
-        "transfer",
-        lambda settings, path, _, files: model_transfer_plan(settings, path, files),
+# plan, the Python module with the function of the same name that plans its settings, and what the
+# function needs beside them. A new module needs a line here and an attribute. Planners are imported
+# when a specification has their module, because most of them import all estimators.
+MODULES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "CohortMethodModule": ("comparative", "comparative_plan", ("cohorts",)),
+    "SelfControlledCaseSeriesModule": ("series", "series_plan", ("cohorts",)),
+    "CohortIncidenceModule": ("incidence", "incidence_plan", ("cohorts",)),
+    "CharacterizationModule": ("characterization", "characterization_plan", ("cohorts",)),
+    "CohortDiagnosticsModule": ("diagnostics", "cohort_diagnostics_plan", ("cohorts",)),
+    "PatientLevelPredictionModule": ("prediction", "prediction_plan", ("cohorts",)),
+    "ModelTransferModule": ("transfer", "model_transfer_plan", ("files",)),
+    "PatientLevelPredictionValidationModule": (
+        "validation", "validation_plan", ("cohorts", "files"),
     ),
-    VALIDATION: ("validation", validation_plan),
-    PATHWAYS: ("pathways", _without_models(pathway_plan)),
-    SYNTHESIS: ("synthesis", lambda settings, path, *_: synthesis_plan(settings, path)),
-}
+    "TreatmentPatternsModule": ("pathways", "pathway_plan", ("cohorts",)),
+    "EvidenceSynthesisModule": ("synthesis", "synthesis_plan", ()),
+}  # fmt: skip
+
+
+def _planned(
+    name: str, settings: object, path: JsonPath, cohorts: SharedCohorts,
+    files: Callable[[], ModelFiles],
+) -> tuple[str, Any]:  # fmt: skip
+    """Return the attribute of a module's plan, and the plan of its settings."""
+    attribute, module, needs = MODULES[name]
+    plan = getattr(importlib.import_module(f"{__package__}.{module}"), module)
+    return attribute, plan(settings, path, *(files() if n == "files" else cohorts for n in needs))
+
+
+def _model_files(models: Path | None = None, folder: Path | None = None) -> ModelFiles:
+    """Return where the prediction models are that a specification validates."""
+    from steropes.studies.strategus_plans.prediction_model_files import ModelFiles
+
+    return ModelFiles(models, folder)
 
 
 def read_specification_plan(
@@ -213,9 +202,9 @@ def read_specification_plan(
     >>> plan.lines()[1]
     '  module: does not run: there is no module of this name in Strategus 1.5'
     """
-    files = ModelFiles(None if models is None else Path(models), Path(path).parent)
+    given = None if models is None else Path(models)
     try:
-        return specification_plan(specification_values(path), files=files)
+        return _plan(specification_values(path), lambda: _model_files(given, Path(path).parent))
     except DataError as error:
         said = str(error)
         raise DataError(said if said.startswith(str(path)) else f"{path}: {said}") from None
@@ -243,7 +232,15 @@ def specification_plan(
     DataError
         The values are no specification, or a part that its modules share is invalid.
     """
-    if is_atlas_export(values):
+    return _plan(values, lambda: _model_files() if files is None else files)
+
+
+def _plan(values: Mapping[str, object], files: Callable[[], ModelFiles]) -> SpecificationPlan:
+    """Plan a specification; the models that it validates are asked for when they are needed."""
+    files = functools.cache(files)  # One for all modules, because transferred models are kept.
+    if "estimationAnalysisSettings" in values:
+        from steropes.studies.strategus_plans.atlas_export import atlas_plan
+
         cohorts, comparative = atlas_plan(values)
         said = (*_cohort_verdicts(cohorts), *comparative.verdicts)
         return SpecificationPlan(cohorts, comparative, verdicts=said)
@@ -261,7 +258,6 @@ def specification_plan(
     if not isinstance(modules, list):
         raise DataError("moduleSpecifications must be a list")
     cohorts = SharedCohorts.read(values.get("sharedResources"))
-    files = ModelFiles() if files is None else files
     plans: dict[str, Any] = {}
     statistics = False
     verdicts = []
@@ -284,9 +280,9 @@ def specification_plan(
                 statistics = parsed(_GeneratorSettings, settings or {}, place).generate_stats
                 verdicts += _cohort_verdicts(cohorts)
             elif name in MODULES:
-                attribute, planner = MODULES[name]
-                plans[attribute] = planner(settings, place, cohorts, files)
-                verdicts += plans[attribute].verdicts
+                attribute, plan = _planned(name, settings, place, cohorts, files)
+                plans[attribute] = plan
+                verdicts += plan.verdicts
             else:
                 reason = "there is no module of this name in Strategus 1.5"
                 verdicts.append(skipped(name, "module", reason))
