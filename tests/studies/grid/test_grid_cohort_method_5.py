@@ -16,7 +16,7 @@ from steropes.studies.cohorts import (
     study_population,
 )
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.cohorts.study_population import PopulationRules
+from steropes.studies.cohorts.study_populations import PopulationRules
 from steropes.studies.cohorts.two_cohort_entry import ComparisonRules, compare_cohorts
 from steropes.studies.comparative import Outcome, Question, StudyAnalysis, Workbench
 from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter

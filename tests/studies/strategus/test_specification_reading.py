@@ -15,7 +15,7 @@ from tests.studies.strategus.small_specification import (
 
 from steropes.designs.settings.validated_types import LONGEST
 from steropes.errors import DataError
-from steropes.studies.cohorts.study_population import PopulationRules
+from steropes.studies.cohorts.study_populations import PopulationRules
 from steropes.studies.comparative import Outcome, Question
 from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter
 from steropes.studies.sccs.specification.case_series_grid_settings import (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # for editors and type checkers
     from steropes.studies.cohorts.cohort_sources import CohortSources
     from steropes.studies.cohorts.cohort_table import CohortTable
     from steropes.studies.cohorts.new_conditions_after_start import incident_conditions
-    from steropes.studies.cohorts.study_population import (
+    from steropes.studies.cohorts.study_populations import (
         PopulationRules,
         StudyPopulation,
         study_population,
@@ -46,7 +46,7 @@ _HOMES = {
     "cohort_sources": ["CohortSources"],
     "cohort_table": ["CohortTable"],
     "new_conditions_after_start": ["incident_conditions"],
-    "study_population": ["PopulationRules", "StudyPopulation", "study_population"],
+    "study_populations": ["PopulationRules", "StudyPopulation", "study_population"],
     "time_at_risk": ["TimeAtRisk"],
     "two_cohort_entry": ["Comparison", "ComparisonRules", "compare_cohorts"],
 }

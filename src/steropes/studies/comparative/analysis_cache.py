@@ -19,7 +19,7 @@ from steropes.designs.propensity.propensity_score_fit import (
 )
 from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.cohorts.study_population import everyone, study_population
+from steropes.studies.cohorts.study_populations import everyone, study_population
 from steropes.studies.cohorts.two_cohort_entry import Comparison, compare_cohorts
 from steropes.studies.comparative.absent_covariates import absent_covariates, without_absent
 from steropes.studies.comparative.analysis_of_one_outcome import (

@@ -36,7 +36,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.people_frame_with_hidden_rows import People
-from steropes.studies.cohorts.study_population import StudyPopulation, study_population
+from steropes.studies.cohorts.study_populations import StudyPopulation, study_population
 from steropes.studies.cohorts.two_cohort_entry import Comparison
 from steropes.studies.comparative.adjustment import AdjustedPopulation, adjust, unadjusted
 from steropes.studies.comparative.analysis_result import AnalysisResult, Shared

@@ -12,7 +12,7 @@ from steropes.designs.effects.absolute_effects import AbsoluteEffect
 from steropes.designs.effects.effect_estimate_result import Estimate
 from steropes.designs.propensity.covariate_balance import Balance
 from steropes.designs.propensity.propensity_score_fit import PropensityScores
-from steropes.studies.cohorts.study_population import StudyPopulation
+from steropes.studies.cohorts.study_populations import StudyPopulation
 from steropes.studies.comparative.adjustment import AdjustedPopulation
 from steropes.studies.comparative.grid_questions_and_analyses import Question, StudyAnalysis
 from steropes.studies.covariates.feature_extraction import Features

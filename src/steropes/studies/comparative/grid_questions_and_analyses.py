@@ -30,7 +30,7 @@ from steropes.designs.settings.validated_types import (
 )
 from steropes.designs.settings.value_checks import Before
 from steropes.errors import DataError
-from steropes.studies.cohorts.study_population import PopulationRules
+from steropes.studies.cohorts.study_populations import PopulationRules
 from steropes.studies.cohorts.time_at_risk import Anchor, TimeAtRisk
 from steropes.studies.cohorts.two_cohort_entry import ComparisonRules
 from steropes.studies.comparative.confounder_selection_settings import SelectedConfounders

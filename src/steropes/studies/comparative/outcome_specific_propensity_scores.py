@@ -12,7 +12,7 @@ from steropes.designs.comparative.high_dimensional_propensity_score import (
 )
 from steropes.designs.propensity.propensity_score_fit import PropensityRules, fit_scores
 from steropes.errors import DataError, SeparationError
-from steropes.studies.cohorts.study_population import StudyPopulation
+from steropes.studies.cohorts.study_populations import StudyPopulation
 from steropes.studies.comparative.analysis_result import Shared
 from steropes.studies.comparative.grid_questions_and_analyses import StudyAnalysis
 from steropes.studies.covariates.covariate_analysis_catalogue import ANALYSES

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from steropes.designs.controls.signal_injection import Synthesis, add_outcomes, outcome_rates
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.cohorts.study_population import study_population
+from steropes.studies.cohorts.study_populations import study_population
 from steropes.studies.cohorts.time_at_risk import TimeAtRisk
 from steropes.studies.cohorts.two_cohort_entry import ComparisonRules
 from steropes.studies.comparative.analysis_cache import Workbench

@@ -13,7 +13,7 @@ from steropes.designs.propensity.score_matching import Match
 from steropes.designs.propensity.score_strata import Stratify
 from steropes.designs.propensity.score_trimming import Trim
 from steropes.errors import DataError
-from steropes.studies.cohorts.study_population import PopulationRules
+from steropes.studies.cohorts.study_populations import PopulationRules
 from steropes.studies.cohorts.time_at_risk import TimeAtRisk
 from steropes.studies.cohorts.two_cohort_entry import ComparisonRules
 from steropes.studies.comparative.grid_questions_and_analyses import BalanceFilter, StudyAnalysis
