@@ -107,3 +107,39 @@ def test_outcomes_of_weeks_do_not_follow_from_those_of_a_window(rules):
     assert found["suppressed"] > 50
     assert shown > 25
     assert found["exact"] == found["two"] == 0
+
+
+@pytest.mark.parametrize("rules", [DisclosureRules(), DisclosureRules("opensafely", 8)], ids=str)
+def test_outcomes_of_weeks_of_an_age_do_not_follow_from_those_of_all_ages(rules):
+    """Four and four followed from a week of eight or more, which is released as ten."""
+    rng, found, shown = np.random.default_rng(5), Counter(), Counter()
+    for trial in range(60):
+        young, old = rng.poisson(rng.choice([3, 9, 60], (2, 1)), (2, 12))
+        if not trial:
+            young[5] = old[5] = rules.least - 1
+        own = {1: young + old, 2: young, 3: old}
+        tables = {k: weekly_tables(n, int(n[4:8].sum())) for k, n in own.items()}
+        exact = {
+            name: pd.concat([of[name].assign(analysis_id=k) for k, of in tables.items()])
+            for name in tables[1]
+        }
+        exact = {name: table.reset_index(drop=True) for name, table in exact.items()}
+        counts = {
+            (k, 1, 1000): CovariateCounts(900, 900, 900, int(n[4:8].sum()), Secrecy(False, 0.0))
+            for k, n in own.items()
+        }
+        released = released_weeks(exact, counts, rules)
+        x, hidden, truth = Unknowns(), [], {}
+        for analysis, k, n in released[["analysis_id", "week", "outcomes"]].itertuples(index=False):
+            name = int(analysis), int(k)
+            x.add(name, *coarse_range(n, rules))
+            truth[name] = int(own[analysis][k + 4])
+            hidden += [name] if n < 0 else []
+        shown.update(released["analysis_id"].unique().tolist())
+        if released["analysis_id"].nunique() == 3:
+            for k in released["week"].unique():
+                x.say([(1, (1, int(k))), (-1, (2, int(k))), (-1, (3, int(k)))], 0, 0)
+        found += judged(x, hidden, truth)
+    assert min(shown[k] for k in own) > 5
+    assert found["suppressed"] > 20
+    assert found["exact"] == found["two"] == 0

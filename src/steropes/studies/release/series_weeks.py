@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.studies.disclosure.complementary_suppression import count_ranges
+from steropes.studies.disclosure.complementary_suppression import (
+    Split,
+    count_ranges,
+    merged_splits,
+    withheld_counts,
+)
 from steropes.studies.disclosure.disclosure_rules import DisclosureRules
 from steropes.studies.disclosure.small_cell_suppression import Bound
 from steropes.studies.release.joint_series_counts import SET, Key, Tables, key_of
@@ -57,6 +65,7 @@ def released_weeks(
     totals = _totals(exact, of_key, outcomes, _begins(windows))
     alone = {(*key[:2], era) for key, era in of_key.items()}
     kept = np.ones(len(table), bool)
+    alike: dict[tuple[int, int], list[NDArray]] = {}
     for (analysis, of_set, era), part in found.groupby([*SET, "era_id"], sort=False):
         own_era = int(era) if (analysis, of_set, era) in alone else -int(of_set)
         place = (int(outcomes[of_set]), own_era)
@@ -71,7 +80,44 @@ def released_weeks(
             for total, side, day in totals.get(place, ())
             for order in (orders[side],)
         )
+        if kept[rows].all():
+            alike.setdefault(place, []).append(rows)
+    for analyses in alike.values():
+        for rows in _narrow_parts(table, analyses, rules):
+            kept[rows] = False
     return found[kept].reset_index(drop=True)
+
+
+def _narrow_parts(
+    table: pd.DataFrame, analyses: Sequence[NDArray], rules: DisclosureRules
+) -> Iterator[NDArray]:
+    """Yield the analyses, by their rows, that others contain and of which few outcomes follow."""
+    week, outcomes = table["week"].to_numpy(), table["outcomes"].to_numpy()
+    weeks = np.unique(week[np.concatenate(analyses)])
+    own = np.zeros((len(analyses), len(weeks)), dtype=np.int64)
+    for place, rows in enumerate(analyses):
+        own[place, np.searchsorted(weeks, week[rows])] = outcomes[rows]
+    distinct, number = np.unique(own, axis=0, return_inverse=True)
+    splits = _weekly_sums(distinct)
+    shown = np.array([rules.coarse(int(n)) for n in distinct.ravel()])
+    withheld = np.flatnonzero(withheld_counts(shown, splits, rules)) // len(weeks)
+    for rows, at in zip(analyses, number.ravel(), strict=True):
+        if at in withheld:
+            yield rows
+
+
+def _weekly_sums(outcomes: NDArray) -> list[Split]:
+    """Find rows that are the sums of two or three others in all columns; split each column."""
+    count, width = outcomes.shape
+    place = {row.tobytes(): at for at, row in enumerate(outcomes)}
+    positions = np.arange(count * width).reshape(count, width)
+    filled = np.flatnonzero(outcomes.any(axis=1)).tolist()
+    found = []
+    for of in (*combinations(filled, 2), *combinations(filled, 3)):
+        total = place.get(outcomes[[*of]].sum(axis=0).tobytes())
+        if total is not None:
+            found.append((positions[[*of]].ravel(), np.tile(positions[total], len(of))))
+    return merged_splits(found)
 
 
 def _begins(windows: pd.DataFrame) -> dict[Key, list[tuple[int, int]]]:
