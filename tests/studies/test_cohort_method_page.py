@@ -40,7 +40,9 @@ def test_the_specification_is_read(tmp_path):
 
 
 def test_every_setting_in_the_table_is_one():
-    table = [line for line in PAGE.splitlines() if line.startswith("| ")][2:]
+    # Tables of R's defaults, whose second column has arguments of R, are compared elsewhere.
+    before_defaults = PAGE.split("## Defaults")[0]
+    table = [line for line in before_defaults.splitlines() if line.startswith("| ")][2:]
     names = set()
     for line in table:
         names |= {n.strip() for n in re.findall(r"`([a-z_]+)`", line.split("|")[2])}
