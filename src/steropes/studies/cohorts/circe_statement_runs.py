@@ -170,7 +170,7 @@ class StatementRuns:
                 f"WHERE concept_id IN ({listed}) "
                 f"OR concept_id IN (SELECT descendant_concept_id FROM {links})"
             )
-        except (DataError, duckdb.Error):  # A definition that reads them says what is wrong.
+        except (DataError, duckdb.Error):  # Definitions that read these tables raise the error.
             return
         self._excerpts = EXCERPTS
 
