@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -109,14 +108,23 @@ def _narrow_parts(
 def _weekly_sums(outcomes: NDArray) -> list[Split]:
     """Find rows that are the sums of two or three others in all columns; split each column."""
     count, width = outcomes.shape
-    place = {row.tobytes(): at for at, row in enumerate(outcomes)}
     positions = np.arange(count * width).reshape(count, width)
-    filled = np.flatnonzero(outcomes.any(axis=1)).tolist()
+    filled = np.flatnonzero(outcomes.any(axis=1))
+    # Codes of rows add up if rows do, and other codes add up to one of them by rare chance.
+    codes = outcomes @ np.random.default_rng(0).integers(1, 2**60, width)
+    place = {int(code): at for at, code in enumerate(codes)}
+    pairs = filled[np.column_stack(np.triu_indices(len(filled), 1))]
+    chosen = [pairs]
+    for last in filled:
+        before = pairs[pairs[:, 1] < last]
+        chosen.append(np.column_stack([before, np.full(len(before), last)]))
     found = []
-    for of in (*combinations(filled, 2), *combinations(filled, 3)):
-        total = place.get(outcomes[[*of]].sum(axis=0).tobytes())
-        if total is not None:
-            found.append((positions[[*of]].ravel(), np.tile(positions[total], len(of))))
+    for rows in chosen:
+        sums = codes[rows].sum(axis=1)
+        for of in np.flatnonzero(np.isin(sums, codes)):
+            total, parts = place[int(sums[of])], rows[of]
+            if (outcomes[parts].sum(axis=0) == outcomes[total]).all():
+                found.append((positions[parts].ravel(), np.tile(positions[total], len(parts))))
     return merged_splits(found)
 
 
