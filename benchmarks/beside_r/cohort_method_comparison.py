@@ -92,6 +92,14 @@ REASONS = (
     Reason(r"cm_result\.((log_)?rr|llr)", R_ERROR,
            "no outcomes in an arm: R's number is where its iterations ended",
            lambda a, row: row["log_rr"] != row["log_rr"] and abs(row["log_rr_r"]) > 10),
+    # `compare_by_r_rules` compares estimates by R's weights, and the outcomes that R counts.
+    Reason(r"cm_result\.(se_log_rr|p|one_sided_p|ci_95_[lu]b|(log_)?rr|llr)", CONVENTION,
+           "weights have the arms' shares of the people left for the outcome",
+           lambda a, row: a["outcome"].get("inversePtWeighting", False)
+           and abs(row["log_rr"] - row["log_rr_r"]) < 0.1 * row["se_log_rr"]),
+    Reason(r"cm_result\.\w+_outcomes|cm_diagnostics_summary\.mdrr", CONVENTION,
+           "people with the outcome, where R counts all their outcomes in Poisson models",
+           lambda a, row: a["repeated"]),
     Reason(r"cm_result\.((log_)?rr|llr)", TOLERANCE,
            "R's iterations end at a likelihood that is lower by less than 1e-6",
            lambda a, row: 0.5 * ((row["log_rr"] - row["log_rr_r"]) / row["se_log_rr"]) ** 2 < 1e-6),

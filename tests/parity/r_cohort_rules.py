@@ -130,12 +130,18 @@ def r_balance(before: RPeople, after: RPeople) -> pd.DataFrame:
     return out
 
 
-def r_smallest_p(after: RPeople, threshold: float = 0.1) -> float:
-    """Return R's smallest p-value times the number of variances, which may exceed one."""
+def r_smallest_p(after: RPeople, threshold: float = 0.1) -> NDArray:
+    """Return R's smallest p-value times the number of variances, which may exceed one.
+
+    The variance of a covariate that all people have in common is 0 / 0, or the ratio of two errors
+    of rounding, which R counts. The numbers returned count none, one, two, and so on, of these.
+    """
     table = after.moments()
+    common = np.ptp(after.X, axis=0) == 0
     size, root = table["std_diff"].abs(), np.sqrt(table["std_diff_var"])
     p = norm.sf((size - threshold) / root) + norm.cdf((-size - threshold) / root)
-    return float(table["std_diff_var"].notna().sum() * np.nanmin(p))
+    counted = (table["std_diff_var"].notna() & ~common).sum()
+    return np.nanmin(p[~common]) * (counted + np.arange(common.sum() + 1))
 
 
 def r_density(values: NDArray, points: int = 100) -> NDArray:
