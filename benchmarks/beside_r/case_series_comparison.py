@@ -254,8 +254,6 @@ REASONS = (
            lambda a, row: _of_spline(a, row) or any(name.endswith("Knots") for name in a) or (
                "prior" in a and abs(row["rr"] / row["rr_r"] - 1) < 0.02)),
     Reason(r"sccs_likelihood_profile\.(log_likelihood|gradient)", R_ERROR,
-           "profiles of models with a prior", lambda a, row: "prior" in a),
-    Reason(r"sccs_likelihood_profile\.(log_likelihood|gradient)", R_ERROR,
            "profiles of models with splines, whose iterations end at once",
            lambda a, row: abs(row["gradient"] - row["gradient_r"]) >= 1e-3
            and any(name.endswith("Knots") for name in a)),
