@@ -340,7 +340,8 @@ def compare_by_r_rules(folder: Path, out: StudyComparison) -> None:
     with tempfile.TemporaryDirectory() as made:
         database = folder / "omop.duckdb"
         if len(analyses) == 1 and _reads_later(*analyses.values()):
-            database = _without_later_exposures(database, Path(made), *analyses.values())
+            outcomes = [question["outcome"] for question in settings["questions"]]
+            database = _without_later_exposures(database, Path(made), outcomes, *analyses.values())
         with OmopDatabase(database) as db:
             cohorts = circe_cohorts(db, cohort_definitions())
             table = compare_with_r(db, folder / "r", cohorts).table
@@ -359,8 +360,10 @@ def compare_by_r_rules(folder: Path, out: StudyComparison) -> None:
             out.examples.append(f"{cell} {found}")
 
 
-def _without_later_exposures(database: Path, folder: Path, analysis: Analysis) -> Path:
-    """Return a copy of the database without the exposures that R does not read."""
+def _without_later_exposures(
+    database: Path, folder: Path, outcomes: list[int], analysis: Analysis
+) -> Path:
+    """Return a copy of the database without the exposures of cases that R does not read."""
     copy = folder / database.name
     shutil.copy(database, copy)
     starts, ends = (analysis["data"][name] for name in ("studyStartDates", "studyEndDates"))
@@ -368,8 +371,9 @@ def _without_later_exposures(database: Path, folder: Path, analysis: Analysis) -
         for end, following in zip(ends, [*starts[1:], "99991231"], strict=True):
             edited.execute(
                 "DELETE FROM drug_era WHERE drug_era_start_date > strptime(?, '%Y%m%d') "
-                "AND drug_era_end_date < strptime(?, '%Y%m%d')",
-                [end, following],
+                "AND drug_era_end_date < strptime(?, '%Y%m%d') AND person_id IN (SELECT person_id "
+                "FROM condition_occurrence WHERE condition_concept_id IN (SELECT unnest(?)))",
+                [end, following, outcomes],
             )
     return copy
 
