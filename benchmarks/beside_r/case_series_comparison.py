@@ -396,7 +396,7 @@ def _why(analysis: Analysis, row: Row) -> tuple[str, str]:
     numbers = not isinstance(row["ours"], str)
     if numbers and row["theirs"] != row["theirs"] and 0 < abs(row["ours"]) < float("inf"):
         return R_ERROR, "R's model was not fitted"
-    if numbers and ("prior" in analysis or "seasonKnots" in analysis) and not row["note"]:
+    if numbers and "seasonKnots" in analysis and not row["note"]:
         close = 0.02 * max(1.0, abs(row["ours"]))
         if item.split(": ")[-1] in ("rr", "log_rr") and abs(row["ours"] - row["theirs"]) < close:
             return TOLERANCE, "R's iterations end before the optimum of splines or priors"

@@ -318,9 +318,7 @@ def _limit_of(
 def _early(
     settings: CaseSeriesSettings, intervals: Intervals, model: CaseSeriesModel, rows: Rows
 ) -> str:
-    """Say that R's optimum is worse if the likelihood at its estimates is lower."""
-    if settings.prior != "none" and any(c.penalized for c in intervals.columns):
-        return ""
+    """Say that R's optimum is worse if the penalised likelihood at its estimates is lower."""
     names = _numbered(settings, intervals)
     ratios = {
         names[int(line["covariate_id"])]: float(line["rr"])
@@ -328,7 +326,21 @@ def _early(
         if int(line["covariate_id"]) in names
     }
     higher = higher_than_at_r(intervals, model, ratios)
+    for name, column in zip(intervals.names, intervals.columns, strict=True):
+        if settings.prior != "none" and column.penalized and name in ratios:
+            if settings.variance is None:  # R's folds may have chosen another variance.
+                return ""
+            here = _penalty(float(model.estimates.loc[name, "log_rr"]), settings)
+            higher -= here - _penalty(math.log(ratios[name]), settings)
     return EARLY if higher > 0 else ""
+
+
+def _penalty(coefficient: float, settings: CaseSeriesSettings) -> float:
+    """Return minus the logarithm of the prior's density, up to a constant."""
+    assert settings.variance is not None
+    if settings.prior == "laplace":
+        return abs(coefficient) * math.sqrt(2 / settings.variance)
+    return coefficient**2 / (2 * settings.variance)
 
 
 def _profiles(model: CaseSeriesModel, rows: Rows) -> None:
