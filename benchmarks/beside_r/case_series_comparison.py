@@ -26,9 +26,9 @@ from tests.parity.compared_numbers import (
 )
 
 from steropes.studies import OmopDatabase
-from steropes.studies.cohorts import circe_cohorts
 
-from .drawn_study import COMPARATOR, NESTING, TARGET, cohort_definitions
+from .drawn_study import COMPARATOR, NESTING, TARGET
+from .irregular_rows_in_r import ENTRIES, cohorts_of
 from .study_batches import StudyKind
 from .table_comparison import (
     CONVENTION,
@@ -213,6 +213,7 @@ def _reads_later(analysis: Analysis) -> bool:
 
 
 LATER = "R does not read exposures that begin after the study period, with windows before them"
+STARTS, COUNTS = "studyStartDates", ("outcome_subjects", "outcome_observation_periods")
 LOST = "cases whose weights for event-dependent observation R cannot compute are left out"
 
 # The pages on R list these; the first reason that concerns a cell is counted.
@@ -232,7 +233,7 @@ REASONS = (
            CONVENTION, "the model of event-dependent observation", _censored),
     Reason(r"sccs_attrition\.outcome_observation_periods", CONVENTION,
            "an observation period in two study periods counts twice here",
-           lambda a, row: len(a["data"].get("studyStartDates", ())) > 1),
+           lambda a, row: len(a["data"].get(STARTS, ())) > 1),
     Reason(r"sccs_attrition\.observed_days", R_ERROR, "observed days count once for each outcome"),
     Reason(r"sccs_(result|diagnostics_summary)\.rows", R_ERROR,
            "results without a probe at the end of observation are dropped", _without_probe),
@@ -306,7 +307,7 @@ REASONS = (
     Reason(r"sccs_likelihood_profile\.(log_likelihood|gradient)", TOLERANCE,
            "R's profile is lower, where its iterations of the other coefficients ended",
            lambda a, row: row["log_likelihood"] > row["log_likelihood_r"]),
-    Reason(r"sccs_attrition\.outcome_subjects", CONVENTION, LATER,
+    Reason(rf"sccs_attrition\.({'|'.join(COUNTS)})", CONVENTION, LATER,
            lambda a, row: _reads_later(a) and row["outcome_subjects"] > row["outcome_subjects_r"]),
     # `compare_by_r_rules` compares the estimates without these exposures.
     Reason(r"sccs_(covariate_)?result\.(log_)?rr", CONVENTION, LATER,
@@ -343,7 +344,7 @@ def compare_by_r_rules(folder: Path, out: StudyComparison) -> None:
             outcomes = [question["outcome"] for question in settings["questions"]]
             database = _without_later_exposures(database, Path(made), outcomes, *analyses.values())
         with OmopDatabase(database) as db:
-            cohorts = circe_cohorts(db, cohort_definitions())
+            cohorts = cohorts_of(db)
             table = compare_with_r(db, folder / "r", cohorts).table
     for row in table[table["table"].isin(BY_R_RULES)].to_dict("records"):
         cell = f"{row['table']}.by R's rules"
@@ -355,6 +356,7 @@ def compare_by_r_rules(folder: Path, out: StudyComparison) -> None:
             out.explained[f"{kind}: {words}"] += 1
             continue
         out.differ[cell] += 1
+        out.apart[f"{cell} ({row['question']}: {row['item']})"] = row["ours"], row["theirs"]
         if out.differ[cell] <= 3:
             found = f"{row['question']}: {row['item']}: {row['ours']} / {row['theirs']}"
             out.examples.append(f"{cell} {found}")
@@ -367,11 +369,16 @@ def _without_later_exposures(
     copy = folder / database.name
     shutil.copy(database, copy)
     starts, ends = (analysis["data"][name] for name in ("studyStartDates", "studyEndDates"))
+    # The cohorts of exposures are made from drug_era, unless the database has R's entries.
+    table, person, era, some = "drug_era", "person_id", "drug_era", "TRUE"
     with duckdb.connect(copy) as edited:
+        if edited.execute("FROM duckdb_tables() WHERE table_name = ?", [ENTRIES]).fetchall():
+            table, person, era = ENTRIES, "subject_id", "cohort"
+            some = f"cohort_definition_id IN ({TARGET}, {COMPARATOR})"
         for end, following in zip(ends, [*starts[1:], "99991231"], strict=True):
             edited.execute(
-                "DELETE FROM drug_era WHERE drug_era_start_date > strptime(?, '%Y%m%d') "
-                "AND drug_era_end_date < strptime(?, '%Y%m%d') AND person_id IN (SELECT person_id "
+                f"DELETE FROM {table} WHERE {some} AND {era}_start_date > strptime(?, '%Y%m%d') "
+                f"AND {era}_end_date < strptime(?, '%Y%m%d') AND {person} IN (SELECT person_id "
                 "FROM condition_occurrence WHERE condition_concept_id IN (SELECT unnest(?)))",
                 [end, following, outcomes],
             )
@@ -383,7 +390,7 @@ def _why(analysis: Analysis, row: Row) -> tuple[str, str]:
     item = str(row["item"])
     if item.endswith("observed_days"):
         return R_ERROR, "observed days count once for each outcome"
-    if item.endswith("outcome_observation_periods"):
+    if item.endswith("outcome_observation_periods") and len(analysis["data"].get(STARTS, ())) > 1:
         return CONVENTION, "an observation period in two study periods counts twice here"
     if item.startswith(("time_stability", "unblind")) and (
         "seasonKnots" in analysis or "calendarKnots" in analysis

@@ -23,12 +23,11 @@ from tests.parity.r_cohort_rules import (
 
 from steropes.designs.effects.effect_estimate import estimate_effect
 from steropes.studies import OmopDatabase
-from steropes.studies.cohorts import circe_cohorts
 from steropes.studies.comparative import Workbench
 from steropes.studies.comparative.analysis_result import AnalysisResult
 from steropes.studies.strategus_plans.specification_plan import read_specification_plan
 
-from .drawn_study import cohort_definitions
+from .irregular_rows_in_r import cohorts_of
 from .table_comparison import CONVENTION, Analysis, StudyComparison
 
 __all__ = ["compare_by_r_rules", "mark_ties"]
@@ -55,7 +54,7 @@ def _answers(folder: Path) -> list[_Answer]:
     assert plan is not None
     found = []
     with OmopDatabase(folder / "omop.duckdb") as db:
-        bench = Workbench(db, circe_cohorts(db, cohort_definitions()), plan.thresholds)
+        bench = Workbench(db, cohorts_of(db), plan.thresholds)
         for question in plan.questions:
             for analysis in plan.analyses:
                 features = bench.all_features(question, analysis)
@@ -84,8 +83,12 @@ def mark_ties(folder: Path, analyses: dict[int, Analysis]) -> None:
         drawn["repeated"] = drawn["outcome"]["modelType"] == "poisson" and bool(repeated)
 
 
-def compare_by_r_rules(folder: Path, out: StudyComparison) -> None:
-    """Compare balance, densities and curves after computing them by R's rules."""
+def compare_by_r_rules(folder: Path, out: StudyComparison, before: Path | None = None) -> None:
+    """Compare balance, densities and curves after computing them by R's rules.
+
+    Another folder may have the people before the rules of time at risk.
+    """
+    everybody = [RPeople(a.X, a.treated) for a in _answers(folder if before is None else before)]
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     analyses = {analysis["id"]: analysis for analysis in settings["analyses"]}
     mark_ties(folder, analyses)
@@ -97,14 +100,14 @@ def compare_by_r_rules(folder: Path, out: StudyComparison) -> None:
         )
         for path in (folder / "r" / f"{name}.csv",)
     }  # fmt: skip
-    for answer in _answers(folder):
+    for answer, people in zip(_answers(folder), everybody, strict=True):
         drawn = analyses[answer.result.analysis.id]
         rows = {
             name: t[(t["analysis_id"] == drawn["id"])
                     & (t.get("outcome_id", answer.result.outcome) == answer.result.outcome)]
             for name, t in tables.items()
         }  # fmt: skip
-        for table, item, ours, theirs, close in _pairs(answer, drawn, rows):
+        for table, item, ours, theirs, close in _pairs(answer, people, drawn, rows):
             _compare(out, drawn, f"{table}.by R's rules", item, ours, theirs, close)
 
 
@@ -121,15 +124,16 @@ def _compare(
         out.explained[f"{CONVENTION}: {TIES}"] += apart
     elif apart:
         out.differ[cell] += apart
+        where = f"{cell} ({drawn['id']}: {item}: "
+        out.apart |= {f"{where}{k})": (a[k], b[k]) for k in np.flatnonzero(~same)}
         k = int(np.flatnonzero(~same)[0])
         out.examples.append(f"{cell} {drawn['id']}: {item}: {apart} differ, {a[k]} / {b[k]}")
 
 
 def _pairs(
-    answer: _Answer, drawn: Analysis, rows: dict[str, pd.DataFrame]
+    answer: _Answer, before: RPeople, drawn: Analysis, rows: dict[str, pd.DataFrame]
 ) -> Iterator[tuple[str, str, Any, Any, float]]:
     """Yield table, item, our numbers by R's rules, R's numbers, and the tolerance."""
-    before = RPeople(answer.X, answer.treated)
     for table, people in zip(
         ("cm_shared_covariate_balance", "cm_covariate_balance"), _after(answer, drawn), strict=True
     ):

@@ -18,8 +18,8 @@ from steropes.studies import OmopDatabase
 from steropes.studies.cohorts import circe_cohorts
 
 __all__ = [
-    "ODDITIES", "cohort_definitions", "draw_settings", "shared_resources",
-    "strategus_specification", "write_databases",
+    "cohort_definitions", "draw_settings", "shared_resources", "strategus_specification",
+    "write_databases",
 ]  # fmt: skip
 
 TARGET, COMPARATOR = PAIRS[0][:2]
@@ -63,27 +63,6 @@ MORE_TABLES = (
     "device_concept_id INT, device_exposure_start_date DATE, device_exposure_end_date DATE, "
     "visit_occurrence_id BIGINT)",
 )
-
-# Irregular rows, one kind at a time.
-ODDITIES = {
-    "eras that end before they begin":
-        "UPDATE drug_era SET drug_era_end_date = drug_era_start_date - 10 WHERE person_id % 7 = 1",
-    "eras without an end": "UPDATE drug_era SET drug_era_end_date = NULL WHERE person_id % 7 = 2",
-    "people listed twice": "INSERT INTO person SELECT * FROM person WHERE person_id % 7 = 3",
-    "overlapping periods of observation":
-        "INSERT INTO observation_period BY NAME SELECT * REPLACE (observation_period_id + 1000000 "
-        "AS observation_period_id, observation_period_start_date + 200 AS "
-        "observation_period_start_date) FROM observation_period WHERE person_id % 7 = 4",
-    "records after observation":
-        "UPDATE condition_occurrence SET condition_start_date = condition_start_date + 4000 "
-        "WHERE person_id % 7 = 5",
-    "people without a sex": "UPDATE person SET gender_concept_id = 0 WHERE person_id % 7 = 6",
-    "outcomes twice a day":
-        "INSERT INTO condition_occurrence SELECT * FROM condition_occurrence "
-        "WHERE person_id % 7 = 1",
-    "eras far in the future":
-        "UPDATE drug_era SET drug_era_end_date = '2300-01-01' WHERE person_id % 7 = 2",
-}  # fmt: skip
 
 
 def write_databases(folder: Path, people: int, seed: int, edits: Sequence[str] = ()) -> None:

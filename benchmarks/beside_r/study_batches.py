@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from steropes.studies.strategus.specification_run import run_specification
 from steropes.studies.strategus_plans.specification_plan import read_specification_plan
 
-from .drawn_study import (
-    ODDITIES,
-    shared_resources,
-    strategus_specification,
-    write_databases,
-)
+from .drawn_study import shared_resources, strategus_specification, write_databases
+from .irregular_rows_in_r import ODDITIES, READINGS, Reading, given_cohorts, write_as_r_reads
 from .r_programs import run_r
 from .table_comparison import Reason, StudyComparison, Table, compare_tables
 
-__all__ = ["StudyKind", "compare_stored", "compare_studies", "read_results", "stored_study"]
+__all__ = [
+    "StudyKind", "compare_stored", "compare_studies", "explain_by_reading", "read_results",
+    "stored_study",
+]  # fmt: skip
 
 LARGEST_STORED = 60_000  # bytes of a table
 
@@ -60,7 +63,7 @@ class StudyKind:
     draw: Callable[[int, int], dict[str, Any]]
     tables: Mapping[str, Table]
     reasons: Sequence[Reason]
-    further: Callable[[Path, StudyComparison], None] | None = None
+    further: Callable[..., None] | None = None
     specify: Callable[[Path, dict[str, Any]], dict[str, Any]] | None = None
     mark: Callable[[Path, dict[int, dict[str, Any]]], None] | None = None
     stored: Sequence[str] = ()
@@ -147,7 +150,51 @@ def _batch(
 
 
 def _compare(kind: StudyKind, folder: Path, out: StudyComparison) -> None:
-    """Run the study of a folder here and compare it with R's results."""
+    """Compare the study of a folder, and with irregular rows also as R reads them."""
+    _compare_folder(kind, folder, out)
+    settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+    reading = READINGS.get((kind.module, settings.get("oddity", "")))
+    if reading is None or out.failed:
+        return
+    edited = folder / "as_r_reads"
+    write_as_r_reads(folder, edited, reading.edits)
+    other = StudyComparison(out.seed)
+    if any(a["population"].get("censorAtNewRiskWindow") for a in settings["analyses"]):
+        # One of two rows of a person has no day before the risk window of the other one.
+        _compare_folder(kind, folder, other, before=edited)
+    else:
+        with given_cohorts():
+            _compare_folder(kind, edited, other)
+    explain_by_reading(out, other, reading)
+
+
+def explain_by_reading(out: StudyComparison, edited: StudyComparison, reading: Reading) -> None:
+    """Replace a comparison by that of the edited rows, and count what the edits explain.
+
+    R divides the number of people by that of periods, of which the edits change both.
+    """
+    counts = {values for cell, values in edited.apart.items() if "outcome_subjects" in cell}
+    once = {
+        cell
+        for cell, (ours, theirs) in edited.apart.items()
+        if re.match(reading.once, cell)
+        and (cell not in out.apart or any(np.isclose(ours * b, theirs * a) for a, b in counts))
+    }
+    explained = len(out.apart.keys() - edited.apart.keys()) + len(once)
+    out.explained = edited.explained + Counter({f"{reading.kind}: {reading.words}": explained})
+    out.apart = {cell: values for cell, values in edited.apart.items() if cell not in once}
+    out.differ = Counter(cell.split(" (")[0] for cell in out.apart)
+    out.examples = [e for e in edited.examples if e.startswith(tuple(out.differ))]
+    out.compared, out.failed = edited.compared, edited.failed
+
+
+def _compare_folder(
+    kind: StudyKind, folder: Path, out: StudyComparison, before: Path | None = None
+) -> None:
+    """Run the study of a folder here and compare it with R's results.
+
+    Another folder may have the people before the rules of time at risk.
+    """
     said = json.loads((folder / "r.json").read_text(encoding="utf-8"))
     if said.get("error"):
         out.failed = f"R failed: {said['error'].strip()[-300:]}"
@@ -179,7 +226,7 @@ def _compare(kind: StudyKind, folder: Path, out: StudyComparison) -> None:
         kind.mark(folder, by_id)
     compare_tables(out, kind.tables, kind.reasons, by_id, folder / "here", folder / "r")
     if kind.further is not None:
-        kind.further(folder, out)
+        kind.further(folder, out, *([] if before is None else [before]))
 
 
 def stored_study(kind: StudyKind, folder: Path, people: int) -> dict[str, Any]:

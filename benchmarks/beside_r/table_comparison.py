@@ -91,6 +91,9 @@ class StudyComparison:
         Elapsed time of each program.
     failed : str
         Why a program failed, which begins with its class; "" if none did.
+    apart : dict of str to tuple
+        The cells of ``differ`` one by one with our value and R's, which a file of results does not
+        have.
     """
 
     seed: int
@@ -100,6 +103,7 @@ class StudyComparison:
     examples: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     failed: str = ""
+    apart: dict[str, tuple[Any, Any]] = field(default_factory=dict, compare=False)
 
     @property
     def verdict(self) -> str:
@@ -113,7 +117,7 @@ class StudyComparison:
 
     def as_json(self) -> str:
         """Return a line for a file of results."""
-        return json.dumps(vars(self))
+        return json.dumps({name: value for name, value in vars(self).items() if name != "apart"})
 
     @classmethod
     def from_json(cls, line: str) -> StudyComparison:
@@ -202,9 +206,10 @@ def _classify(
             out.explained[f"{reason.kind}: {reason.words}"] += 1
             continue
         out.differ[cell] += 1
+        where = ", ".join(f"{k}={row[k]}" for k in key)
+        out.apart[f"{cell} ({where})"] = row.get(column), row.get(f"{column}_r")
         shown += 1
         if shown <= 3:
-            where = ", ".join(f"{k}={row[k]}" for k in key)
             found = row["_merge"] if column == "rows" else f"{row[column]} / {row[f'{column}_r']}"
             out.examples.append(f"{cell} ({where}): {found}")
 

@@ -19,9 +19,10 @@ from benchmarks.beside_r.cyclops_problems import CONDITIONAL, cyclops_problem, f
 from benchmarks.beside_r.documented import reproduce_documented_differences
 from benchmarks.beside_r.drawn_study import draw_settings
 from benchmarks.beside_r.estimates_comparison import compare_estimates
+from benchmarks.beside_r.irregular_rows_in_r import Reading
 from benchmarks.beside_r.r_programs import RAbsent, install_packages, r_versions
-from benchmarks.beside_r.study_batches import compare_stored
-from benchmarks.beside_r.table_comparison import StudyComparison, Table, compare_frames
+from benchmarks.beside_r.study_batches import compare_stored, explain_by_reading
+from benchmarks.beside_r.table_comparison import R_ERROR, StudyComparison, Table, compare_frames
 from benchmarks.random_problems.inputs import arguments, coefficients, estimator
 
 HERE = Path(__file__).parent
@@ -91,6 +92,21 @@ def test_a_cell_that_differs_without_a_reason_is_reported():
     assert found.differ == {"table.value": 1, "table.rows": 2}
     assert found.verdict == "DIFFERENT"
     assert StudyComparison.from_json(found.as_json()) == found
+
+
+def test_numbers_that_are_those_of_r_after_an_edit_are_explained_by_it():
+    reading = Reading(R_ERROR, "two people", (), r".*(people|prevalence)")
+    before, after = StudyComparison(1), StudyComparison(1)
+    before.apart = {"t.rr (1)": (1.0, 2.0), "t.day (1)": (3, 4), "t.prevalence (1)": (0.5, 0.4)}
+    after.apart = {
+        "t.day (1)": (3, 4),  # differs with and without the edits
+        "t.people (1)": (6, 5),  # is R's number without the edits alone
+        "t.outcome_subjects (2)": (10, 8),
+        "t.prevalence (1)": (0.5, 0.4),  # R divides its people by the edited periods
+    }
+    explain_by_reading(before, after, reading)
+    assert before.explained == {"R's error: two people": 3}
+    assert before.differ == {"t.day": 1, "t.outcome_subjects": 1}
 
 
 def test_without_r_the_message_says_what_is_missing(monkeypatch):
