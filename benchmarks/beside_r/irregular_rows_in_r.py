@@ -21,14 +21,8 @@ from .drawn_study import COMPARATOR, TARGET, cohort_definitions
 from .table_comparison import CONVENTION, R_ERROR
 
 __all__ = [
-    "ENTRIES",
-    "ODDITIES",
-    "READINGS",
-    "Reading",
-    "cohorts_of",
-    "given_cohorts",
-    "write_as_r_reads",
-]
+    "ENTRIES", "ODDITIES", "READINGS", "Reading", "cohorts_of", "given_cohorts", "write_as_r_reads",
+]  # fmt: skip
 
 # Irregular rows, one kind at a time.
 REVERSED, OPEN = "eras that end before they begin", "eras without an end"
@@ -85,7 +79,8 @@ TWO_PERIODS = (
     f"DELETE FROM observation_period WHERE person_id % 7 = 4 AND observation_period_id > {OTHER}",
     f"DELETE FROM observation_period WHERE person_id > {OTHER} AND observation_period_id < {OTHER}",
 )
-COUNTS = r"sccs_attrition\.|.*\b(outcome_subjects|rare_outcome_prevalence)\b"  # Distinct people.
+# Numbers of distinct people and periods, and the share of these people.
+COUNTS = r"sccs_attrition\.|.*\b(outcome_subjects|outcome_observation_periods|rare_outcome_\w+)\b"
 SERIES, COHORTS = "SelfControlledCaseSeriesModule", "CohortMethodModule"
 READINGS = {
     (SERIES, TWICE): Reading(
