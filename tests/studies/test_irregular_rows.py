@@ -172,6 +172,37 @@ def test_people_without_a_year_of_birth_are_counted(omop, analyses, age):
     assert age in note.text
 
 
+def test_people_without_a_sex_are_counted(omop):
+    for _ in range(12):
+        omop.person()
+    path = omop.write()
+    with duckdb.connect(str(path)) as con:
+        con.execute("UPDATE person SET gender_concept_id = 0 WHERE person_id <= 7")
+    entries = pd.DataFrame({"person_id": range(1, 13), "start": [pd.Timestamp(day(0))] * 12})
+    with OmopDatabase(path) as db:
+        [note] = extract_features(db, entries, FeatureRules(analyses=(1, 3))).notes
+        assert not extract_features(db, entries, FeatureRules(analyses=(3,))).notes
+    assert (note.topic, note.count) == ("no_sex", 7)
+
+
+@pytest.mark.parametrize("kind", ["eras", "definition"])
+def test_eras_that_end_in_the_distant_future_have_a_warning(omop, kind):
+    for _ in range(3):
+        omop.drug(omop.person(), TARGET, 0, 20)
+    path = with_circe_columns(omop.write())
+    with duckdb.connect(str(path)) as con:
+        con.execute("UPDATE drug_era SET drug_era_end_date = DATE '2300-01-01' WHERE person_id = 3")
+    with OmopDatabase(path) as db:
+        if kind == "eras":
+            found = drug_era_cohorts(db, {5: TARGET})
+        else:
+            pytest.importorskip("duckcdm")
+            found = circe_cohorts(db, {5: target_eras()})
+    [note] = found.notes
+    assert (note.topic, note.count, note.warning) == ("future_eras", 1, True)
+    assert note.text.startswith("Records of drug_era")
+
+
 @pytest.mark.parametrize("changed", [{}, {"gender_concept_id": 8540, "year_of_birth": 1990}])
 def test_people_that_are_there_twice_count_once(people, changed):
     path = people.write()

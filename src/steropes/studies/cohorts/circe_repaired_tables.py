@@ -122,7 +122,7 @@ class RegularTables:
         end = last
         if SUPPLY in have:  # Circe adds it to the first day if the last is missing.
             end = f"coalesce({last}::DATE, CASE WHEN {SUPPLY} < 0 THEN {first}::DATE - 1 END)"
-        where = "TRUE" if table in ERAS else f"{end}::DATE < {first}::DATE"
+        where = "TRUE" if table in ERAS else f"{first} IS NOT NULL AND {end} IS NOT NULL"
         irregular = irregular_eras(self.work, source, table, (first, end), where)
         if not irregular:
             return None, irregular

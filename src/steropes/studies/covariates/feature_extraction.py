@@ -45,12 +45,14 @@ from steropes.studies.database.irregular_rows import (
     repeated_people,
     repeated_visits,
     unknown_ages,
+    unknown_sexes,
 )
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.settings.concept_id_type import ConceptId
 
 __all__ = ["AGE", "FeatureRules", "Features", "extract_features"]
 
+SEX = 1  # The analysis of the sex.
 AGE = 2  # The analysis of the age in years.
 # The table that the statements of an analysis fill, and the query that reads it.
 EMPTY = "CREATE OR REPLACE TEMP TABLE features (covariate_id BIGINT, row_id INTEGER, value DOUBLE)"
@@ -310,6 +312,8 @@ def _irregular(db: OmopDatabase, work: Workspace, rules: FeatureRules) -> list[D
     if any(a.kind == "demographic" for a in read) or AGE in rules.analyses:
         start = "SELECT person_id, start FROM people"
         found += unknown_ages(db, work, start, AGE in rules.analyses)
+    if SEX in rules.analyses:
+        found += unknown_sexes(db, work, people)
     dates = {a.table: (a.first, a.last) for a in read if a.table}
     # An analysis of starts reads no last day, which another of the same table may read.
     dates |= {a.table: (a.first, a.last) for a in read if a.first != a.last}

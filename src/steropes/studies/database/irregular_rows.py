@@ -2,12 +2,15 @@
 
 - A record without a first day is left out.
 - An era that ends before it starts, or has no last day, is read as one day, its first.
+- An era that ends in the distant future is read until observation ends, with a warning.
 - A person with several rows in ``person`` counts once, with the smallest value of each column.
 - A visit with several rows of one ``visit_occurrence_id`` counts once.
 - A person without a row in ``person`` is left out.
 """
 
 from __future__ import annotations
+
+import datetime as dt
 
 from steropes.studies.database.age_sql import birth_day_sql
 from steropes.studies.database.data_quality_notes import DataNote
@@ -22,6 +25,7 @@ __all__ = [
     "repeated_visits",
     "unknown_ages",
     "unknown_people",
+    "unknown_sexes",
 ]
 
 
@@ -33,7 +37,7 @@ def last_day(first: str, last: str) -> str:
 def irregular_eras(
     work: Workspace, source: str, table: str, dates: tuple[str, str], where: str = "TRUE"
 ) -> tuple[DataNote, ...]:
-    """Count the records that lack a first or last day or end before they start.
+    """Count the records that lack a day, end before they start, or end after the next year.
 
     Parameters
     ----------
@@ -49,10 +53,14 @@ def irregular_eras(
         Condition that selects the records.
     """
     first, last = dates
-    [(undated, before, never)] = work.rows(
+    # The supply of a recent dispensing may last into the next year; later days are placeholders.
+    year = dt.date.today().year + 1
+    [(undated, before, never, far)] = work.rows(
         f"SELECT count(*) FILTER ({first} IS NULL), "
         f"count(*) FILTER ({last}::DATE < {first}::DATE), "
-        f"count(*) FILTER ({last} IS NULL AND {first} IS NOT NULL) "
+        f"count(*) FILTER ({last} IS NULL AND {first} IS NOT NULL), "
+        f"count(*) FILTER ({last}::DATE > DATE '{year}-12-31' "
+        f"AND {first}::DATE <= DATE '{year}-12-31') "
         f"FROM {source} AS records WHERE {where}"
     )
     one_day = "count as one day, their first"
@@ -60,9 +68,12 @@ def irregular_eras(
         ("undated_records", "without a first day are left out", int(undated)),
         ("reversed_eras", f"that end before they start {one_day}", int(before)),
         ("open_eras", f"without a last day {one_day}", int(never)),
+        ("future_eras", f"that end after {year} last until observation ends", int(far)),
     )
     return tuple(
-        DataNote(topic, f"Records of {table} {which}", count, "records")
+        DataNote(
+            topic, f"Records of {table} {which}", count, "records", warning=topic == "future_eras"
+        )
         for topic, which, count in found
         if count
     )
@@ -115,6 +126,24 @@ def unknown_ages(
         "no_year_of_birth": (unknown, f"People without a year of birth {rest}{zero}"),
     }
     return tuple(DataNote(topic, text, int(n)) for topic, (n, text) in found.items() if n)
+
+
+def unknown_sexes(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:
+    """Count the people without a concept of their sex.
+
+    Parameters
+    ----------
+    people : str
+        A SELECT of one column, the ids of the people.
+    """
+    if "gender_concept_id" not in db.columns("person"):
+        return ()
+    [(count,)] = work.rows(
+        f"SELECT count(*) FROM {distinct_people(db, people)} "
+        "WHERE coalesce(gender_concept_id, 0) = 0"
+    )
+    text = "People without a sex in table person have none among the covariates, and stay in"
+    return (DataNote("no_sex", text, int(count)),) if count else ()
 
 
 def repeated_people(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:
