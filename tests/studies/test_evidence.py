@@ -83,6 +83,25 @@ def test_random_effects_without_spread_between_databases_are_near_the_fixed():
     assert found.lower == pytest.approx(found.log_rr - 1.96 * found.se, abs=5e-3)
 
 
+def test_narrow_likelihoods_that_rise_again_far_away_agree_with_a_direct_double_integral():
+    def custom(b, mu, sigma, gamma):
+        return -np.exp(gamma * (b - mu)) * ((b - mu) / sigma) ** 2 / 2
+
+    # R's approximation "custom", which rises to the same level as the maximum.
+    parameters = [(0.636, 0.085, -0.456), (1.217, 0.186, -0.292)]
+    found = random_effects([lambda b, p=p: custom(b, *p) for p in parameters])
+    b, m, t = np.linspace(-5, 7, 601), np.linspace(-3, 5, 161), np.linspace(0.02, 2.46, 62)
+    posterior = np.exp(-(m[:, None] ** 2) / 8 - t**2 / 0.5)
+    density = np.exp(-0.5 * ((b[:, None, None] - m[:, None]) / t) ** 2) / t
+    for p in parameters:
+        posterior *= np.tensordot(np.exp(custom(b, *p)), density, 1)
+    posterior /= posterior.sum()
+    of_m, below = posterior.sum(axis=1), np.cumsum(posterior.sum(axis=0))
+    assert found.log_rr == pytest.approx(m @ of_m, abs=2e-3)
+    assert found.se == pytest.approx(math.sqrt((m - m @ of_m) ** 2 @ of_m), rel=0.01)
+    assert found.tau == pytest.approx(np.interp(0.5, below, t + 0.02), rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("y", "s"),
     [

@@ -245,6 +245,14 @@ def test_what_has_no_counterpart_does_not_run(changes, said):
     assert re.search(said, plan.verdicts[0].reason)
 
 
+@pytest.mark.parametrize(("threshold", "said"), [(None, False), ({}, False), (0.1, True)])
+def test_a_limit_of_balance_is_read_and_said_not_to_apply(threshold, said):
+    given = settings()
+    given["esDiagnosticThresholds"] |= {"sdmThreshold": threshold, "sdmAlpha": None}
+    (verdict,) = synthesis_plan(given, ("settings",)).verdicts
+    assert any("balance over databases" in text for text in verdict.differences) == said
+
+
 def test_folders_without_results_are_refused(folders, tmp_path):
     plan = synthesis_plan(settings(), ("settings",))
     with pytest.raises(DataError, match="name a folder with results by module"):

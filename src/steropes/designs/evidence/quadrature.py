@@ -35,6 +35,7 @@ NEGLIGIBLE = 30.0  # A log-density this far below its maximum contributes nothin
 GROWTH = 1.08  # The ratio of successive steps in the tails of the grid of means.
 WIDE = 8.0  # The first grid of effects extends to this many prior standard deviations.
 HEAVY_DF = 4  # Degrees of freedom of effects with heavy tails.
+DIP = 0.1  # A log-likelihood has a minimum between effects if it falls this far below both.
 RISE = 1e-3  # A larger increase over the outermost tenth of the grid counts as rising.
 
 Likelihood = Callable[[ArrayLike], NDArray]
@@ -132,10 +133,10 @@ def means_grid(
     def total(b: NDArray) -> NDArray:
         return _together(known, b, mean_sd)
 
-    middle = np.linspace(*likely_range(total, effect, total(effect)), points // 2)
-    step = float(middle[1] - middle[0])
-    beyond = step * (GROWTH ** np.arange(1, 400) - 1) / (1 - 1 / GROWTH)
-    below, above = middle[0] - beyond, middle[-1] + beyond
+    middle = _covering_grid(total, effect, points // 2)[0]
+    beyond = (GROWTH ** np.arange(1, 400) - 1) / (1 - 1 / GROWTH)
+    below = middle[0] - float(middle[1] - middle[0]) * beyond
+    above = middle[-1] + float(middle[-1] - middle[-2]) * beyond
     return np.concatenate((below[below > effect[0]][::-1], middle, above[above < effect[-1]]))
 
 
@@ -167,10 +168,9 @@ def averaged_likelihood(
     """
     from scipy.special import ndtr
 
-    low, high = likely_range(f.upper_bound, wide, f.upper_bound(wide))
-    effect = np.linspace(max(low, f.low), min(high, f.high), points)
+    effect, distance = _covering_grid(f.upper_bound, wide, points, (f.low, f.high))
     values = f.upper_bound(effect)
-    top, h = values.max(), effect[1] - effect[0]
+    top, h = values.max(), distance(mu)
     scaled = np.exp(values - top) * trapezoid_weights(effect)
     at_mean = f.upper_bound(mu) - top
     least, most = np.empty((2, len(mu), len(tau)))
@@ -180,7 +180,8 @@ def averaged_likelihood(
     ends = [(side, e, float(f.upper_bound(np.array([e]))[0]) - top) for side, e in
             ((-1, f.low), (1, f.high)) if math.isfinite(e)]  # fmt: skip
     for j, t in enumerate(tau):
-        if t < 1.5 * h:  # Narrower than the grid: the effect equals the mean.
+        narrow = t < 1.5 * h  # Narrower than the grid: the effect equals the mean.
+        if narrow.all():
             least[:, j] = np.where(f.unknown(mu), NOTHING, at_mean)
             most[:, j] = at_mean
             continue
@@ -196,7 +197,46 @@ def averaged_likelihood(
         outside = sum(tails, 0 * mu)
         least[:, j] = np.log(np.maximum(inside, 1e-300))
         most[:, j] = np.log(np.maximum(inside + outside, 1e-300))
+        least[narrow, j] = most[narrow, j] = at_mean[narrow]
     return least, most
+
+
+def _covering_grid(
+    f: Callable[[NDArray], NDArray],
+    wide: NDArray,
+    points: int,
+    known: tuple[float, float] = (-math.inf, math.inf),
+) -> tuple[NDArray, Callable[[NDArray], NDArray]]:
+    """Choose effects that cover a log-likelihood, and again each part between its minima.
+
+    A likelihood may be narrow and yet not negligible far away, as R's parametric approximation,
+    which rises again towards a limit. Returns the effects, and their distance at given effects.
+    """
+    low, high = likely_range(f, wide, f(wide))
+    low, high = max(low, known[0]), min(high, known[1])
+    effect = np.linspace(low, high, points)
+    step = float(effect[1] - effect[0])
+    dense = np.union1d(np.linspace(low, high, 2001), wide[(wide > low) & (wide < high)])
+    values = np.asarray(f(dense), dtype=float)
+    highest = np.maximum.accumulate
+    dip = np.minimum(highest(values), highest(values[::-1])[::-1]) - values > DIP
+    edges = np.diff(np.concatenate(([0], dip, [0])))
+    starts, ends = np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist()
+    cuts = [i + int(np.argmin(values[i:j])) for i, j in zip(starts, ends, strict=True)]
+    parts = []
+    for i, j in zip([0, *cuts], [*cuts, len(dense) - 1], strict=True) if cuts else ():
+        if values[i : j + 1].max() > values.max() - NEGLIGIBLE:
+            parts.append(likely_range(f, dense[i : j + 1], values[i : j + 1]))
+    for part in parts:
+        effect = np.union1d(effect, np.linspace(*part, points))
+
+    def distance(at: NDArray) -> NDArray:
+        out = np.full(len(at), step)
+        for left, right in parts:
+            out[(at >= left) & (at <= right)] = (right - left) / (points - 1)
+        return out
+
+    return effect, distance
 
 
 def heavy_cdf(x: NDArray) -> NDArray:

@@ -14,6 +14,7 @@ from steropes.studies.strategus_plans.r_json_values import (
     Integer,
     Items,
     JsonPath,
+    MaybeNumber,
     MaybeText,
     Objects,
     RModel,
@@ -72,12 +73,14 @@ class _Analysis(RModel):
 
 
 class SynthesisThresholds(RModel):
-    """Limits of the diagnostics."""
+    """Limits of the diagnostics; those of balance over databases are read but not applied."""
 
     mdrr_threshold: RNumber = DETECTABLE_RATIO
     ease_threshold: RNumber = SYSTEMATIC_ERROR
     i2_threshold: RNumber = 0.4
     tau_threshold: RNumber = 0.6931
+    sdm_threshold: MaybeNumber = None
+    sdm_alpha: MaybeNumber = None
 
 
 class _Settings(RModel):
@@ -136,6 +139,7 @@ def synthesis_plan(settings: object, path: JsonPath) -> SynthesisPlan:
     at: JsonPath = (*path, "evidenceSynthesisAnalysisList")
     found: list[SynthesisAnalysis] = []
     verdicts: list[PartVerdict] = []
+    thresholds = given.es_diagnostic_thresholds or SynthesisThresholds()
     for i, values in enumerate(given.evidence_synthesis_analysis_list):
         part = f"analysis at position {i}"
         try:
@@ -149,9 +153,10 @@ def synthesis_plan(settings: object, path: JsonPath) -> SynthesisPlan:
         differences = []
         if made.method == "Bayesian":
             differences.append("the posterior is computed by quadrature, not by a Markov chain")
+        if thresholds.sdm_threshold is not None:
+            differences.append("balance over databases is not combined and has no diagnostic")
         verdicts.append(runs(SYNTHESIS, part, differences))
         found.append(made)
-    thresholds = given.es_diagnostic_thresholds or SynthesisThresholds()
     return SynthesisPlan(tuple(found), thresholds, tuple(verdicts))
 
 
