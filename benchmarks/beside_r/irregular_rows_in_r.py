@@ -88,7 +88,7 @@ READINGS = {
         COUNTS,
     ),
     (SERIES, OVERLAPPING): Reading(
-        CONVENTION, "overlapping periods of observation are two cases in R", TWO_PERIODS,
+        R_ERROR, "overlapping periods of observation are two cases", TWO_PERIODS,
         COUNTS,
     ),
     (COHORTS, OVERLAPPING): Reading(

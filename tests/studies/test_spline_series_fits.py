@@ -79,6 +79,15 @@ def test_weights_leave_cases_out(intervals):
     np.testing.assert_allclose(gradient[:, 0], slopes, atol=1e-9)
 
 
+def test_a_start_at_which_a_case_has_no_rate_does_not_converge(intervals):
+    like = monthly_likelihood(intervals)
+    start = np.zeros((len(intervals.columns), 1))
+    start[0] = 1500.0  # The rate of all other time is zero in double precision.
+    zero, held = np.zeros_like(start), start > 0
+    fit = MonthlyFits(like).solve(start, np.ones((len(like.events), 1)), zero, zero, held)
+    assert not fit.converged.any()
+
+
 @pytest.mark.parametrize("prior", ["laplace", pytest.param("normal", marks=pytest.mark.slow)])
 def test_estimates_are_those_of_all_rows(series, intervals, prior, monkeypatch):
     settings = dataclasses.replace(series.settings, prior=prior)

@@ -110,7 +110,7 @@ class MonthlyFits:
             fresh[stale] = True
             converged[left] = error <= TOLERANCE
             far = np.abs(beta[:, left]).max(0, initial=0.0) >= FARTHEST
-            going = np.flatnonzero(~converged[left] & ~far)
+            going = np.flatnonzero(~converged[left] & ~far & np.isfinite(value[left]))
             if not len(going):
                 break
             left, fresh = left[going], fresh[going]

@@ -91,8 +91,10 @@ class MonthlyLikelihood:
             Expected events at these parameters, for `information`.
         """
         masses = self._at(beta)
-        at = self._expected(masses, weights)
-        slopes = np.vstack([self.windows.T @ at.by_pattern, self.splines.T @ at.by_value])
+        # A fit may start where a sum vanishes; its value is not finite then, and it ends there.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            at = self._expected(masses, weights)
+            slopes = np.vstack([self.windows.T @ at.by_pattern, self.splines.T @ at.by_value])
         gradient = self.totals.T @ weights - slopes
         return (weights * masses.log_likelihoods).sum(0), gradient, at
 
