@@ -80,7 +80,7 @@ TWO_PERIODS = (
     f"DELETE FROM observation_period WHERE person_id > {OTHER} AND observation_period_id < {OTHER}",
 )
 # Numbers of distinct people and periods, and the share of these people.
-COUNTS = r"sccs_attrition\.|.*\b(outcome_subjects|outcome_observation_periods|rare_outcome_\w+)\b"
+COUNTS = r"sccs_attrition\.|.*\b(\w+_subjects|outcome_observation_periods|rare_outcome_\w+)\b"
 SERIES, COHORTS = "SelfControlledCaseSeriesModule", "CohortMethodModule"
 READINGS = {
     (SERIES, TWICE): Reading(
