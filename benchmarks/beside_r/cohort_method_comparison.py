@@ -125,7 +125,7 @@ REASONS = (
            "people without a day at risk are left out where windows are censored in R",
            lambda a, row: a["population"]["censorAtNewRiskWindow"]
            and "Censoring" in row["description"] and row["subjects_r"] < row["subjects"]),
-    Reason(r"cm_attrition\.", CONVENTION, "lines of rules without effect",
+    Reason(r"cm_attrition\.", CONVENTION, "a line of people outside of observation periods",
            lambda a, row: a["data"]["washoutPeriod"] == 0),
     Reason(r"cm_(\w*covariate_balance\.|diagnostics_summary\.(\w*max_sdm|\w*balance|unblind))",
            R_ERROR, "balance after trimming alone is weighted", _trimmed),

@@ -21,6 +21,16 @@ for (both in c("keep first, truncate to second", "keep first")) for (first in c(
   }
 }
 write.csv(people, file.path(folder, "people.csv"), row.names = FALSE)
+said <- NULL
+say <- function(what, ...) said <<- rbind(said, data.frame(what = what, R = paste(..., sep = ", ")))
+of_age <- getDbCohortMethodData(details, "main", targetId = 101, comparatorId = 102, outcomeIds = 201, exposureDatabaseSchema = "main",
+  exposureTable = "cohort", outcomeDatabaseSchema = "main", outcomeTable = "cohort",
+  getDbCohortMethodDataArgs = createGetDbCohortMethodDataArgs(washoutPeriod = 0, restrictToCommonPeriod = FALSE, minAge = 41,
+    covariateSettings = createCovariateSettings(useDemographicsGender = TRUE)))
+say("people aged 41 or more, of whom one enters on the birthday", sum(dplyr::collect(of_age$cohorts)$personId == 6))
+for (days in 32:33) say(paste("people with", days, "days at risk or more, of whom one has 32"),
+  sum(persons$personId[match(createStudyPopulation(data, outcomeId = 201, createStudyPopulationArgs = createCreateStudyPopulationArgs(removeSubjectsWithPriorOutcome = FALSE, minDaysAtRisk = days))$rowId, persons$rowId)] == 3))
+
 values <- getDbCovariateData(connectionDetails = details, cdmDatabaseSchema = "main", cohortTable = "cohort", cohortIds = 101, rowIdField = "subject_id",
   covariateSettings = createCovariateSettings(useMeasurementValueLongTerm = TRUE, useMeasurementRangeGroupLongTerm = TRUE), aggregated = FALSE)
 names <- dplyr::collect(values$covariateRef)
@@ -45,3 +55,13 @@ curve <- dplyr::filter(CohortMethod:::prepareKaplanMeier(toy), treatment == 0, t
 write.csv(data.frame(what = c("difference", "variance", "survival", "lower", "upper", "density"),
   value = c(moments$stdDiff, moments$sdmVariance, curve$survival, curve$lower, curve$upper, density(toy$score, from = 0, to = 1, n = 100)$y[1])),
   file.path(folder, "strata_results.csv"), row.names = FALSE)
+
+# A study of 400 people, which cohort_method.R ran, with small cells hidden; and one without a propensity model.
+study <- commandArgs(TRUE)[2]
+exportToCsv(file.path(study, "output"), exportFolder = file.path(study, "hidden"), databaseId = "simulated", minCellCount = 5)
+crude <- createCmAnalysis(getDbCohortMethodDataArgs = createGetDbCohortMethodDataArgs(washoutPeriod = 0, restrictToCommonPeriod = FALSE, covariateSettings = createCovariateSettings(useDemographicsGender = TRUE)),
+  createStudyPopulationArgs = createCreateStudyPopulationArgs(), fitOutcomeModelArgs = createFitOutcomeModelArgs(modelType = "cox"))
+alone <- try(runCmAnalyses(details, "main", exposureDatabaseSchema = "main", exposureTable = "cohort", outcomeDatabaseSchema = "main", outcomeTable = "cohort", outputFolder = file.path(folder, "crude"),
+  cmAnalysesSpecifications = createCmAnalysesSpecifications(list(crude), list(createTargetComparatorOutcomes(101, 102, outcomes = list(createOutcome(201)))))), silent = TRUE)
+say("a study without a propensity model", if (inherits(alone, "try-error")) "stops" else "runs")
+write.csv(said, file.path(folder, "cohorts.csv"), row.names = FALSE)

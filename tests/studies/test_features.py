@@ -159,7 +159,7 @@ def test_values_have_a_column_and_a_name_for_each_unit(omop, analysis):
         (3, 600, day(-4), 7.0, None, None, 0, 9753),  # 8753 has the same last three digits.
         (4, 600, day(-4), 8.0, None, None, 0, None),
         (5, 600, day(-4), 6.0, None, None, 0, 44778753),
-        (6, 600, day(-4), 5.0, None, None, 0, 8840),  # Equal values of a day: the smallest unit.
+        (6, 600, day(-4), 5.0, None, None, 0, 8840),  # Equal values of a day.
         (6, 600, day(-4), 5.0, None, None, 0, 8753),
     ]
     units = [(8753, "mmol/L"), (8840, "mg/dL"), (9753, "mile"), (44778753, "grain")]
@@ -175,7 +175,7 @@ def test_values_have_a_column_and_a_name_for_each_unit(omop, analysis):
     }
     assert found == {
         "Glucose, value (mmol/L)": {1: 5.0, 6: 5.0},
-        "Glucose, value (mg/dL)": {2: 91.0},
+        "Glucose, value (mg/dL)": {1: 90.0, 2: 91.0, 6: 5.0},  # beside the last in another
         "Glucose, value (mile)": {3: 7.0},
         "Glucose, value (unknown unit)": {4: 8.0},
         "Glucose, value (grain)": {5: 6.0},

@@ -167,21 +167,20 @@ class Statements:
         return f"{insert} SELECT {name}, p.row_id, {counted} {source} GROUP BY 1, 2"
 
     def _values(self, a: Analysis, first_day: int | None) -> Iterator[str]:
-        """Insert the last value of each concept, in a column for each unit; fill ``units``.
+        """Insert the last value of each concept in each unit, in own columns; fill ``units``.
 
-        As in R's package, a person has the last value of a concept only, whatever its unit. Of
-        several on one day, the smallest one counts and, of equal ones, that of the smallest unit.
-        R's ids have the last three digits of the unit. If units agree in these, the smallest keeps
-        R's id, and those of the others are larger by multiples of `OTHER_UNIT`.
+        Of several on one day, the smallest counts, as in R's package. R's ids have the last three
+        digits of the unit. If units agree in these, the smallest keeps R's id, and those of the
+        others are larger by multiples of `OTHER_UNIT`.
         """
         number, unit = usable("e.value_as_number"), "coalesce(e.unit_concept_id, 0)::BIGINT"
-        order = f"(e.{a.first}::DATE, -{number}, -{unit})"
+        order = f"(e.{a.first}::DATE, -{number})"
         yield (
             "CREATE OR REPLACE TEMP TABLE last_values AS "
-            f"SELECT e.{a.concept}::BIGINT AS concept, p.row_id, arg_max({unit}, {order}) AS unit, "
+            f"SELECT e.{a.concept}::BIGINT AS concept, p.row_id, {unit} AS unit, "
             f"arg_max({number}, {order}) AS value {self._joined(a)} "
             f"WHERE {self._in_window(a, first_day)} {self._allowed(f'e.{a.concept}')} "
-            f"AND {number} IS NOT NULL GROUP BY 1, 2"
+            f"AND {number} IS NOT NULL GROUP BY 1, 2, 3"
         )
         yield (
             "CREATE OR REPLACE TEMP TABLE units AS SELECT concept, unit, "
