@@ -212,6 +212,7 @@ def _reads_later(analysis: Analysis) -> bool:
     return "studyEndDates" in analysis["data"] and _looks_ahead(analysis)
 
 
+LONGEST = 90  # days of a window after an era, which may reach the next study period
 LATER = "R does not read exposures that begin after the study period, with windows before them"
 STARTS, COUNTS = "studyStartDates", ("outcome_subjects", "outcome_observation_periods")
 LOST = "cases whose weights for event-dependent observation R cannot compute are left out"
@@ -378,9 +379,9 @@ def _without_later_exposures(
         for end, following in zip(ends, [*starts[1:], "99991231"], strict=True):
             edited.execute(
                 f"DELETE FROM {table} WHERE {some} AND {era}_start_date > strptime(?, '%Y%m%d') "
-                f"AND {era}_end_date < strptime(?, '%Y%m%d') AND {person} IN (SELECT person_id "
+                f"AND {era}_end_date + ? < strptime(?, '%Y%m%d') AND {person} IN (SELECT person_id "
                 "FROM condition_occurrence WHERE condition_concept_id IN (SELECT unnest(?)))",
-                [end, following, outcomes],
+                [end, LONGEST, following, outcomes],
             )
     return copy
 
@@ -401,7 +402,7 @@ def _why(analysis: Analysis, row: Row) -> tuple[str, str]:
     if row["theirs"] != row["theirs"] and row["ours"] == 1.0 and item.endswith(": rr"):
         return CONVENTION, "R leaves out covariates without days"
     numbers = not isinstance(row["ours"], str)
-    if numbers and row["theirs"] != row["theirs"] and 0 < abs(row["ours"]) < float("inf"):
+    if numbers and row["theirs"] != row["theirs"] and abs(row["ours"]) < float("inf"):
         return R_ERROR, "R's model was not fitted"
     if numbers and "seasonKnots" in analysis and not row["note"]:
         close = 0.02 * max(1.0, abs(row["ours"]))
