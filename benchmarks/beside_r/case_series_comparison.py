@@ -393,6 +393,9 @@ def _why(analysis: Analysis, row: Row) -> tuple[str, str]:
         return R_ERROR, "observed days count once for each outcome"
     if item.endswith("outcome_observation_periods") and len(analysis["data"].get(STARTS, ())) > 1:
         return CONVENTION, "an observation period in two study periods counts twice here"
+    counted = item.endswith(("outcome_subjects", "outcome_events"))
+    if _censored(analysis, row) and counted and 0 < row["theirs"] - row["ours"] <= 2:
+        return R_ERROR, LOST
     if item.startswith(("time_stability", "unblind")) and (
         "seasonKnots" in analysis or "calendarKnots" in analysis
     ):

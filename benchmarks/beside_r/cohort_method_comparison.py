@@ -103,6 +103,14 @@ REASONS = (
     Reason(r"cm_result\.((log_)?rr|llr)", TOLERANCE,
            "R's iterations end at a likelihood that is lower by less than 1e-6",
            lambda a, row: 0.5 * ((row["log_rr"] - row["log_rr_r"]) / row["se_log_rr"]) ** 2 < 1e-6),
+    Reason(r"cm_result\.", CONVENTION,
+           "no estimate beside an interaction without a finite maximum",
+           lambda a, row: "interactionCovariateIds" in a["outcome"]
+           and row["log_rr"] != row["log_rr"]),
+    Reason(r"cm_interaction_result\.rows", R_ERROR,
+           "no outcomes in an arm: R's number is where its iterations ended",
+           lambda a, row: row["_merge"] == "right_only"
+           and 0 in (row["target_outcomes_r"], row["comparator_outcomes_r"])),
     Reason(r"cm_(interaction_)?result\.", CONVENTION,
            "R's Breslow approximation to logistic strata",
            lambda a, row: a["outcome"]["modelType"] == "logistic" and a["outcome"]["stratified"]),

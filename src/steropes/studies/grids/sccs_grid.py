@@ -44,6 +44,7 @@ from steropes.studies.grids.sccs_grid_controls import (
     with_positives,
 )
 from steropes.studies.grids.sccs_grid_result_tables import (
+    Refusal,
     refusal_rows,
     specification_rows,
     study_rows,
@@ -355,7 +356,7 @@ class CaseSeriesDesign:
         question: SeriesQuestion,
         analysis: SeriesAnalysis,
         own: CohortTable | None,
-    ) -> PreparedSeries | str:
+    ) -> PreparedSeries | Refusal:
         """Prepare one case series, or return the reason why that is impossible.
 
         ``own`` has the outcomes of a positive control.
@@ -366,20 +367,20 @@ class CaseSeriesDesign:
             cohorts = own if cohorts is None else cohorts + own
         why = cohort_not_built(question, settings.cases, {} if own is not None else self.refused)
         if why:
-            return why
+            return Refusal(why)
         try:
             with applied_rules(EXACT_RULES):
                 return prepare_series(shared.db, settings, cohorts, shared=shared)
         except REFUSED as error:
-            return str(error)
+            return Refusal(str(error), shared.attrition(settings.cases, cohorts))
 
 
 def _answer(
-    grid: CaseSeriesGrid, task: tuple[SeriesQuestion, SeriesAnalysis, PreparedSeries | str]
+    grid: CaseSeriesGrid, task: tuple[SeriesQuestion, SeriesAnalysis, PreparedSeries | Refusal]
 ) -> Tables:
     """Fit one case series and return its rows, or those of its refusal."""
     question, analysis, prepared = task
-    if isinstance(prepared, str):
+    if isinstance(prepared, Refusal):
         return refusal_rows(grid, question, analysis, prepared)
     try:
         with applied_rules(EXACT_RULES):
@@ -387,7 +388,8 @@ def _answer(
                 fit_series(ExactSeries, prepared, EXACT_RULES), grid, question, analysis
             )
     except REFUSED as error:
-        return refusal_rows(grid, question, analysis, str(error))
+        why = Refusal(str(error), prepared.population.attrition)
+        return refusal_rows(grid, question, analysis, why)
 
 
 def _named(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+
+import pandas as pd
 
 from steropes.studies.diagnostics.diagnostic import NOT_EVALUATED
 from steropes.studies.diagnostics.diagnostic_catalogue import SERIES
 from steropes.studies.execution.resumable_steps import Tables
 from steropes.studies.result_files.sccs_results_schema import TABLES
 from steropes.studies.sccs.results.sccs_result_tables import (
+    FIRST_WINDOW,
     FORMER_VERDICTS,
     exact_tables,
     window_rows,
@@ -23,10 +26,17 @@ from steropes.studies.sccs.specification.case_series_grid_settings import (
     SeriesQuestion,
 )
 
-__all__ = ["refusal_rows", "specification_rows", "study_rows"]
+__all__ = ["Refusal", "refusal_rows", "specification_rows", "study_rows"]
 
 # Endings of the names of columns that count people, events or days.
 COUNTED = ("subjects", "events", "periods", "days", "eras", "outcomes")
+# Columns that count cases, and those of their attrition.
+CASES = {
+    "outcome_subjects": "subjects",
+    "outcome_events": "events",
+    "outcome_observation_periods": "periods",
+    "observed_days": "days",
+}
 # Tables that `specification_rows` fills.
 SPECIFIED = ("sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set")
 
@@ -84,19 +94,44 @@ def study_rows(
     return {name: table for name, table in made.items() if name not in left_out}
 
 
+@dataclass(frozen=True, eq=False)
+class Refusal:
+    """Why a question has no answer.
+
+    Attributes
+    ----------
+    why : str
+    attrition : DataFrame, optional
+        ``rule``, ``subjects``, ``events``, ``periods`` and ``days`` of the cases, if these were
+        found.
+    """
+
+    why: str
+    attrition: pd.DataFrame | None = None
+
+
 def refusal_rows(
-    grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis, why: str
+    grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis, refusal: Refusal
 ) -> Tables:
-    """Return the rows of a question without an answer, with the reason."""
+    """Return the rows of a question without an answer: the reason, and the cases up to it."""
     key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
-    line = {**key, "covariate_id": 1000, "database_id": grid.database_id}
-    nobody = {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
+    line = {**key, "covariate_id": FIRST_WINDOW, "database_id": grid.database_id}
     columns = (*(d.verdict_column for d in SERIES), *FORMER_VERDICTS)
     summary = TABLES["sccs_diagnostics_summary"]
     unknown = {c: NOT_EVALUATED for c in columns if c in summary}
     none = {"mdrr": math.inf, "unblind": 0, "unblind_for_evidence_synthesis": 0}
+    rules = [] if refusal.attrition is None else refusal.attrition.to_dict("records")
+    attrition = [
+        {**line, "sequence_number": k, "description": rule["rule"],
+         **{column: int(rule[name]) for column, name in CASES.items()}}
+        for k, rule in enumerate(rules, 1)
+    ]  # fmt: skip
+    # Days of the exposure are unknown where the cases were not split into intervals.
+    left = {column: attrition[-1][column] if attrition else 0 for column in CASES}
+    exposed = {} if attrition else {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
     return {
-        "sccs_result": [{**line, **nobody}],
+        "sccs_attrition": attrition,
+        "sccs_result": [{**line, **exposed, **left}],
         "sccs_diagnostics_summary": [{**line, **unknown, **none}],
-        "note": [{**key, "note": why, "database_id": grid.database_id}],
+        "note": [{**key, "note": refusal.why, "database_id": grid.database_id}],
     }

@@ -33,6 +33,7 @@ __all__ = [
     "SeriesCounts",
     "Tables",
     "cases_of_series",
+    "final_rows",
     "key_of",
     "released_series_counts",
 ]
@@ -98,7 +99,7 @@ def released_series_counts(exact: Tables, rules: DisclosureRules) -> SeriesCount
     outcomes = dict(
         exact["sccs_exposures_outcome_set"][[SET[1], "outcome_id"]].itertuples(index=False)
     )
-    found = SeriesCounts(_cases(exact["sccs_attrition"], outcomes, rules), told)
+    found = SeriesCounts(_cases(exact["sccs_attrition"], outcomes, told, rules), told)
     if not rules.rounds:
         for place in _exposures(exact, lines, outcomes):
             for name in ("subjects", "events", "observed_events"):
@@ -123,8 +124,23 @@ def _counts(
     return found
 
 
+def final_rows(attrition: pd.DataFrame, answered: Iterable[Key]) -> pd.Series:
+    """Mark the row of all cases of each series in its attrition.
+
+    It is the last one of series without an answer, and precedes that of the cases with the
+    covariate of interest otherwise.
+    """
+    known = {*answered}
+    last = attrition.groupby(KEY)["sequence_number"].transform("max")
+    has_own = [key_of(line) in known for line in attrition[KEY].to_dict("records")]
+    return attrition["sequence_number"] == last - np.array(has_own, dtype=np.int64)
+
+
 def _cases(
-    table: pd.DataFrame, outcomes: Mapping[int, int], rules: DisclosureRules
+    table: pd.DataFrame,
+    outcomes: Mapping[int, int],
+    answered: Iterable[Key],
+    rules: DisclosureRules,
 ) -> dict[str, dict[int, int | Bound]]:
     """Release the cases that each rule leaves, over all analyses of an outcome."""
     found: dict[str, dict[int, int | Bound]] = {n: {} for n in OUTCOMES}
@@ -132,8 +148,8 @@ def _cases(
         return found
     table = table.reset_index(drop=True)
     of_rows = table[SET[1]].map(outcomes)
-    last = table.groupby(KEY)["sequence_number"].transform("max")
-    own, final = table["sequence_number"] == last, table["sequence_number"] == last - 1
+    final = final_rows(table, answered)
+    own = final.groupby([table[c] for c in KEY]).shift(fill_value=False)
     for of, name in OUTCOMES.items():
         for outcome in of_rows.unique():
             here = of_rows == outcome
@@ -277,7 +293,7 @@ def _without_narrow_ones(
 ) -> None:
     """Replace counts from which a small or suppressed one follows, question by question."""
     table = exact["sccs_attrition"].reset_index(drop=True)
-    for question in dict.fromkeys(key[1] for key in lines):
+    for question in dict.fromkeys([*(key[1] for key in lines), *table[SET[1]].astype(int)]):
         asked = {key: line for key, line in lines.items() if key[1] == question}
         numbers = _numbers_of(table[table[SET[1]] == question], asked, found, rules)
         released = numbers.released()

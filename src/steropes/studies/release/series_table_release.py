@@ -33,6 +33,7 @@ from steropes.studies.release.joint_series_counts import (
     Key,
     SeriesCounts,
     Tables,
+    final_rows,
     key_of,
     released_series_counts,
 )
@@ -201,8 +202,7 @@ def _results(
     """Release the estimates of interest, with the counts of the table of attrition."""
     finals = {}
     if len(attrition):
-        last = attrition.groupby(KEY)["sequence_number"].transform("max")
-        rows = attrition[attrition["sequence_number"] == last - 1].to_dict("records")
+        rows = attrition[final_rows(attrition, counts)].to_dict("records")
         finals = {key_of(line): line for line in rows}
 
     def released(line: Row) -> Row:

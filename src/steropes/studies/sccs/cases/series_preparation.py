@@ -75,6 +75,14 @@ class SharedCases:
         self._found = sources, find_cases(self.db, self.work, rules, sources)
         return sources.copy(), self._found[1]
 
+    def attrition(self, rules: CaseRules, cohorts: CohortTable | None) -> pd.DataFrame | None:
+        """Return the attrition of the cases that were found last; None if they are others."""
+        if self._found is None:
+            return None
+        sources, population = self._found
+        same = sources.rules == rules and sources.cohorts is cohorts
+        return population.attrition if same else None
+
 
 def prepare_series(
     db: OmopDatabase,
