@@ -267,6 +267,33 @@ def test_a_grid_of_case_series_tells_why_estimates_are_missing(database, tmp_pat
     assert all(line["note"] for line in archive(out)["note"])
 
 
+@pytest.mark.parametrize("rules", ["none", "ohdsi", "opensafely"])
+def test_series_without_an_estimate_show_the_cases_that_rules_leave(database, tmp_path, rules):
+    spec, out = tmp_path / "spec.toml", tmp_path / "o"
+    spec.write_text(SERIES)
+    command = ["sccs-grid", str(spec), "--database", str(database), "--output", str(out)]
+    assert run([*command, "--quiet", "--disclosure", rules]) == 0
+    tables = archive(out)
+    sets = {line["era_id"]: line["exposures_outcome_set_id"] for line in tables["sccs_exposure"]}
+    usual, young = (
+        [line for line in tables["sccs_attrition"]
+         if (line["exposures_outcome_set_id"], line["analysis_id"]) == (sets["9"], analysis)]
+        for analysis in "12"
+    )  # fmt: skip
+    counted = ("outcome_subjects", "outcome_events", "outcome_observation_periods")
+    cases = 147 if rules == "opensafely" else 150  # rounded
+    everybody, nobody = dict.fromkeys(counted, cases), dict.fromkeys(counted, 0)
+    for lines, expected in ((usual, [everybody]), (young, [everybody, nobody])):
+        assert [{c: int(line[c]) for c in counted} for line in lines] == expected
+    results = {(line["exposures_outcome_set_id"], line["analysis_id"]): line
+               for line in tables["sccs_result"]}  # fmt: skip
+    for analysis, expected, exposed in (("1", everybody, {""}), ("2", nobody, {"0", "0.0"})):
+        line = results[sets["9"], analysis]
+        assert {c: int(line[c]) for c in counted} == expected
+        assert line["covariate_subjects"] in exposed
+        assert line["log_rr"] == ""
+
+
 def test_one_case_series_tells_why_its_estimate_is_missing(database, tmp_path, capsys):
     out = tmp_path / "o"
     command = ["sccs", str(database), "--exposure", "8", "--outcome", "3", "--no-descendants",

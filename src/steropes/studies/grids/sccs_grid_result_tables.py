@@ -126,9 +126,10 @@ def refusal_rows(
          **{column: int(rule[name]) for column, name in CASES.items()}}
         for k, rule in enumerate(rules, 1)
     ]  # fmt: skip
-    # Days of the exposure are unknown where the cases were not split into intervals.
     left = {column: attrition[-1][column] if attrition else 0 for column in CASES}
-    exposed = {} if attrition else {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
+    # Those of the exposure are unknown where cases were not split into intervals.
+    counts = [c for c in TABLES["sccs_result"] if c.endswith(COUNTED)]
+    exposed = {} if any(left.values()) else dict.fromkeys(counts, 0)
     return {
         "sccs_attrition": attrition,
         "sccs_result": [{**line, **exposed, **left}],
