@@ -16,6 +16,7 @@ import typer
 from .bootstrap_comparison import compare_bootstraps
 from .case_series_comparison import CASE_SERIES
 from .cohort_method_comparison import COHORT_METHOD
+from .cross_validation_comparison import compare_cross_validation
 from .cyclops_comparison import CLASSES, compare_with_cyclops, counts_by_family
 from .descriptive_comparison import DESCRIPTIVE
 from .documented import reproduce_documented_differences
@@ -254,6 +255,13 @@ def documented() -> None:
         mark = "same" if line["R"] == line["here"] else "DIFFERS"
         print(f"{line['what']}, person {line['person']}: {mark}")
         print(f"    R: {line['R']}\n    here: {line['here']}")
+
+
+@app.command("cross-validation")
+def cross_validation(count: Count = 24) -> None:
+    """Cross-validate random problems in the same folds as glmnet's cv.glmnet."""
+    _show_versions("glmnet", "jsonlite")
+    print(compare_cross_validation(count).to_string(index=False))
 
 
 @app.command("event-dependence")
