@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm, skewnorm
 
 from steropes.designs.controls import (
     ErrorModel,
@@ -19,7 +20,7 @@ from steropes.designs.controls import (
     fit_error_model,
     fit_systematic_error,
 )
-from steropes.designs.evidence import Profile, combine_profiles
+from steropes.designs.evidence import Profile, combine_profiles, random_effects
 
 from .r_programs import run_r
 from .table_comparison import R_ERROR, TOLERANCE, StudyComparison
@@ -27,10 +28,18 @@ from .table_comparison import R_ERROR, TOLERANCE, StudyComparison
 __all__ = ["answers_of_r", "compare_estimates", "draw_estimates"]
 
 GRID = np.linspace(-6.0, 6.0, 121)
+GRADIENTS = "grid with gradients"
+APPROXIMATIONS = ("normal", "skew normal", "custom", "grid", "adaptive grid", GRADIENTS)
+# The points of R's approximateLikelihood(), to which it adds the maximum.
+POINTS_OF_R = np.linspace(-math.log(10), math.log(10), 8)
+# A posterior may differ from R's chain by this many standard errors of the chain. They are of 20
+# batches, and too small for the tails of τ.
+MOST_ERRORS = 6.0
+Likelihood = Callable[[Any], np.ndarray]
 
 
 def draw_estimates(seed: int) -> dict[str, Any]:
-    """Draw controls with known effects, an estimate, and profiles of several databases."""
+    """Draw controls with known effects, an estimate, and likelihoods of several databases."""
     rng = np.random.default_rng([74, seed])
     n = int(rng.integers(10, 60))
     mean, sd = rng.normal(0.0, 0.2), rng.choice([0.05, 0.2, 0.4])
@@ -43,19 +52,41 @@ def draw_estimates(seed: int) -> dict[str, Any]:
         "truth": truth.tolist(),
         "newLogRr": float(rng.normal(0.3, 0.5)),
         "newSe": float(rng.uniform(0.05, 0.6)),
-        "profiles": [_draw_profile(rng) for _ in range(int(rng.integers(2, 9)))],
+        "profiles": [_draw_profile(rng, 3, GRID) for _ in range(int(rng.integers(2, 9)))],
+        "approximation": APPROXIMATIONS[seed % len(APPROXIMATIONS)],
+        "bayesian": _draw_likelihoods(seed),
     }
 
 
-def _draw_profile(rng: np.random.Generator) -> dict[str, list[float]]:
+def _draw_likelihoods(seed: int) -> list[dict[str, Any]]:
+    """Draw approximations of one kind, in turn, of the likelihoods of several databases."""
+    rng, kind = np.random.default_rng([75, seed]), APPROXIMATIONS[seed % len(APPROXIMATIONS)]
+    databases, spread = int(rng.integers(2, 9)), rng.choice([0.0, 0.2, 0.6])
+    if kind.endswith("grid"):
+        return [_draw_profile(rng, 3, GRID) for _ in range(databases)]
+    if kind == GRADIENTS:  # With more events, so that little of the posterior is beyond R's points.
+        return [_draw_profile(rng, 30, POINTS_OF_R) for _ in range(databases)]
+    y = rng.normal(rng.normal(0.3, 0.5), spread, databases)
+    s, skew = rng.uniform(0.05, 0.6, databases), rng.normal(0.0, 1.0, databases)
+    if kind == "normal":
+        return [{"logRr": a, "seLogRr": b} for a, b in zip(y, s, strict=True)]
+    name, skew = ("gamma", np.clip(skew, -1, 1) / 2) if kind == "custom" else ("alpha", 2 * skew)
+    return [{"mu": a, "sigma": b, name: c} for a, b, c in zip(y, s, skew, strict=True)]
+
+
+def _draw_profile(
+    rng: np.random.Generator, least: int, points: np.ndarray
+) -> dict[str, list[float]]:
     """Draw the profile of events among exposed people, given all events and the days."""
-    events, share = int(rng.integers(3, 40)), float(rng.uniform(0.3, 0.7))
+    events, share = int(rng.integers(least, least + 37)), float(rng.uniform(0.3, 0.7))
     exposed = int(np.clip(rng.binomial(events, share * 1.1), 1, events - 1))
     odds = share / (1 - share)
-    value = exposed * GRID - events * np.log1p(odds * np.exp(GRID))
-    derivative = exposed - events * odds * np.exp(GRID) / (1 + odds * np.exp(GRID))
+    if points is POINTS_OF_R:
+        points = np.sort(np.append(points, math.log(exposed / (events - exposed) / odds)))
+    value = exposed * points - events * np.log1p(odds * np.exp(points))
+    derivative = exposed - events * odds * np.exp(points) / (1 + odds * np.exp(points))
     return {
-        "point": GRID.tolist(),
+        "point": points.tolist(),
         "value": (value - value.max()).tolist(),
         "derivative": derivative.tolist(),
     }
@@ -120,6 +151,43 @@ def _compare(out: StudyComparison, d: dict[str, Any], theirs: dict[str, Any]) ->
     _equal(out, "synthesis.lower", combined.lower, math.log(theirs["combined"]["lb"]), 1e-3)
     _equal(out, "synthesis.upper", combined.upper, math.log(theirs["combined"]["ub"]), 1e-3)
     _equal(out, "synthesis.se", combined.se, theirs["combined"]["seLogRr"], 1e-3)
+    if theirs.get("bayesian"):
+        _compare_bayesian(out, d, theirs["bayesian"])
+
+
+def _compare_bayesian(out: StudyComparison, d: dict[str, Any], theirs: dict[str, Any]) -> None:
+    """Compare a posterior with R's settled Markov chain, and then with the numbers of R itself."""
+    found = random_effects([_likelihood(d["approximation"], one) for one in d["bayesian"]])
+    ours = [found.log_rr, found.se, found.lower, found.upper, found.tau, found.tau_lower,
+            found.tau_upper, found.predicted_lower, found.predicted_upper]  # fmt: skip
+    names = ("log_rr", "se", "lower", "upper", "tau", "tau_lower", "tau_upper",
+             "predicted_lower", "predicted_upper")  # fmt: skip
+    reported = {"log_rr": "mu", "se": "muSe", "tau": "tau"}  # R's limits are of highest density.
+    for name, mine, number, error in zip(
+        names, ours, theirs["numbers"], theirs["errors"], strict=True
+    ):
+        out.compared[f"bayesian.{name}"] += 1
+        if not abs(mine - number) <= MOST_ERRORS * error:
+            out.differ[f"bayesian.{name}"] += 1
+            out.examples.append(f"bayesian.{name}: {mine} / {number} ± {error}")
+        elif name in reported:
+            out.compared[f"bayesian.R's {name}"] += 1
+            if not abs(mine - theirs["reported"][reported[name]]) <= MOST_ERRORS * error:
+                out.explained[f"{R_ERROR}: the steps of R's Markov chain never settle"] += 1
+
+
+def _likelihood(kind: str, one: dict[str, Any]) -> Likelihood:
+    """Return the likelihood of a database that R's approximation describes."""
+    if kind == "normal":
+        return lambda b: norm.logpdf(b, one["logRr"], one["seLogRr"])
+    if kind == "skew normal":
+        return lambda b: skewnorm.logpdf(b, one["alpha"], one["mu"], one["sigma"])
+    if kind == "custom":
+        return lambda b: (
+            -np.exp(one["gamma"] * (b - one["mu"])) * ((b - one["mu"]) / one["sigma"]) ** 2 / 2
+        )
+    slopes = one["derivative"] if kind == GRADIENTS else None
+    return Profile(one["point"], one["value"], slopes)
 
 
 def _interval(out: StudyComparison, cell: str, ours: Any, theirs: dict[str, float]) -> None:

@@ -6,7 +6,7 @@
 # MIRRORS (or $MIRRORS) is a folder of bare git mirrors OWNER+NAME/repo of
 #   OHDSI/{Andromeda,SqlRender,ParallelLogger,DatabaseConnector,FeatureExtraction,EmpiricalCalibration,
 #   Cyclops,CohortMethod,ResultModelManager,SelfControlledCaseSeries,CohortGenerator,Characterization,
-#   CohortIncidence,EvidenceSynthesis} and tidyverse/dplyr.
+#   CohortIncidence,EvidenceSynthesis}, tidyverse/dplyr and beast-dev/{BeastJar,beast-mcmc}.
 # LIBRARY (or $R_OHDSI_LIB) is the R library to install into; default: the first of R's libraries.
 # Needs apt-get (Debian 12, R 4.2). What is already installed in its version is left alone, so that the
 # script can be run again. A package whose mirror is absent is reported and skipped.
@@ -46,7 +46,25 @@ stub pool 1.0.4     # ResultModelManager: result viewers only
 stub ggdist 3.3.0   # EvidenceSynthesis: plots
 stub HDInterval 0.2.4 'hdi <- function(x, credMass = 0.95, ...) { x <- sort(as.numeric(x)); n <- length(x); k <- max(1, floor(n * credMass)); w <- x[(k + 1):n] - x[1:(n - k)]; i <- which.min(w); c(lower = x[i], upper = x[i + k]) }'
 stub meta 6.0.0     # EvidenceSynthesis: DerSimonian-Laird
-stub BeastJar 10.5.1 # EvidenceSynthesis: MCMC
+beast() { # BeastJar for Bayesian synthesis: the classes that it calls, of the commit from which version 10.5.1 was made
+  local git="$MIRRORS/beast-dev+beast-mcmc/repo" es="$MIRRORS/OHDSI+EvidenceSynthesis/repo" own="$MIRRORS/beast-dev+BeastJar/repo" b="$WORK/beast"
+  [ -e "$LIBRARY/BeastJar/java/beast.jar" ] && { echo "present   BeastJar"; return; }
+  if ! command -v javac >/dev/null || [ ! -d "$git" ] || [ ! -d "$es" ] || [ ! -d "$own" ]; then
+    echo "STUB      BeastJar (needs javac and the mirrors of beast-mcmc, BeastJar and EvidenceSynthesis)"; stub BeastJar 10.5.1; return; fi
+  mkdir -p "$b/BeastJar/inst/java" "$b/classes"
+  git --git-dir="$git" archive 44ec219d2 src lib 2>/dev/null | tar -x -C "$b"
+  git --git-dir="$es" archive v1.0.0 java 2>/dev/null | tar -x -C "$b"
+  git --git-dir="$own" archive HEAD DESCRIPTION NAMESPACE R | tar -x -C "$b/BeastJar"
+  (cd "$b/classes"; for l in jebl jdom commons-math-2.2 mtj colt beagle EJML-core-0.30 EJML-dense64-0.30 lbfgs4j-0.2.1; do jar xf "../lib/$l.jar"; done
+  cd ../java/org/ohdsi/metaAnalysis
+  javac -nowarn -Xlint:none -encoding UTF-8 --release 8 -cp "$b/lib/*" -sourcepath "$b/src:$b/java" -d "$b/classes" ../mcmc/Runner.java \
+    {RobustMetaAnalysis,MetaAnalysis,NormalDataModel,SkewNormalDataModel,ParametricDataModel,ExtendingEmpiricalDataModel,GridWithGradientsDataModel,HalfNormalOnStdDevPrior}.java
+  rm -rf "$b/classes/org/ohdsi" "$b/classes/META-INF"
+  jar cf "$b/BeastJar/inst/java/beast.jar" -C "$b/classes" .)
+  R CMD INSTALL --no-docs --no-multiarch -l "$LIBRARY" "$b/BeastJar" >"$WORK/log" 2>&1 || { cat "$WORK/log"; exit 1; }
+  echo "installed BeastJar 10.5.1"
+}
+beast # EvidenceSynthesis: MCMC
 
 # 3. From source: NAME TAG, in order of need. Edits are made in the unpacked copy:
 #   - requirements of versions that Debian cannot meet are dropped where the code runs without;

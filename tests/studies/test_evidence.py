@@ -83,12 +83,19 @@ def test_random_effects_without_spread_between_databases_are_near_the_fixed():
     assert found.lower == pytest.approx(found.log_rr - 1.96 * found.se, abs=5e-3)
 
 
-def test_narrow_likelihoods_that_rise_again_far_away_agree_with_a_direct_double_integral():
+@pytest.mark.parametrize(
+    "parameters",  # of R's approximation "custom", which rises to the same level as the maximum
+    [
+        [(0.636, 0.085, -0.456), (1.217, 0.186, -0.292)],
+        [(1.8, 0.598, 0.5), (-0.206, 0.067, -0.129), (-0.953, 0.341, -0.5), (0.561, 0.45, -0.183)],
+    ],
+)
+def test_narrow_likelihoods_that_rise_again_far_away_agree_with_a_direct_double_integral(
+    parameters,
+):
     def custom(b, mu, sigma, gamma):
         return -np.exp(gamma * (b - mu)) * ((b - mu) / sigma) ** 2 / 2
 
-    # R's approximation "custom", which rises to the same level as the maximum.
-    parameters = [(0.636, 0.085, -0.456), (1.217, 0.186, -0.292)]
     found = random_effects([lambda b, p=p: custom(b, *p) for p in parameters])
     b, m, t = np.linspace(-5, 7, 601), np.linspace(-3, 5, 161), np.linspace(0.02, 2.46, 62)
     posterior = np.exp(-(m[:, None] ** 2) / 8 - t**2 / 0.5)

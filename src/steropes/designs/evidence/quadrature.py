@@ -231,10 +231,11 @@ def _covering_grid(
         effect = np.union1d(effect, np.linspace(*part, points))
 
     def distance(at: NDArray) -> NDArray:
-        out = np.full(len(at), step)
-        for left, right in parts:
-            out[(at >= left) & (at <= right)] = (right - left) / (points - 1)
-        return out
+        if not parts:
+            return np.full(len(at), step)
+        left, right = np.array(parts).T  # Effects beside all parts have the mass of the nearest.
+        beside = np.maximum(left - at[:, None], at[:, None] - right)
+        return np.asarray(((right - left) / (points - 1))[np.argmin(beside, axis=1)])
 
     return effect, distance
 
