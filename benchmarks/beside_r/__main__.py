@@ -249,8 +249,8 @@ def install(
 
 @app.command()
 def documented() -> None:
-    """Show documented differences that random studies do not draw, on a few people."""
-    _show_versions("CohortMethod", "FeatureExtraction")
+    """Show documented differences on a few people, small tables and one study."""
+    _show_versions("CohortMethod", "FeatureExtraction", "SelfControlledCaseSeries", "Cyclops")
     for line in reproduce_documented_differences().to_dict("records"):
         mark = "same" if line["R"] == line["here"] else "DIFFERS"
         print(f"{line['what']}, person {line['person']}: {mark}")
