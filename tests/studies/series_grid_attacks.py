@@ -194,13 +194,14 @@ def attack_series_grid(released, exact, rules):
     }  # fmt: skip
     names = exact["sccs_covariate"].set_index(["analysis_id", "covariate_id"])["covariate_name"]
     for line in released["sccs_result"].to_dict("records"):
-        if (line["analysis_id"], line["covariate_id"]) not in names.index:
-            continue  # Nobody has the exposure.
         own = of_analysis[line["analysis_id"]]
         people = {k: v for k, v in own.items() if k != "first"}
         n = a.told("people", line["outcome_subjects"], **people)
         a.days(line["observed_days"], DAYS, n)
         a.told("outcomes", line["outcome_events"], **own)
+        if (line["analysis_id"], line["covariate_id"]) not in names.index:
+            a.told("people", 0, **people, exposed=True)  # The note says so.
+            continue
         inside = {**own, "exposed": True}
         n = a.told("people", line["covariate_subjects"], **{**people, "exposed": True})
         window = WINDOWS[_name(names, line)]
