@@ -389,11 +389,11 @@ def _without_later_exposures(
 def _why(analysis: Analysis, row: Row) -> tuple[str, str]:
     """Return the class and the reason of a number that differs by R's rules, or empty words."""
     item = str(row["item"])
-    if item.endswith("observed_days"):
+    if item.endswith("observed_days") and row["theirs"] > row["ours"]:
         return R_ERROR, "observed days count once for each outcome"
     if item.endswith("outcome_observation_periods") and len(analysis["data"].get(STARTS, ())) > 1:
         return CONVENTION, "an observation period in two study periods counts twice here"
-    counted = item.endswith(("outcome_subjects", "outcome_events"))
+    counted = item.endswith(("outcome_subjects", "outcome_events", COUNTS[1]))
     if _censored(analysis, row) and counted and 0 < row["theirs"] - row["ours"] <= 2:
         return R_ERROR, LOST
     if item.startswith(("time_stability", "unblind")) and (

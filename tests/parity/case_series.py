@@ -183,6 +183,9 @@ def _nobody(population: Population, rows: Rows) -> None:
     """Compare a question without cases, where R counts zeros and gives no estimate."""
     zero = [0] * 4
     ours = population.attrition.iloc[:, 1:].to_numpy().tolist()
+    # R counts the days of a case once for each of its outcomes.
+    outcomes = np.bincount(population.outcome_case, minlength=len(population))
+    ours[-1][-1] = int((population.end - population.start + 1) @ outcomes)
     for k, (_, line) in enumerate(rows.theirs("sccs_attrition").iterrows()):
         _count(rows, line, ours[k] if k < len(ours) else zero)
     for _, line in rows.theirs("sccs_result").iterrows():
@@ -217,6 +220,9 @@ def _attrition(population: Population, intervals: Intervals, rows: Rows) -> None
     """Compare attrition."""
     theirs = rows.theirs("sccs_attrition")
     ours = population.attrition.iloc[:, 1:].to_numpy().tolist()
+    # R counts the days of a case once for each of its outcomes.
+    outcomes = np.bincount(population.outcome_case, minlength=len(population))
+    ours[-1][-1] = int((population.end - population.start + 1) @ outcomes)
     ours.append(list(intervals.attrition[1:]))
     interest = next(n for n, c in zip(intervals.names, intervals.columns, strict=True)
                     if c.of_interest)  # fmt: skip
