@@ -331,6 +331,9 @@ def _early(
         for _, line in rows.theirs("sccs_covariate_result").iterrows()
         if int(line["covariate_id"]) in names
     }
+    # R leaves out covariates whose coefficient is zero.
+    zero = model.estimates["log_rr"] == 0
+    ratios = {n: 1.0 if math.isnan(r) and zero[n] else r for n, r in ratios.items()}
     higher = higher_than_at_r(intervals, model, ratios)
     for name, column in zip(intervals.names, intervals.columns, strict=True):
         if settings.prior != "none" and column.penalized and name in ratios:
