@@ -1,8 +1,7 @@
 """Compare results of SelfControlledCaseSeries 6 with this package's, number by number.
 
-R's exported tables contain the analyses (``sccs_analysis``, ``sccs_exposure``,
-``sccs_exposures_outcome_set``) and their results. The same analyses are run here on the same
-database, and every number is compared; where R's convention differs, R's convention is computed.
+The analyses of R's exported tables are run here on the same database, and every number is compared;
+where R's convention differs, R's convention is computed.
 """
 
 from __future__ import annotations
@@ -184,8 +183,7 @@ def _nobody(population: Population, rows: Rows) -> None:
     zero = [0] * 4
     ours = population.attrition.iloc[:, 1:].to_numpy().tolist()
     # R counts the days of a case once for each of its outcomes.
-    outcomes = np.bincount(population.outcome_case, minlength=len(population))
-    ours[-1][-1] = int((population.end - population.start + 1) @ outcomes)
+    ours[-1][-1] = int((population.end - population.start + 1)[population.outcome_case].sum())
     for k, (_, line) in enumerate(rows.theirs("sccs_attrition").iterrows()):
         _count(rows, line, ours[k] if k < len(ours) else zero)
     for _, line in rows.theirs("sccs_result").iterrows():
@@ -221,11 +219,10 @@ def _attrition(population: Population, intervals: Intervals, rows: Rows) -> None
     theirs = rows.theirs("sccs_attrition")
     ours = population.attrition.iloc[:, 1:].to_numpy().tolist()
     # R counts the days of a case once for each of its outcomes.
-    outcomes = np.bincount(population.outcome_case, minlength=len(population))
-    ours[-1][-1] = int((population.end - population.start + 1) @ outcomes)
+    ours[-1][-1] = int((population.end - population.start + 1)[population.outcome_case].sum())
     ours.append(list(intervals.attrition[1:]))
-    interest = next(n for n, c in zip(intervals.names, intervals.columns, strict=True)
-                    if c.of_interest)  # fmt: skip
+    pairs = zip(intervals.names, intervals.columns, strict=True)
+    interest = next(n for n, c in pairs if c.of_interest)
     line = intervals.statistics.loc[interest]
     total = line["observed_days"] + line["days_before"]
     ours.append([line["subjects"], line["observed_events"], line["periods"], total])
@@ -331,25 +328,7 @@ def _early(
         for _, line in rows.theirs("sccs_covariate_result").iterrows()
         if int(line["covariate_id"]) in names
     }
-    # R leaves out covariates whose coefficient is zero.
-    zero = model.estimates["log_rr"] == 0
-    ratios = {n: 1.0 if math.isnan(r) and zero[n] else r for n, r in ratios.items()}
-    higher = higher_than_at_r(intervals, model, ratios)
-    for name, column in zip(intervals.names, intervals.columns, strict=True):
-        if settings.prior != "none" and column.penalized and name in ratios:
-            if settings.variance is None:  # R's folds may have chosen another variance.
-                return ""
-            here = _penalty(float(model.estimates.loc[name, "log_rr"]), settings)
-            higher -= here - _penalty(math.log(ratios[name]), settings)
-    return EARLY if higher > 0 else ""
-
-
-def _penalty(coefficient: float, settings: CaseSeriesSettings) -> float:
-    """Return minus the logarithm of the prior's density, up to a constant."""
-    assert settings.variance is not None
-    if settings.prior == "laplace":
-        return abs(coefficient) * math.sqrt(2 / settings.variance)
-    return coefficient**2 / (2 * settings.variance)
+    return EARLY if higher_than_at_r(settings, intervals, model, ratios) > 0 else ""
 
 
 def _profiles(model: CaseSeriesModel, rows: Rows) -> None:

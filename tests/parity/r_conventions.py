@@ -21,6 +21,7 @@ from steropes.designs.case_series.interval_rows import Intervals
 from steropes.designs.case_series.sccs_model import CaseSeriesModel
 from steropes.designs.values.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.sccs.cases.case_population import Population
+from steropes.studies.sccs.specification.case_series_settings import CaseSeriesSettings
 
 __all__ = [
     "higher_than_at_r", "is_limit", "r_age_spans", "r_calendar_spans", "r_detectable",
@@ -42,31 +43,46 @@ def is_limit(model: CaseSeriesModel, name: str, ratio: float) -> bool:
 
 
 def higher_than_at_r(
-    intervals: Intervals, model: CaseSeriesModel, theirs: dict[str, float]
+    settings: CaseSeriesSettings,
+    intervals: Intervals,
+    model: CaseSeriesModel,
+    theirs: dict[str, float],
 ) -> float:
-    """Return by how much our log-likelihood is higher than that at R's rate ratios.
+    """Return by how much our penalised log-likelihood is higher than that at R's rate ratios.
 
     Parameters
     ----------
     theirs : dict of str to float
-        R's ratio of each covariate.
+        R's ratio of each covariate; R leaves out those whose coefficient is zero.
 
     Returns
     -------
     float
-        NaN if R gives no number for a covariate with a finite estimate.
+        NaN if R gives no number for a covariate with a finite estimate, or if both programs chose
+        the prior's variance.
     """
     columns = np.hstack([intervals.X.toarray(), intervals.time]).astype(float)
+    ours = model.estimates["log_rr"].to_numpy()
     ratios = np.array([theirs.get(name, math.nan) for name in intervals.names])
-    used = model.estimates["log_rr"].notna().to_numpy()
+    ratios = np.where(np.isnan(ratios) & (ours == 0), 1.0, ratios)
+    used = ~np.isnan(ours)
     with np.errstate(divide="ignore"):
-        eta = columns[:, used] @ np.maximum(np.log(ratios[used]), -700.0)
+        at_r = np.maximum(np.log(ratios), -700.0)
+    eta = columns[:, used] @ at_r[used]
     with np.errstate(over="ignore"):
         expected = intervals.days * np.exp(eta)
     of = np.unique(intervals.case, return_inverse=True)[1]
     share = np.log(expected / np.bincount(of, expected)[of])
     counted = intervals.events > 0
-    return model.log_likelihood - float(intervals.events[counted] @ share[counted])
+    higher = model.log_likelihood - float(intervals.events[counted] @ share[counted])
+    penalized = np.array([column.penalized for column in intervals.columns])
+    if settings.prior == "none" or not penalized.any():
+        return higher
+    v = math.nan if settings.variance is None else settings.variance
+    here, there = ours[penalized], at_r[penalized]
+    if settings.prior == "laplace":
+        return higher - math.sqrt(2 / v) * float(np.abs(here).sum() - np.abs(there).sum())
+    return higher - float((here**2).sum() - (there**2).sum()) / (2 * v)
 
 
 def r_monthly_rates(population: Population) -> pd.DataFrame:
